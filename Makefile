@@ -1,0 +1,28 @@
+# The front door. Every target installs what is missing first (scripts/setup).
+
+JOBS ?= $(shell nproc)
+PRESET ?= release
+CLEAVE = build/release/cleave
+
+.PHONY: help setup build test quickstart bench format lint install
+help:            ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
+
+setup:
+	@scripts/setup --quiet
+
+build: setup     ## the program, at build/release/cleave
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j $(JOBS)
+
+test: build      ## every test; ends with ctest's summary
+	@ctest --test-dir build/$(PRESET) --output-on-failure -j $(JOBS)
+
+format: setup    ## clang-format on all sources
+	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
+
+lint: build      ## clang-tidy on all sources
+	@git ls-files 'src/*.cpp' 'apps/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy -p build/release --quiet
+
+install: build   ## into PREFIX (default /usr/local)
+	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)

@@ -1,0 +1,21 @@
+# Warnings, sanitizers and the compiler cache: everything that is about the compiler and not about cleave.
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(cleave_warnings INTERFACE)
+target_compile_options(cleave_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion
+                                                 -Wno-sign-conversion)
+if(CLEAVE_WERROR)
+  target_compile_options(cleave_warnings INTERFACE -Werror)
+endif()
+
+if(CLEAVE_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(CLEAVE_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+endif()

@@ -1,0 +1,40 @@
+#include "cleave/base/hash.h"
+
+#include <fmt/format.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace cleave {
+
+struct Hasher::State {
+  XXH3_state_t xxh3;
+};
+
+Hasher::Hasher() : state_(std::make_unique<State>()) {
+  XXH3_64bits_reset(&state_->xxh3);
+}
+Hasher::~Hasher() = default;
+Hasher::Hasher(Hasher&&) noexcept = default;
+Hasher& Hasher::operator=(Hasher&&) noexcept = default;
+
+void Hasher::add(std::span<const std::byte> bytes) {
+  XXH3_64bits_update(&state_->xxh3, bytes.data(), bytes.size());
+}
+
+void Hasher::add(std::string_view text) {
+  add(std::as_bytes(std::span(text)));
+}
+
+std::uint64_t Hasher::digest() const {
+  return XXH3_64bits_digest(&state_->xxh3);
+}
+
+std::uint64_t hash_of(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::string to_hex(std::uint64_t hash) {
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace cleave

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cleave::schedule {
+
+/// What an instruction does. The letters and words are its text form.
+enum class Op : std::uint8_t {
+  Forward,         ///< F: y from x
+  BackwardInput,   ///< I: dx from dy; on the critical path
+  BackwardWeight,  ///< W: adds dw; may run much later
+  Backward,        ///< B: I then W; yields dx at its end
+  Recompute,       ///< R: F once more, to bring back what was not kept
+  Send,            ///< SEND: posts a message to the stage at the other end of the edge
+  Receive,         ///< RECV: posts the buffer that a message will fill
+  Wait,            ///< WAIT: completes one posted SEND or RECV
+  Gather,          ///< GATHER: makes the parameters of a segment whole (ZeRO-3)
+  Free,            ///< FREE: gives the gathered parameters back
+  Reduce,          ///< REDUCE: sums gradients of a stage (or segment) over its replicas
+  Tie,             ///< TIE: adds up the gradients of a weight that two stages share
+  Norm,            ///< NORM: the global gradient norm
+  Step,            ///< STEP: the optimizer update of all stages of this device
+};
+
+/// Activations travel forward along an edge, gradients backward.
+enum class Direction : std::uint8_t { Forward, Backward };
+
+/// One instruction of one device. Fields that an op does not use stay -1.
+struct Instruction {
+  Op op = Op::Forward;
+  Op completes = Op::Forward;                ///< WAIT only: Send or Receive
+  Direction direction = Direction::Forward;  ///< SEND, RECV, WAIT
+  std::int32_t stage = -1;                   ///< F I W B R GATHER FREE REDUCE
+  std::int32_t segment = -1;                 ///< -1: the whole stage
+  std::int32_t microbatch = -1;              ///< F I W B R SEND RECV WAIT; counted within a replica
+  std::int32_t edge = -1;  ///< SEND RECV WAIT: index into Program::edges; TIE: into ties
+
+  friend auto operator<=>(const Instruction&, const Instruction&) = default;
+};
+
+/// A tensor that flows from one stage to another, any two; its gradient flows back.
+struct Edge {
+  int from = 0;
+  int to = 0;
+  std::int64_t forward_bytes = 0;
+  std::int64_t backward_bytes = 0;  ///< 0: nothing flows back (labels)
+
+  friend auto operator<=>(const Edge&, const Edge&) = default;
+};
+
+/// Two stages that hold the same weight: `first`'s and `second`'s gradients are added by TIE.
+struct Tie {
+  int first = 0;
+  int second = 0;
+  std::int64_t bytes = 0;
+
+  friend auto operator<=>(const Tie&, const Tie&) = default;
+};
+
+enum class BufferKind : std::uint8_t {
+  Weights,        ///< of a stage, whole step
+  Gradients,      ///< of a stage, whole step
+  Optimizer,      ///< of a stage, whole step
+  KeptForInput,   ///< what F keeps for I
+  KeptForWeight,  ///< what F keeps for W
+  InputKept,      ///< what I keeps for W
+  Arriving,       ///< filled by a RECV (or written by a stage of the same device), read by F or I
+  Leaving,        ///< written by F or I, sent by a SEND
+  Gathered,       ///< whole parameters of a segment, from GATHER to FREE
+  Scratch,        ///< of the kernels; one per device, whole step
+};
+
+/// A piece of a device's memory. Lives from instruction `first` up to and including `last` of its
+/// device's list; static buffers from 0 to the end.
+struct Buffer {
+  BufferKind kind = BufferKind::Scratch;
+  std::int32_t device = 0;
+  std::int32_t stage = -1;  ///< owner, for all but messages and scratch
+  std::int32_t edge = -1;   ///< Arriving, Leaving
+  Direction direction = Direction::Forward;
+  std::int32_t microbatch = -1;
+  std::int32_t segment = -1;
+  std::int64_t bytes = 0;
+  std::int32_t first = 0;
+  std::int32_t last = 0;
+  std::int64_t offset = -1;  ///< -1 until planned
+
+  friend auto operator<=>(const Buffer&, const Buffer&) = default;
+};
+
+/// Every instruction of one training step, in order, for every device.
+///
+/// Plain data: no tensors, no clock, no idle padding. The verifier, the memory planner, the
+/// simulator, the executor and the pictures all read this one value.
+struct Program {
+  std::string schedule;  ///< the rule that made it: "1f1b"
+  int stages = 0;
+  int devices = 0;
+  int replicas = 1;                         ///< data-parallel copies of the pipeline
+  int microbatches = 0;                     ///< per replica
+  std::vector<std::vector<int>> placement;  ///< [stage][replica] -> device
+  std::vector<int> segments;                ///< [stage] -> how many segments
+  std::vector<Edge> edges;
+  std::vector<Tie> ties;
+  std::vector<std::vector<Instruction>> lists;  ///< [device]
+  std::vector<Buffer> buffers;                  ///< empty until the memory planner ran
+  std::vector<std::int64_t> budgets;            ///< [device] bytes; empty: no limit
+
+  friend bool operator==(const Program&, const Program&) = default;
+};
+
+}  // namespace cleave::schedule
