@@ -1,0 +1,17 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace cleave::app {
+
+/// Exit codes: part of the interface, see `cleave --help`.
+enum class Exit : int { Done = 0, Failed = 1, Usage = 2, DoesNotFit = 3, DeviceLost = 4 };
+
+// Each adds one verb, whose callback does the work. It throws on errors; when the answer is "no"
+// without being an error (not verified, does not fit) it sets `answer`.
+void add_version_command(CLI::App& app);
+
+/// All verbs that this build has.
+void add_commands(CLI::App& app, Exit& answer);
+
+}  // namespace cleave::app

@@ -1,0 +1,12 @@
+#include "command.h"
+#include <fmt/format.h>
+
+namespace cleave::app {
+
+void add_version_command(CLI::App& app) {
+  app.add_subcommand("version", "Print the version.")->callback([] {
+    fmt::print("cleave {}\n", CLEAVE_VERSION);
+  });
+}
+
+}  // namespace cleave::app
