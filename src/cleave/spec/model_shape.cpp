@@ -1,0 +1,60 @@
+#include "cleave/spec/model_shape.h"
+
+#include <string_view>
+
+#include "cleave/base/check.h"
+
+namespace cleave {
+namespace {
+
+// Far above any model, far below where products of two sizes overflow.
+constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+
+void check_size(std::string_view name, std::int64_t size) {
+  require(size >= 1 && size < kLargest, "model.", name, " is ", size,
+          "; it must be at least 1 and below 2^31");
+}
+
+/// The divisor of `whole` nearest to `wanted`: what we suggest instead.
+std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
+  for (std::int64_t away = 0; away < whole; ++away) {
+    if (wanted - away >= 1 && whole % (wanted - away) == 0) return wanted - away;
+    if (whole % (wanted + away) == 0) return wanted + away;
+  }
+  return 1;
+}
+
+}  // namespace
+
+std::int64_t default_ffn(ModelKind kind, std::int64_t hidden) {
+  if (kind == ModelKind::Gpt) return 4 * hidden;
+  const std::int64_t exact = (8 * hidden + 2) / 3;
+  return (exact + 63) / 64 * 64;
+}
+
+void check(const ModelShape& s) {
+  check_size("layers", s.layers);
+  check_size("hidden", s.hidden);
+  check_size("heads", s.heads);
+  check_size("kv_heads", s.kv_heads);
+  check_size("ffn", s.ffn);
+  check_size("vocab", s.vocab);
+  check_size("context", s.context);
+  require(s.hidden % s.heads == 0, "model.hidden ", s.hidden, " is not divisible by model.heads ",
+          s.heads, "; set model.heads to a divisor such as ", nearest_divisor(s.hidden, s.heads));
+  require(s.heads % s.kv_heads == 0, "model.heads ", s.heads,
+          " is not divisible by model.kv_heads ", s.kv_heads,
+          "; set model.kv_heads to a divisor such as ", nearest_divisor(s.heads, s.kv_heads));
+  require(s.kind == ModelKind::Llama || s.kv_heads == s.heads, "model.kv_heads ", s.kv_heads,
+          " differs from model.heads ", s.heads,
+          ", but gpt has no grouped heads; leave model.kv_heads out or use kind = \"llama\"");
+  require(s.kind == ModelKind::Gpt || s.head_size() % 2 == 0, "a head of ", s.head_size(),
+          " (model.hidden / model.heads) is odd, but rotary positions turn pairs; change "
+          "model.heads");
+  require(s.norm_eps > 0 && s.norm_eps < 1, "model.norm_eps is ", s.norm_eps,
+          "; it must lie between 0 and 1, for example 1e-5");
+  require(s.rope_theta > 1, "model.rope_theta is ", s.rope_theta,
+          "; it must be above 1, for example 10000");
+}
+
+}  // namespace cleave

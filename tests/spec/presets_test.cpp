@@ -1,0 +1,80 @@
+#include "cleave/spec/presets.h"
+
+#include "support/errors.h"
+#include <gtest/gtest.h>
+
+namespace cleave {
+namespace {
+
+using testing::user_error;
+
+// Counted as published: biases and a position table in GPT-2, neither in Llama.
+std::int64_t parameters(const ModelShape& s) {
+  const std::int64_t kv = s.kv_heads * s.head_size();
+  const std::int64_t table = s.vocab * s.hidden;
+  if (s.kind == ModelKind::Gpt) {
+    const std::int64_t attention = 4 * s.hidden * s.hidden + 4 * s.hidden;
+    const std::int64_t mlp = 2 * s.hidden * s.ffn + s.ffn + s.hidden;
+    return table + s.context * s.hidden + s.layers * (attention + mlp + 4 * s.hidden) +
+           2 * s.hidden;
+  }
+  const std::int64_t attention = 2 * s.hidden * s.hidden + 2 * s.hidden * kv;
+  const std::int64_t mlp = 3 * s.hidden * s.ffn;
+  return (s.tie_embeddings ? 1 : 2) * table + s.layers * (attention + mlp + 2 * s.hidden) +
+         s.hidden;
+}
+
+TEST(Presets, HaveTheParametersOfThePublishedModels) {
+  EXPECT_EQ(parameters(find_preset("gpt2-124m").shape), 124'439'808);
+  EXPECT_EQ(parameters(find_preset("gpt2-350m").shape), 354'823'168);
+  EXPECT_EQ(parameters(find_preset("llama-160m").shape), 162'417'408);
+  EXPECT_EQ(parameters(find_preset("llama-1b").shape), 1'100'048'384);
+}
+
+TEST(Presets, AreAllBuildable) {
+  for (const Preset& preset : presets()) EXPECT_NO_THROW(check(preset.shape)) << preset.name;
+}
+
+TEST(Presets, ListTheKnownNamesWhenAskedForAnother) {
+  EXPECT_EQ(user_error([] { find_preset("gpt3"); }),
+            "there is no model preset \"gpt3\"; known are gpt2-124m, gpt2-350m, llama-160m, "
+            "llama-1b, gpt-tiny, llama-tiny");
+}
+
+TEST(ModelShape, DefaultsTheFeedForwardWidthByKind) {
+  EXPECT_EQ(default_ffn(ModelKind::Gpt, 768), 3072);
+  EXPECT_EQ(default_ffn(ModelKind::Llama, 4096), 10944);  // ⌈10922.67⌉ up to a multiple of 64
+  EXPECT_EQ(default_ffn(ModelKind::Llama, 96), 256);      // exact already
+}
+
+TEST(ModelShape, SaysWhichHeadsWouldDivideHidden) {
+  ModelShape shape = find_preset("gpt-tiny").shape;
+  shape.heads = shape.kv_heads = 5;
+  EXPECT_EQ(user_error([&] { check(shape); }),
+            "model.hidden 64 is not divisible by model.heads 5; set model.heads to a divisor such "
+            "as 4");
+}
+
+TEST(ModelShape, RefusesWhatNoModelCanHave) {
+  const auto refused = [](auto change) {
+    ModelShape shape = find_preset("llama-tiny").shape;
+    change(shape);
+    return user_error([&] { check(shape); });
+  };
+  EXPECT_EQ(refused([](ModelShape& s) { s.kv_heads = 3; }),
+            "model.heads 4 is not divisible by model.kv_heads 3; set model.kv_heads to a divisor "
+            "such as 2");
+  EXPECT_EQ(refused([](ModelShape& s) { s.layers = 0; }),
+            "model.layers is 0; it must be at least 1 and below 2^31");
+  EXPECT_EQ(refused([](ModelShape& s) { s.heads = s.kv_heads = 64; }),
+            "a head of 1 (model.hidden / model.heads) is odd, but rotary positions turn pairs; "
+            "change model.heads");
+  EXPECT_EQ(refused([](ModelShape& s) { s.kind = ModelKind::Gpt; }),
+            "model.kv_heads 2 differs from model.heads 4, but gpt has no grouped heads; leave "
+            "model.kv_heads out or use kind = \"llama\"");
+  EXPECT_EQ(refused([](ModelShape& s) { s.norm_eps = 0; }),
+            "model.norm_eps is 0; it must lie between 0 and 1, for example 1e-5");
+}
+
+}  // namespace
+}  // namespace cleave
