@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cleave::schedule {
@@ -110,6 +111,39 @@ struct Program {
   std::vector<std::int64_t> budgets;            ///< [device] bytes; empty: no limit
 
   friend bool operator==(const Program&, const Program&) = default;
+};
+
+/// "F", "SEND", "STEP": the word of the text form.
+std::string_view name_of(Op op);
+
+/// F, I, W, B or R: what takes a device's time.
+constexpr bool is_compute(Op op) {
+  return op <= Op::Recompute;
+}
+
+/// SEND, RECV or WAIT.
+constexpr bool is_message(Op op) {
+  return op >= Op::Send && op <= Op::Wait;
+}
+
+/// "2F0" (stage, op, microbatch), "2.1F0" (its segment 1), "SEND:3>0" (edge 3 forward, microbatch
+/// 0), "WAIT:RECV:3<0" (backward), "REDUCE:2", "GATHER:2.1", "TIE:0", "NORM", "STEP".
+std::string to_string(const Instruction& instruction);
+
+/// Over all devices.
+std::int64_t instruction_count(const Program& program);
+
+/// True if the lists hold F, I, W, B only: what a generator emits and what passes have not touched.
+bool is_compute_only(const Program& program);
+
+/// What a program's header implies, computed once: who holds what, who feeds whom.
+struct Topology {
+  explicit Topology(const Program& program);
+
+  std::vector<int> replica;                ///< [device], -1: holds no stage
+  std::vector<std::vector<int>> stages;    ///< [device] -> its stages, ascending
+  std::vector<std::vector<int>> incoming;  ///< [stage] -> edges that end there, ascending
+  std::vector<std::vector<int>> outgoing;  ///< [stage] -> edges that begin there, ascending
 };
 
 }  // namespace cleave::schedule

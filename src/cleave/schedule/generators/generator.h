@@ -1,0 +1,37 @@
+#pragma once
+
+#include "cleave/schedule/generators.h"
+
+namespace cleave::schedule {
+
+/// How the stages of a device follow each other through the pipeline.
+enum class Fold {
+  Loop,  ///< chunk c of device d is stage c * devices + d: every chunk runs down the devices
+  V,     ///< chunk 0 runs down, chunk 1 back up: the first device also holds the last stage
+};
+
+/// A program under construction: one list per device, compute only.
+class Draft {
+ public:
+  Draft(std::string_view schedule, const PipelineShape& shape, Fold fold);
+
+  void forward(int device, int chunk, int microbatch);
+  void input(int device, int chunk, int microbatch);     ///< I
+  void weight(int device, int chunk, int microbatch);    ///< W
+  void backward(int device, int chunk, int microbatch);  ///< B
+
+  int stage_of(int device, int chunk) const;
+  Program finish() && { return std::move(program_); }
+
+ private:
+  void emit(Op op, int device, int chunk, int microbatch);
+
+  Fold fold_;
+  Program program_;
+};
+
+/// Each is defined in the file of its name. `shape` is valid and its chunks are set.
+Program gpipe(const PipelineShape& shape);
+Program one_f_one_b(const PipelineShape& shape);
+
+}  // namespace cleave::schedule

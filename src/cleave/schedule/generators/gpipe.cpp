@@ -1,0 +1,19 @@
+#include "cleave/schedule/generators/generator.h"
+
+namespace cleave::schedule {
+
+// Fill, then drain (Huang et al., 2019). Simple, and every activation of the step is alive at the
+// turn.
+//
+//   device 0 | F0 F1 F2 B0 B1 B2
+//   device 1 | F0 F1 F2 B0 B1 B2
+Program gpipe(const PipelineShape& shape) {
+  Draft draft("gpipe", shape, Fold::Loop);
+  for (int device = 0; device < shape.devices; ++device) {
+    for (int mb = 0; mb < shape.microbatches; ++mb) draft.forward(device, 0, mb);
+    for (int mb = 0; mb < shape.microbatches; ++mb) draft.backward(device, 0, mb);
+  }
+  return std::move(draft).finish();
+}
+
+}  // namespace cleave::schedule
