@@ -32,10 +32,17 @@ struct MatmulSpec {
   std::int64_t out_batch_stride = 0;
   Write write = Write::Overwrite;
   Bias bias = Bias::None;
+  DType bias_dtype = DType::F32;
 
   std::int64_t flops() const { return 2 * batch * m * n * k; }
 
   friend auto operator<=>(const MatmulSpec&, const MatmulSpec&) = default;
+};
+
+/// A product that is done `count` times.
+struct CountedMatmul {
+  MatmulSpec spec;
+  std::int64_t count = 1;
 };
 
 }  // namespace cleave

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace cleave::ops {
+
+/// The compute side of one device: its threads and its compiled kernels. One per device, driven by
+/// one thread at a time. Several may work side by side, each with a team of its own.
+class Compute {
+ public:
+  /// Kernels compiled so far; only ops/onednn looks inside.
+  class Kernels;
+
+  explicit Compute(int threads);
+  ~Compute();
+  Compute(Compute&&) noexcept;
+  Compute& operator=(Compute&&) noexcept;
+
+  int threads() const { return threads_; }
+
+  /// Memory that an op may use during a call; its contents do not outlive the call. It belongs to
+  /// the device's arena and is 64-byte aligned.
+  void set_scratch(std::span<std::byte> bytes);
+  std::span<std::byte> scratch() const { return scratch_; }
+
+  Kernels& kernels() { return *kernels_; }
+
+ private:
+  int threads_;
+  std::span<std::byte> scratch_;
+  std::unique_ptr<Kernels> kernels_;
+};
+
+}  // namespace cleave::ops

@@ -1,0 +1,23 @@
+#include "cleave/ops/compute.h"
+
+#include <cstdint>
+
+#include "cleave/base/check.h"
+#include "cleave/ops/onednn/kernels.h"
+
+namespace cleave::ops {
+
+Compute::Compute(int threads) : threads_(threads), kernels_(std::make_unique<Kernels>(threads)) {
+  CLEAVE_CHECK(threads >= 1, threads, " threads");
+}
+
+Compute::~Compute() = default;
+Compute::Compute(Compute&&) noexcept = default;
+Compute& Compute::operator=(Compute&&) noexcept = default;
+
+void Compute::set_scratch(std::span<std::byte> bytes) {
+  CLEAVE_CHECK(reinterpret_cast<std::uintptr_t>(bytes.data()) % 64 == 0, "scratch is not aligned");
+  scratch_ = bytes;
+}
+
+}  // namespace cleave::ops

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "cleave/ops/compute.h"
+
+namespace cleave::ops {
+
+namespace detail {
+/// Calls `piece(context, p)` for p in [0, pieces), piece p on thread p of the calling thread's
+/// team.
+void run_pieces(int pieces, void (*piece)(void* context, int p), void* context);
+}  // namespace detail
+
+/// Calls `fn(begin, end)` on at most compute.threads() pieces of [0, count), one per thread.
+///
+/// The pieces depend on count, grain and the number of threads only, and all but the last end on a
+/// multiple of `grain`: the least amount of work worth a thread, and the grid on which sums are
+/// blocked. With one piece no thread is involved. `fn` must not throw.
+template <class Fn>
+void parallel_for(const Compute& compute, std::int64_t count, std::int64_t grain, Fn&& fn) {
+  if (count <= 0) return;
+  const std::int64_t units = (count + grain - 1) / grain;
+  const int pieces = static_cast<int>(std::min<std::int64_t>(units, compute.threads()));
+  if (pieces == 1) {
+    fn(std::int64_t{0}, count);
+    return;
+  }
+  auto piece = [&](int p) {
+    const std::int64_t begin = units * p / pieces * grain;
+    const std::int64_t end = std::min(count, units * (p + 1) / pieces * grain);
+    fn(begin, end);
+  };
+  detail::run_pieces(
+      pieces, [](void* context, int p) { (*static_cast<decltype(piece)*>(context))(p); },
+      std::addressof(piece));
+}
+
+}  // namespace cleave::ops
