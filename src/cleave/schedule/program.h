@@ -47,7 +47,8 @@ struct Edge {
   int from = 0;
   int to = 0;
   std::int64_t forward_bytes = 0;
-  std::int64_t backward_bytes = 0;  ///< 0: nothing flows back (labels)
+  std::int64_t backward_bytes = 0;
+  bool backward = true;  ///< false: nothing flows back (labels)
 
   friend auto operator<=>(const Edge&, const Edge&) = default;
 };
