@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cleave/schedule/program.h"
+
+namespace cleave::schedule {
+
+/// What lowering adds to a compute-only program.
+struct LowerOptions {
+  int replicas = 1;  ///< data-parallel copies of the pipeline
+
+  /// A RECV is posted this many compute instructions before the one that reads it: a transfer that
+  /// takes no longer than they do costs nothing, and each adds one message buffer. At least 1.
+  int receive_ahead = 1;
+};
+
+/// One rewriting of a program. A pass relies on those before it in `passes()`.
+struct Pass {
+  std::string_view name;
+  Program (*run)(Program program, const LowerOptions& options);
+};
+
+/// In the order in which `lower` runs them.
+std::span<const Pass> passes();
+
+struct PassTime {
+  std::string_view pass;
+  double seconds = 0;
+};
+
+/// The program that devices can run: all passes, one after another. Throws UserError if `program`
+/// has anything but compute, or lacks an F or backward of some stage and microbatch. `times`, if
+/// given, gets one entry per pass.
+Program lower(Program program, const LowerOptions& options, std::vector<PassTime>* times = nullptr);
+
+}  // namespace cleave::schedule

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "cleave/schedule/passes.h"
+
+namespace cleave::schedule {
+
+/// Each is defined in the file of its name.
+Program replicate(Program program, const LowerOptions& options);
+Program add_communication(Program program, const LowerOptions& options);
+
+/// Where the F and the I (or B) of every stage and microbatch stand in the list of their device.
+/// Throws UserError if one is missing, doubled, out of range or on another stage's device.
+class ActionIndex {
+ public:
+  explicit ActionIndex(const Program& program);
+
+  int forward(int replica, int stage, int microbatch) const {
+    return forward_[slot(replica, stage, microbatch)];
+  }
+  int backward(int replica, int stage, int microbatch) const {
+    return backward_[slot(replica, stage, microbatch)];
+  }
+
+ private:
+  std::size_t slot(int replica, int stage, int microbatch) const {
+    return (static_cast<std::size_t>(replica) * stages_ + stage) * microbatches_ + microbatch;
+  }
+
+  std::size_t stages_;
+  std::size_t microbatches_;
+  std::vector<int> forward_;
+  std::vector<int> backward_;
+};
+
+}  // namespace cleave::schedule

@@ -1,0 +1,31 @@
+#include <algorithm>
+#include <string>
+
+#include "cleave/base/check.h"
+#include "cleave/schedule/passes/pass.h"
+
+namespace cleave::schedule {
+
+// Copy r of device d is device r * devices + d; it runs the same list on other microbatches.
+Program replicate(Program program, const LowerOptions& options) {
+  require(options.replicas >= 1, "a program needs at least one replica, got ", options.replicas);
+  require(program.replicas == 1 || options.replicas == 1, "the program has ", program.replicas,
+          " replicas already");
+  if (options.replicas == 1) return program;
+
+  const int devices = program.devices;
+  program.replicas = options.replicas;
+  program.devices = devices * options.replicas;
+  program.lists.reserve(program.devices);
+  program.budgets.reserve(program.devices);
+  for (int device = devices; device < program.devices; ++device) {
+    program.lists.push_back(program.lists[device - devices]);
+    if (!program.budgets.empty()) program.budgets.push_back(program.budgets[device - devices]);
+  }
+  for (auto& place : program.placement)
+    for (int replica = 1; replica < options.replicas; ++replica)
+      place.push_back(place[0] + replica * devices);
+  return program;
+}
+
+}  // namespace cleave::schedule
