@@ -1,0 +1,254 @@
+#include "cleave/train/config.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/errors.h"
+#include <gtest/gtest.h>
+
+#include "cleave/spec/presets.h"
+#include "cleave/train/config_schema.h"
+
+namespace cleave::train {
+namespace {
+
+using cleave::testing::user_error;
+
+const std::string kTiny = "[model]\npreset = \"gpt-tiny\"\n";
+
+Config with(std::vector<std::string> overrides, const std::string& text = kTiny) {
+  return parse_config(text, "run.toml", {.overrides = std::move(overrides)});
+}
+
+std::string refused(std::vector<std::string> overrides, const std::string& text = kTiny) {
+  return user_error([&] { with(std::move(overrides), text); });
+}
+
+TEST(Config, FillsInDefaults) {
+  const Config config = with({});
+
+  EXPECT_EQ(config.model, find_preset("gpt-tiny").shape);
+  EXPECT_EQ(config.train.steps, 100);
+  EXPECT_EQ(config.train.sequence, 64);  // the context is shorter than 256
+  EXPECT_EQ(config.train.warmup, 10);
+  EXPECT_DOUBLE_EQ(config.train.min_lr, 3e-5);
+  EXPECT_EQ(config.devices.count, 1);
+  EXPECT_EQ(config.parallel.schedule, "1f1b");
+  EXPECT_EQ(config.numerics.data_shards, 1);
+}
+
+TEST(Config, TakesDefaultsThenFileThenOverridesWithTheLastOneWinning) {
+  const std::string file = kTiny + "[train]\nsteps = 7\nbatch = 4\n";
+
+  EXPECT_EQ(with({}, file).train.steps, 7);
+  EXPECT_EQ(with({"train.steps=8", "train.steps = 9"}, file).train.steps, 9);
+  EXPECT_EQ(with({"train.steps=8"}, file).train.batch, 4);
+}
+
+TEST(Config, ReadsAnOverrideThatIsNotTomlAsAString) {
+  EXPECT_EQ(with({"data.path=some/dir with blanks"}).data.path, "some/dir with blanks");
+  EXPECT_EQ(with({"data.path=\"quoted\""}).data.path, "quoted");
+  EXPECT_EQ(with({"train.out=2024"}).train.out, "2024");
+  EXPECT_EQ(with({"train.out=2024-01-02"}).train.out, "2024-01-02");
+  EXPECT_EQ(with({"train.out=a\nsteps = 3"}).train.out, "a\nsteps = 3");
+  EXPECT_EQ(with({"parallel.pipeline=auto", "devices.count=2"}).parallel.pipeline, std::nullopt);
+}
+
+TEST(Config, LetsKeysOverrideAPreset) {
+  const Config config = with({"model.hidden=128", "model.layers=3"});
+
+  EXPECT_EQ(config.model.layers, 3);
+  EXPECT_EQ(config.model.ffn, 512);  // follows hidden, which was overridden
+  EXPECT_EQ(config.model.vocab, 256);
+  EXPECT_EQ(with({"model.heads=8"}).model.kv_heads, 8);
+  EXPECT_EQ(with({"model.layers=5"}, "[model]\npreset = \"llama-tiny\"").model.kv_heads, 2);
+}
+
+TEST(Config, BuildsAModelFromKeysAlone) {
+  const Config config = with({}, R"(
+    [model]
+    kind = "llama"
+    layers = 2
+    hidden = 96
+    heads = 6
+    [train]
+    sequence = 32)");
+
+  EXPECT_EQ(config.model.kv_heads, 6);
+  EXPECT_EQ(config.model.ffn, 256);
+  EXPECT_EQ(config.model.vocab, 256);
+  EXPECT_EQ(config.model.context, 32);
+  EXPECT_FALSE(config.model.tie_embeddings);
+}
+
+TEST(Config, LetsTheAxesDecideTheNumberOfDevices) {
+  const Config config = with({"parallel.pipeline=4", "parallel.data=2"});
+
+  EXPECT_EQ(config.devices.count, 8);
+  EXPECT_EQ(config.numerics.data_shards, 2);
+}
+
+TEST(Config, PrintsWhatLoadsBackToTheSameConfig) {
+  const std::vector<std::vector<std::string>> cases = {
+      {},
+      {"data.path=a \"b\"\\c\n", "data.validation=0.05", "train.lr=0.1", "train.min_lr=1e-7"},
+      {"data.validation=held/out", "train.dtype=bf16", "train.betas=[0.5, 0]", "data.dtype=u32"},
+      {"parallel.pipeline=auto", "parallel.tensor=auto", "parallel.data=auto", "devices.count=4"},
+      {"parallel.pipeline=2", "parallel.partition=[1, 3]", "devices.memory=[\"96MiB\", 1000]"},
+      {"parallel.zero=auto", "parallel.recompute=auto", "train.microbatch=auto",
+       "parallel.schedule=auto", "devices.memory=1.5KiB"},
+      {"devices.emulate=w=20us,f=5ms,i=0.1", "devices.speed=0.5", "numerics.data_shards=4"},
+      {"train.weight_decay=0", "train.clip=12", "model.rope_theta=123456.789"},
+  };
+  for (const auto& overrides : cases) {
+    const Config config = with(overrides);
+    EXPECT_EQ(with({}, to_toml(config)), config) << to_toml(config);
+  }
+}
+
+TEST(Config, PrintsEveryKeyThatHasAValue) {
+  const std::string text = to_toml(with({"data.path=x", "devices.memory=96MiB"}));
+
+  EXPECT_NE(text.find("[data]\npath = \"x\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("memory = \"96MiB\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("lr = 0.0003\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("partition = \"auto\"\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("speed"), std::string::npos) << text;
+}
+
+TEST(Config, StatesTypeErrorsWithValuePlaceAndRule) {
+  EXPECT_EQ(refused({}, kTiny + "[train]\n\nbatch = 4\n\nsteps = \"abc\""),
+            "train.steps is \"abc\" (a string) at run.toml:7; it must be a whole number ≥ 0");
+  EXPECT_EQ(refused({"train.batch=0"}),
+            "train.batch is 0 (a whole number) in --set; it must be a whole number ≥ 1");
+  EXPECT_EQ(refused({"train.steps=1.5"}),
+            "train.steps is 1.5 (a number) in --set; it must be a whole number ≥ 0");
+  EXPECT_EQ(refused({"train.lr=0"}),
+            "train.lr is 0 (a whole number) in --set; it must be a number > 0");
+  EXPECT_EQ(refused({"train.lr=nan"}),
+            "train.lr is nan (a number) in --set; it must be a number > 0");
+  EXPECT_EQ(refused({"parallel.zero=4"}),
+            "parallel.zero is 4 (a whole number) in --set; it must be a whole number from 0 to 3 "
+            "or \"auto\"");
+  EXPECT_EQ(refused({"train.dtype=f16"}),
+            "train.dtype is \"f16\" (a string) in --set; it must be \"f32\" or \"bf16\"");
+  EXPECT_EQ(refused({"devices.memory=lots"}),
+            "devices.memory is \"lots\" (a string) in --set; it must be a size such as \"96MiB\", "
+            "or a list with one for each device");
+  EXPECT_EQ(refused({"devices.emulate=f=5ms,f=5ms,w=1ms"}),
+            "devices.emulate is \"f=5ms,f=5ms,w=1ms\" (a string) in --set; it must be times such "
+            "as \"f=5ms,i=5ms,w=5ms\"");
+  EXPECT_EQ(refused({"train.betas=[0.9, 1]"}),
+            "train.betas is [0.9, 1] (a list) in --set; it must be a list of two numbers from 0 "
+            "to below 1");
+  EXPECT_EQ(refused({}, "train = 3\n"), "there is no key train (at run.toml:1)");
+}
+
+TEST(Config, SuggestsTheNearestKey) {
+  EXPECT_EQ(refused({"train.step=3"}),
+            "there is no key train.step (in --set); did you mean train.steps?");
+  EXPECT_EQ(refused({}, "[optimizer]\nlr = 3\n"),
+            "there is no key optimizer.lr (at run.toml:2); did you mean train.lr?");
+  EXPECT_EQ(refused({"nonsense=3"}), "there is no key nonsense (in --set)");
+  EXPECT_EQ(refused({"train.steps"}),
+            "--set train.steps has no key=value; write for example --set train.steps=50");
+}
+
+TEST(Config, NamesTheLineThatIsNotToml) {
+  const std::string message = refused({}, "[model]\nlayers = = 2\n");
+
+  EXPECT_EQ(message.substr(0, 23), "run.toml:2 is not TOML:") << message;
+}
+
+TEST(Config, ChecksTheModel) {
+  EXPECT_EQ(refused({"model.heads=5"}),
+            "model.hidden 64 is not divisible by model.heads 5; set model.heads to a divisor such "
+            "as 4");
+  EXPECT_EQ(refused({"model.kind=llama"}),
+            "model.kind is \"llama\", but model.preset gpt-tiny is a gpt; leave one of them out");
+  EXPECT_EQ(refused({}, ""), "model.layers is missing; set it, or choose a model.preset");
+  EXPECT_EQ(refused({"train.sequence=65"}),
+            "train.sequence 65 is longer than model.context 64; shorten the sequence or enlarge "
+            "the context");
+}
+
+TEST(Config, ChecksTheTrainingNumbers) {
+  EXPECT_EQ(refused({"train.min_lr=1"}),
+            "train.min_lr 1 is above train.lr 0.0003; it is what the rate falls to, so make it "
+            "smaller");
+  EXPECT_EQ(refused({"train.warmup=101"}),
+            "train.warmup 101 is more than train.steps 100; warm up for fewer steps");
+  EXPECT_EQ(refused({"train.batch=6", "train.microbatch=2", "parallel.data=2"}),
+            "train.batch 6 is not divisible by train.microbatch 2 × 2 data shards (= 4); change "
+            "the batch or the microbatch");
+  EXPECT_EQ(with({"train.steps=0"}).train.warmup, 0);
+}
+
+TEST(Config, ChecksTheLayout) {
+  EXPECT_EQ(refused({"devices.count=3", "parallel.pipeline=2"}),
+            "pipeline 2 × tensor 1 × data 1 makes 2 devices, but devices.count is 3; change one "
+            "of them, or leave devices.count out");
+  EXPECT_EQ(refused({"devices.count=3", "parallel.pipeline=2", "parallel.data=auto"}),
+            "pipeline 2 × tensor 1 × data auto cannot multiply to devices.count 3, which is not "
+            "divisible by 2; change one of them");
+  EXPECT_EQ(refused({"parallel.data=auto"}),
+            "devices.count is missing; it is needed when an axis of [parallel] is \"auto\"");
+  EXPECT_EQ(refused({"parallel.partition=[1, 2]", "parallel.pipeline=2"}),
+            "parallel.partition places 3 layers, but model.layers is 4; every layer needs one "
+            "stage");
+  EXPECT_EQ(refused({"parallel.partition=[1, 2, 1]", "parallel.pipeline=2", "parallel.chunks=1"}),
+            "parallel.partition lists 3 stages, but pipeline 2 × chunks 1 makes 2; list one number "
+            "for each stage");
+  EXPECT_EQ(refused({"devices.memory=[\"1MiB\", \"2MiB\"]", "parallel.pipeline=3"}),
+            "devices.memory lists 2 values for 3 devices; give one value, or one for each device");
+  EXPECT_EQ(refused({"parallel.schedule=1f2b"}),
+            "parallel.schedule is \"1f2b\", which is no schedule; did you mean 1f1b?");
+}
+
+TEST(Config, ChecksThatTheLogicalGridFolds) {
+  EXPECT_EQ(with({"numerics.data_shards=4", "parallel.data=2"}).numerics.data_shards, 4);
+  EXPECT_EQ(refused({"numerics.data_shards=6", "parallel.data=2", "train.batch=12"}),
+            "numerics.data_shards 6 is neither parallel.data 2 nor a power of two; sums need one "
+            "of them");
+  EXPECT_EQ(refused({"numerics.data_shards=2", "parallel.data=4"}),
+            "numerics.data_shards 2 cannot be shared by parallel.data 4; choose a degree that "
+            "divides the shards");
+  EXPECT_EQ(refused({"parallel.tensor=3"}),
+            "model.heads 4 cannot be divided among 3 tensor shards; choose a divisor of the heads");
+}
+
+TEST(Config, FollowsMpirun) {
+  const auto under = [](std::int64_t size, std::vector<std::string> overrides) {
+    return parse_config(kTiny, "run.toml", {.overrides = overrides, .world_size = size});
+  };
+  EXPECT_EQ(under(2, {"parallel.pipeline=2"}).devices.transport, Transport::Mpi);
+  EXPECT_EQ(user_error([&] { under(2, {"devices.transport=local"}); }),
+            "devices.transport is \"local\", but mpirun or srun started 2 processes; leave the "
+            "key out, or start cleave without them");
+  EXPECT_EQ(user_error([&] {
+              under(2, {"devices.count=4", "parallel.pipeline=4"});
+            }),
+            "devices.count is 4, but mpirun or srun started 2 processes; make them equal");
+}
+
+TEST(Config, ReadsFilesAndNamesThemWhenItCannot) {
+  const auto path = std::filesystem::path(::testing::TempDir()) / "config_test.toml";
+  std::ofstream(path) << kTiny << "[train]\nsteps = 3\n";
+  EXPECT_EQ(load_config(path).train.steps, 3);
+
+  EXPECT_EQ(user_error([] { load_config("/nowhere/run.toml"); }),
+            "cannot read /nowhere/run.toml: No such file or directory");
+  EXPECT_EQ(user_error([] { load_config("/"); }), "cannot read /: it is a directory");
+}
+
+TEST(Config, ExplainsEveryKeyInHelp) {
+  const std::string help = config_help();
+  for (const Key& key : config_keys()) {
+    const std::string name(key.name.substr(key.name.find('.') + 1));
+    EXPECT_NE(help.find("\n  " + name + " "), std::string::npos) << key.name;
+    EXPECT_FALSE(key.help.empty()) << key.name;
+  }
+}
+
+}  // namespace
+}  // namespace cleave::train
