@@ -1,0 +1,121 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cleave/comm/pool.h"
+#include "cleave/comm/transport.h"
+
+namespace cleave::comm {
+
+class LocalShared;
+class LocalTransport;
+
+/// One end of a message between two threads.
+///
+///     Posted ──match──▶ Matched ──claim──▶ Copying ──▶ Done
+///        └──────────match and claim at once──▲
+///
+/// All transitions but the last happen under the mailbox of the receiving device, for both ends
+/// together. Whoever claims copies; the other end must not be touched once it is told Done.
+class LocalTransfer final : public Operation {
+ public:
+  explicit LocalTransfer(LocalTransport& owner) : owner_(owner) {}
+
+  bool advance() override;
+  void release() noexcept override;
+  std::string describe() const override { return comm::describe(message_); }
+
+ private:
+  friend class LocalTransport;
+  enum class State : std::uint8_t { Posted, Matched, Copying, Done };
+
+  bool claim();
+  void copy();
+
+  LocalTransport& owner_;
+  Message message_;
+  std::atomic<State> state_ = State::Done;
+  LocalTransfer* partner_ = nullptr;
+};
+
+/// What the devices of one process share besides their mailboxes.
+class LocalShared {
+ public:
+  explicit LocalShared(int devices);
+
+  int size() const { return static_cast<int>(transports_.size()); }
+  LocalTransport& transport(int device) { return *transports_.at(device); }
+
+  int open_context(int parent, std::span<const int> devices, int caller);
+  void leave(int device);
+  void abort(int device, std::string_view reason);
+
+  bool has_left(int device) const { return left_[device].load(std::memory_order_acquire); }
+
+  /// Throws DeviceLost if the run was aborted while `device` waits for `message`.
+  void check_running(int device, const Message& message) const;
+
+ private:
+  void wake_all();
+
+  std::vector<std::unique_ptr<LocalTransport>> transports_;
+  std::mutex mutex_;  // guards what follows, except the atomics
+  std::map<std::pair<int, std::vector<int>>, std::vector<int>> contexts_;
+  std::map<std::pair<int, std::vector<int>>, std::map<int, std::size_t>> calls_;
+  int next_context_ = 1;
+  std::atomic<bool> aborted_ = false;
+  std::string reason_;
+  int aborted_by_ = -1;
+  std::vector<std::atomic<bool>> left_;
+};
+
+/// A device's end of the local transport, and the mailbox of what is sent to it.
+class LocalTransport final : public Transport {
+ public:
+  LocalTransport(LocalShared& shared, int device);
+
+  int device() const override { return device_; }
+  int devices() const override { return shared_.size(); }
+  Operation& post(const Message& message) override;
+  int open_context(int parent, std::span<const int> devices) override {
+    return shared_.open_context(parent, devices, device_);
+  }
+
+  /// Something happened to one of this device's messages. From any thread.
+  void notify();
+
+ private:
+  friend class LocalTransfer;
+
+  LocalTransport& mailbox_of(const Message& message);
+  LocalTransfer* take_match(const LocalTransfer& arriving);
+
+  void begin_wait(const Operation& wanted) override { wanted_.store(&wanted); }
+  void end_wait() noexcept override { wanted_.store(nullptr); }
+  std::uint64_t events() const override { return events_.load(std::memory_order_acquire); }
+  void idle(Wait& wait) override;
+
+  LocalShared& shared_;
+  int device_;
+  Pool<LocalTransfer> pool_;
+
+  std::mutex mailbox_;
+  std::vector<LocalTransfer*> unmatched_;  ///< sends to, and receives of, this device, in order
+
+  std::atomic<const Operation*> wanted_ = nullptr;  ///< what the device's thread sleeps for
+  std::atomic<std::uint64_t> events_ = 0;
+  std::mutex sleep_;
+  std::condition_variable news_;
+};
+
+}  // namespace cleave::comm

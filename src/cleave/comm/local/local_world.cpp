@@ -1,0 +1,113 @@
+#include "cleave/comm/local/local_world.h"
+
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/local/local_transport.h"
+
+namespace cleave::comm {
+
+// ── What the devices share ───────────────────────────────────────────────────────────────────────
+
+LocalShared::LocalShared(int devices) : left_(static_cast<std::size_t>(devices)) {
+  for (int device = 0; device < devices; ++device) {
+    transports_.push_back(std::make_unique<LocalTransport>(*this, device));
+  }
+}
+
+// Members ask one after another; the n-th request of each for the same group is the same context.
+int LocalShared::open_context(int parent, std::span<const int> devices, int caller) {
+  const std::lock_guard lock(mutex_);
+  const std::pair key(parent, std::vector<int>(devices.begin(), devices.end()));
+  std::vector<int>& opened = contexts_[key];
+  const std::size_t call = calls_[key][caller]++;
+  if (call == opened.size()) opened.push_back(next_context_++);
+  return opened[call];
+}
+
+void LocalShared::wake_all() {
+  for (const auto& transport : transports_) transport->notify();
+}
+
+void LocalShared::leave(int device) {
+  left_.at(device).store(true, std::memory_order_release);
+  wake_all();
+}
+
+void LocalShared::abort(int device, std::string_view reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_.load(std::memory_order_relaxed)) return;
+    reason_ = reason;
+    aborted_by_ = device;
+    aborted_.store(true, std::memory_order_release);
+  }
+  wake_all();
+}
+
+void LocalShared::check_running(int device, const Message& message) const {
+  if (aborted_.load(std::memory_order_acquire)) [[unlikely]] {
+    throw DeviceLost(detail::concat("device ", aborted_by_, " stopped (", reason_,
+                                    ") while device ", device, " was at its ", describe(message)));
+  }
+}
+
+// ── The world ────────────────────────────────────────────────────────────────────────────────────
+
+LocalWorld::LocalWorld(int devices) {
+  require(devices >= 1, "a run needs at least one device, not ", devices);
+  shared_ = std::make_unique<LocalShared>(devices);
+}
+
+LocalWorld::~LocalWorld() = default;
+
+int LocalWorld::size() const {
+  return shared_->size();
+}
+
+std::unique_ptr<Communicator> LocalWorld::join(int device) {
+  return std::make_unique<Communicator>(shared_->transport(device));
+}
+
+void LocalWorld::leave(int device) {
+  shared_->leave(device);
+}
+
+void LocalWorld::abort(int device, std::string_view reason) {
+  shared_->abort(device, reason);
+}
+
+void run_devices(LocalWorld& world, const std::function<void(Communicator&)>& work) {
+  std::mutex mutex;
+  std::exception_ptr first;
+  const auto fail = [&](int device, std::string_view reason) {
+    const std::lock_guard lock(mutex);
+    if (!first) first = std::current_exception();
+    world.abort(device, reason);
+  };
+  const auto run = [&](int device) {
+    try {
+      work(*world.join(device));
+    } catch (const std::exception& error) {
+      fail(device, error.what());
+    } catch (...) {
+      fail(device, "unknown exception");
+    }
+    world.leave(device);
+  };
+
+  std::vector<std::thread> threads;
+  for (int device = 0; device < world.size(); ++device) threads.emplace_back(run, device);
+  for (std::thread& thread : threads) thread.join();
+  if (first) std::rethrow_exception(first);
+}
+
+void run_devices(int devices, const std::function<void(Communicator&)>& work) {
+  LocalWorld world(devices);
+  run_devices(world, work);
+}
+
+}  // namespace cleave::comm

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "cleave/comm/communicator.h"
+
+namespace cleave::comm {
+
+class LocalShared;
+
+/// Devices that are threads of one process. A message is one copy, from the sender's buffer
+/// straight into the receiver's, made by whichever side has nothing better to do.
+class LocalWorld {
+ public:
+  explicit LocalWorld(int devices);
+  ~LocalWorld();
+  LocalWorld(const LocalWorld&) = delete;
+  LocalWorld& operator=(const LocalWorld&) = delete;
+
+  int size() const;
+
+  /// The group of all devices, as device `device` sees it, for its thread.
+  std::unique_ptr<Communicator> join(int device);
+
+  /// Device `device` will not talk any more. Whoever waits for it from now on gets DeviceLost.
+  void leave(int device);
+
+  /// Device `device` cannot go on. Everybody who waits, or will wait, gets DeviceLost with
+  /// `reason`. May be called from any thread; the first call counts.
+  void abort(int device, std::string_view reason);
+
+ private:
+  std::unique_ptr<LocalShared> shared_;
+};
+
+/// Runs `work` on a thread per device and joins them all. When one throws the others are aborted,
+/// and the first exception is thrown again here.
+void run_devices(LocalWorld& world, const std::function<void(Communicator&)>& work);
+void run_devices(int devices, const std::function<void(Communicator&)>& work);
+
+}  // namespace cleave::comm

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cleave::comm {
+
+using Clock = std::chrono::steady_clock;
+
+/// Something in flight: one message, or a collective made of many. Lives in a pool of its
+/// transport, so that starting one allocates nothing once the pool has grown to its working size.
+class Operation {
+ public:
+  Operation() = default;
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  virtual ~Operation() = default;
+
+  /// Does what can be done without waiting; true once complete, and from then on. Throws DeviceLost
+  /// when it can never complete.
+  virtual bool advance() = 0;
+
+  /// Gives the operation back to its pool. One that is not complete is withdrawn first: nobody
+  /// touches its buffer any more.
+  virtual void release() noexcept = 0;
+
+  /// "receive of 4096 B from device 2, tag 7".
+  virtual std::string describe() const = 0;
+};
+
+enum class Direction : std::uint8_t { Send, Receive };
+
+/// What a device posts: bytes, and where they go to or come from.
+struct Message {
+  Direction direction = Direction::Send;
+  int context = 0;  ///< the group's own tag space
+  int peer = 0;     ///< device number
+  int member = 0;   ///< the peer's rank in the group
+  int tag = 0;
+  std::span<std::byte> bytes;  ///< only read when sending
+};
+
+std::string describe(const Message& message);
+
+/// What bytes were sent for.
+enum class Traffic : std::uint8_t { Message, Reduce, Gather };
+
+/// Payload bytes that this device sent since it started, over all its groups.
+struct Sent {
+  std::int64_t message = 0;  ///< by send()
+  std::int64_t reduce = 0;   ///< by reduce_scatter() and all_reduce()
+  std::int64_t gather = 0;   ///< by all_gather(), broadcast() and the small sums
+
+  std::int64_t total() const { return message + reduce + gather; }
+  friend bool operator==(const Sent&, const Sent&) = default;
+};
+
+/// One device's end of a transport: what all communicators of the device share. Used by the thread
+/// of its device only.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual int device() const = 0;
+  virtual int devices() const = 0;
+
+  /// Starts a message. A send completes only once its receive is posted and the bytes have moved.
+  virtual Operation& post(const Message& message) = 0;
+
+  /// A new tag space for `devices`, all of whom call this in the same order.
+  virtual int open_context(int parent, std::span<const int> devices) = 0;
+
+  /// Moves on whatever is in flight, without waiting.
+  void progress();
+
+  /// False when `deadline` passed first.
+  bool wait(Operation& wanted, Clock::time_point deadline);
+
+  /// Collectives advance whenever the device waits or makes progress, not only when waited for.
+  void enlist(Operation& collective) { collectives_.push_back(&collective); }
+  void discharge(Operation& collective) noexcept;
+
+  void count(Traffic traffic, std::int64_t bytes);
+  const Sent& sent() const { return sent_; }
+
+ protected:
+  /// What idle() needs to know about the wait it is part of.
+  struct Wait {
+    Operation& wanted;
+    Clock::time_point deadline;
+    Clock::time_point start;
+    std::uint64_t seen = 0;  ///< events before the last look
+  };
+
+  virtual void progress_messages() {}
+  virtual void begin_wait(const Operation& /*wanted*/) {}
+  virtual void end_wait() noexcept {}
+  virtual std::uint64_t events() const { return 0; }
+
+  /// Lets the core go until there may be news or the deadline passed.
+  virtual void idle(Wait& wait) = 0;
+
+ private:
+  void advance_collectives();
+
+  std::vector<Operation*> collectives_;
+  Sent sent_;
+};
+
+}  // namespace cleave::comm
