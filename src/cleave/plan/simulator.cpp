@@ -120,7 +120,7 @@ class Simulation {
     const auto arrives = [&](const std::vector<int>& edges, Direction direction) {
       return std::ranges::any_of(edges, [&](int e) {
         if (!implied_[e]) return false;
-        if (direction == Direction::Backward && program_.edges[e].backward_bytes == 0) return false;
+        if (direction == Direction::Backward && !program_.edges[e].backward) return false;
         Message& m = message(e, direction, topology_.replica[d], instruction.microbatch);
         return blocks_on(d, m, m.receiver_waits, time);
       });

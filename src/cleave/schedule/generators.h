@@ -15,9 +15,8 @@ struct PipelineShape {
 };
 
 /// The compute-only program of one replica: F, I, W, B of whole stages, their placement, and an
-/// edge from each stage to the next. Edges carry one byte each way until a model gives them their
-/// sizes, because no bytes would mean that nothing flows. Throws UserError on an unknown name and
-/// on a shape that the schedule cannot have.
+/// edge from each stage to the next, without bytes until a model gives it its size. Throws
+/// UserError on an unknown name and on a shape that the schedule cannot have.
 Program generate(std::string_view schedule, const PipelineShape& shape);
 
 /// The names that `generate` knows.

@@ -16,8 +16,7 @@ Draft::Draft(std::string_view schedule, const PipelineShape& shape, Fold fold) :
     for (int chunk = 0; chunk < shape.chunks; ++chunk)
       program_.placement[stage_of(device, chunk)] = {device};
   for (int stage = 0; stage + 1 < program_.stages; ++stage)
-    program_.edges.push_back(
-        {.from = stage, .to = stage + 1, .forward_bytes = 1, .backward_bytes = 1});
+    program_.edges.push_back({.from = stage, .to = stage + 1});
 }
 
 int Draft::stage_of(int device, int chunk) const {

@@ -101,7 +101,7 @@ class Writer {
 
   void add(int edge, Direction direction, const Instruction& i, bool peer_is_to) {
     const Edge& e = program_.edges[edge];
-    if (direction == Direction::Backward && e.backward_bytes == 0) return;
+    if (direction == Direction::Backward && !e.backward) return;
     const int peer = program_.placement[peer_is_to ? e.to : e.from][replica_];
     if (peer != device_) messages_.push_back({edge, direction, i.microbatch, peer});
   }
