@@ -200,7 +200,7 @@ class Simulation {
     const int replica = topology_.replica[d];
     for (const int e :
          forward ? topology_.outgoing[instruction.stage] : topology_.incoming[instruction.stage]) {
-      if (!implied_[e]) continue;
+      if (!implied_[e] || (backward && !program_.edges[e].backward)) continue;
       const Instruction send{
           .op = Op::Send, .direction = direction, .microbatch = instruction.microbatch, .edge = e};
       transfer(message(e, direction, replica, instruction.microbatch), send, replica, time);

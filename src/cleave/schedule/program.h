@@ -63,16 +63,17 @@ struct Tie {
 };
 
 enum class BufferKind : std::uint8_t {
-  Weights,        ///< of a stage, whole step
-  Gradients,      ///< of a stage, whole step
-  Optimizer,      ///< of a stage, whole step
-  KeptForInput,   ///< what F keeps for I
-  KeptForWeight,  ///< what F keeps for W
-  InputKept,      ///< what I keeps for W
-  Arriving,       ///< filled by a RECV (or written by a stage of the same device), read by F or I
-  Leaving,        ///< written by F or I, sent by a SEND
-  Gathered,       ///< whole parameters of a segment, from GATHER to FREE
-  Scratch,        ///< of the kernels; one per device, whole step
+  Weights,           ///< of a stage, whole step
+  Gradients,         ///< of a stage, whole step
+  Optimizer,         ///< of a stage, whole step
+  KeptForInput,      ///< what F (or R) keeps for I
+  KeptForWeight,     ///< what F (or R) keeps for W
+  KeptForRecompute,  ///< what F keeps for R
+  InputKept,         ///< what I keeps for W; inside a B, what passes between its halves
+  Arriving,  ///< filled by a RECV, by a stage of the same device, or (edge -1) by the stage itself
+  Leaving,   ///< written by F or I and sent by a SEND; edge -1: y that stays (the loss)
+  Gathered,  ///< whole parameters of a segment, from GATHER to FREE
+  Scratch,   ///< of the kernels; one per device, whole step
 };
 
 /// A piece of a device's memory. Lives from instruction `first` up to and including `last` of its
@@ -80,7 +81,7 @@ enum class BufferKind : std::uint8_t {
 struct Buffer {
   BufferKind kind = BufferKind::Scratch;
   std::int32_t device = 0;
-  std::int32_t stage = -1;  ///< owner, for all but messages and scratch
+  std::int32_t stage = -1;  ///< owner, for all but scratch and messages over an edge
   std::int32_t edge = -1;   ///< Arriving, Leaving
   Direction direction = Direction::Forward;
   std::int32_t microbatch = -1;

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cleave/schedule/program.h"
+
+namespace cleave::plan {
+
+/// What one stage occupies, in bytes. An instruction on a segment takes an equal share.
+struct StageMemory {
+  // Whole step, once.
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t scratch = 0;  ///< what any of its instructions needs while it runs; devices take the
+                             ///< largest of their stages
+
+  // Per microbatch in flight.
+  std::int64_t kept_for_input = 0;      ///< written by F, last read by I
+  std::int64_t kept_for_weight = 0;     ///< written by F, last read by W
+  std::int64_t input_kept = 0;          ///< written by I, last read by W, where the two are apart
+  std::int64_t backward_work = 0;       ///< takes the place of input_kept inside a B
+  std::int64_t kept_for_recompute = 0;  ///< F to R, where there is an R; kept_for_* then begin at R
+  std::int64_t loaded = 0;  ///< x that comes over no edge (tokens, labels): F to `input_until`
+  std::int64_t result = 0;  ///< y that leaves over no edge (the loss): F to `output_until`
+
+  std::int64_t gathered = 0;  ///< from GATHER to FREE
+
+  // The last pass that reads a tensor: Forward, BackwardInput or BackwardWeight.
+  schedule::Op input_until = schedule::Op::Forward;           ///< x
+  schedule::Op output_until = schedule::Op::Forward;          ///< y, by this stage itself
+  schedule::Op gradient_until = schedule::Op::BackwardInput;  ///< dy
+};
+
+/// Replaces program.buffers: lifetimes as the instruction lists imply, then offsets. What lives the
+/// whole step is at the bottom of each device's memory, in the order of its stages.
+///
+/// A message buffer lives from its RECV (or, to leave, from the pass that writes it) to the last
+/// read (or the WAIT of its SEND); a tensor that passes between two stages of one device is one
+/// Arriving buffer. Buffers of no bytes are left out.
+void plan_memory(schedule::Program& program, std::span<const StageMemory> stages);
+
+/// [device] -> the end of its highest buffer: what its budget must hold.
+std::vector<std::int64_t> peak_bytes(const schedule::Program& program);
+
+}  // namespace cleave::plan
