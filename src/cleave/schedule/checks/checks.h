@@ -1,0 +1,41 @@
+#pragma once
+
+#include "cleave/schedule/checks/findings.h"
+#include "cleave/schedule/checks/tables.h"
+
+/// The verifier's properties, one function and one file each, in the order in which they run.
+namespace cleave::schedule::checks {
+
+/// Sizes agree, placement is one device per stage and replica, edges and ties join stages.
+void check_header(const Program& program, Findings& findings);
+
+/// Every operand exists and is on the device that names it; no op is above `level`. There are
+/// enough instructions to be complete, so that tables over all actions stay linear in the program.
+void check_operands(const Program& program, Level level, Findings& findings);
+
+/// Each F, I, W once per stage, replica and microbatch, in order. Fills units, pieces, last_weight.
+void check_compute(Tables& tables, Findings& findings);
+
+/// Each message is posted and waited for once on either side, after what it carries was made and
+/// before it is used. Fills messages.
+void check_messages(Tables& tables, Findings& findings);
+
+/// An edge inside a device: its producer runs before its consumer.
+void check_local_edges(const Tables& tables, Findings& findings);
+
+/// Each gradient reduced once after its last W, tied once after that, then NORM, then STEP.
+void check_gradients(const Tables& tables, Level level, Findings& findings);
+
+/// GATHER before use and FREE after, in turns.
+void check_parameters(const Tables& tables, Findings& findings);
+
+/// No cycle of waits: with messages as rendezvous, or implied and buffered at Level::Compute.
+void check_progress(const Tables& tables, Level level, Findings& findings);
+
+/// Every buffer belongs to something, once, and lives while it is read or written.
+void check_lifetimes(const Tables& tables, Findings& findings);
+
+/// Buffers alive together share no byte and stay inside the budget.
+void check_space(const Program& program, Findings& findings);
+
+}  // namespace cleave::schedule::checks

@@ -1,0 +1,153 @@
+#include <algorithm>
+
+#include "cleave/schedule/checks/checks.h"
+
+namespace cleave::schedule::checks {
+namespace {
+
+// Walks one device's list and counts what each unit has done. Positions on one device compare, so
+// the order of F, I, W and R of a unit is known here.
+class ComputeWalk {
+ public:
+  ComputeWalk(Tables& tables, Findings& findings)
+      : t_(tables), findings_(findings), next_microbatch_(tables.last_weight.size(), 0) {}
+
+  void visit(int device, std::int32_t at, const Instruction& i) {
+    device_ = device;
+    at_ = at;
+    replica_ = t_.topology.replica[device];
+    total_ = t_.segments[i.stage];
+    unit_ = &t_.unit(i.stage, replica_, i.microbatch);
+    if (i.segment >= 0) record_piece(i);
+    if (i.op == Op::Forward) forward(i);
+    if (i.op == Op::Recompute) recompute(i);
+    if (i.op == Op::BackwardInput || i.op == Op::Backward) backward_input(i);
+    if (i.op == Op::BackwardWeight || i.op == Op::Backward) backward_weight(i);
+  }
+
+ private:
+  void record_piece(const Instruction& i) {
+    const std::int64_t unit = t_.unit_index(i.stage, replica_, i.microbatch);
+    const auto record = [&](Op op) {
+      t_.pieces.push_back({Tables::piece_key(unit, i.segment, op), at_});
+    };
+    if (i.op != Op::Backward) return record(i.op);
+    record(Op::BackwardInput);
+    record(Op::BackwardWeight);
+  }
+
+  template <class... Parts>
+  void complain(const Parts&... parts) {
+    findings_.add(device_, at_, parts...);
+  }
+
+  void forward(const Instruction& i) {
+    const int segment = std::max(i.segment, 0);
+    unit_->forward.add(at_);
+    if (segment < unit_->forward_done)
+      complain("runs a second time");
+    else if (segment > unit_->forward_done)
+      complain("runs before segment ", unit_->forward_done);
+    else
+      unit_->forward_done = i.segment < 0 ? total_ : segment + 1;
+  }
+
+  void recompute(const Instruction& i) {
+    const bool whole = i.segment < 0;
+    const int needed = whole ? total_ : i.segment + 1;
+    const int gone = whole ? unit_->input_done : unit_->input_done - (total_ - 1 - i.segment);
+    unit_->recompute.add(at_);
+    if (unit_->forward_done < needed) complain("runs before the forward it repeats");
+    if (gone > 0) complain("runs after the backward it is for");
+    unit_->recompute_done += whole ? total_ : 1;
+    // Repeated segments that are named are found among the pieces.
+    if (unit_->recompute_done > total_) complain("runs a second time");
+  }
+
+  void backward_input(const Instruction& i) {
+    const int from_end = i.segment < 0 ? 0 : total_ - 1 - i.segment;
+    unit_->input.add(at_);
+    if (i.op == Op::BackwardInput) unit_->input_and_weight_apart = true;
+    if (unit_->forward_done < total_) complain("runs before its forward is done");
+    if (from_end < unit_->input_done)
+      complain("runs a second time");
+    else if (from_end > unit_->input_done)
+      complain("runs before segment ", total_ - 1 - unit_->input_done);
+    else
+      unit_->input_done = i.segment < 0 ? total_ : from_end + 1;
+  }
+
+  void backward_weight(const Instruction& i) {
+    const int first = std::max(i.segment, 0);
+    const int last = i.segment < 0 ? total_ - 1 : i.segment;
+    const std::int64_t base = t_.segment_index(i.stage, replica_);
+    unit_->weight.add(at_);
+    if (unit_->input_done < total_ - first) complain("runs before the backward_input it needs");
+    for (int segment = first; segment <= last; ++segment) {
+      int& next = next_microbatch_[base + segment];
+      if (i.microbatch < next) return complain("runs a second time, or after a later microbatch");
+      if (i.microbatch > next)
+        complain("runs before microbatch ", next, "; W of a stage goes in microbatch order");
+      next = i.microbatch + 1;
+      ++unit_->weight_done;
+      t_.last_weight[base + segment] = at_;
+    }
+  }
+
+  Tables& t_;
+  Findings& findings_;
+  std::vector<int> next_microbatch_;  // [segment_index + segment]: whose W comes next
+  int device_ = 0;
+  std::int32_t at_ = 0;
+  int replica_ = 0;
+  int total_ = 1;
+  Unit* unit_ = nullptr;
+};
+
+void check_complete(const Tables& t, Findings& findings) {
+  const Program& p = t.program;
+  const Unit* unit = t.units.data();
+  for (int stage = 0; stage < p.stages; ++stage)
+    for (int replica = 0; replica < p.replicas; ++replica)
+      for (int microbatch = 0; microbatch < p.microbatches; ++microbatch, ++unit) {
+        const int total = t.segments[stage];
+        const auto missing = [&](int done, const char* what) {
+          if (done >= total) return;
+          findings.add(
+              p.placement[stage][replica], -1, what, " of stage ", stage, ", microbatch ",
+              microbatch, " is missing",
+              total > 1 ? cleave::detail::concat(" for ", total - done, " of ", total, " segments")
+                        : std::string());
+        };
+        missing(unit->forward_done, "F");
+        missing(unit->input_done, "I (or B)");
+        missing(unit->weight_done, "W (or B)");
+      }
+}
+
+void check_pieces(Tables& t, Findings& findings) {
+  std::ranges::sort(t.pieces);
+  const auto repeat = std::ranges::adjacent_find(t.pieces, {}, &Piece::key);
+  if (repeat == t.pieces.end() || findings.any()) return;
+  const std::int64_t unit = static_cast<std::int64_t>(repeat->key >> 16);
+  const std::int64_t stage_and_replica = unit / t.program.microbatches;
+  const int device = t.program.placement[stage_and_replica / t.program.replicas]
+                                        [stage_and_replica % t.program.replicas];
+  findings.add(device, std::next(repeat)->position, "runs a second time");
+}
+
+}  // namespace
+
+void check_compute(Tables& tables, Findings& findings) {
+  ComputeWalk walk(tables, findings);
+  const Program& program = tables.program;
+  for (int device = 0; device < program.devices; ++device) {
+    const auto& list = program.lists[device];
+    for (std::int32_t at = 0; at < std::ssize(list); ++at)
+      if (is_compute(list[at].op)) walk.visit(device, at, list[at]);
+  }
+  check_complete(tables, findings);
+  check_pieces(tables, findings);
+}
+
+}  // namespace cleave::schedule::checks

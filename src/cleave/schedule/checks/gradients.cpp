@@ -1,0 +1,140 @@
+#include <algorithm>
+
+#include "cleave/schedule/checks/checks.h"
+
+namespace cleave::schedule::checks {
+namespace {
+
+// One device's gradients: when they are complete, reduced, tied; when the norm and the step come.
+class GradientWalk {
+ public:
+  GradientWalk(const Tables& tables, Level level, Findings& findings)
+      : t_(tables),
+        p_(tables.program),
+        final_(level == Level::Final),
+        findings_(findings),
+        reduced_at_(tables.last_weight.size(), -1),
+        tied_at_(p_.ties.size()) {
+    for (const auto& list : p_.lists)
+      has_norm_ |= std::ranges::any_of(list, [](const Instruction& i) { return i.op == Op::Norm; });
+    ties_of_.resize(p_.stages);
+    for (int tie = 0; tie < std::ssize(p_.ties); ++tie) {
+      ties_of_[p_.ties[tie].first].push_back(tie);
+      ties_of_[p_.ties[tie].second].push_back(tie);
+    }
+  }
+
+  void device(int d) {
+    d_ = d;
+    norm_ = step_ = last_tie_ = -1;
+    for (const int stage : t_.topology.stages[d])
+      for (const int tie : ties_of_[stage]) tied_at_[tie] = -1;
+
+    const auto& list = p_.lists[d];
+    for (std::int32_t at = 0; at < std::ssize(list); ++at) visit(at, list[at]);
+
+    ready_ = -1;
+    for (const int stage : t_.topology.stages[d]) ready_ = std::max(ready_, finish_stage(stage));
+    for (const int stage : t_.topology.stages[d]) finish_ties(stage);
+    finish_optimizer();
+  }
+
+ private:
+  void visit(std::int32_t at, const Instruction& i) {
+    if (i.op == Op::Reduce) reduce(at, i);
+    if (i.op == Op::Tie) once(tied_at_[i.edge], at), last_tie_ = at;
+    if (i.op == Op::Norm) once(norm_, at);
+    if (i.op == Op::Step) once(step_, at);
+  }
+
+  void once(std::int32_t& position, std::int32_t at) {
+    if (position >= 0)
+      findings_.add(d_, at, "is there a second time; the first is instruction ", position);
+    position = at;
+  }
+
+  void reduce(std::int32_t at, const Instruction& i) {
+    const int first = std::max(i.segment, 0);
+    const int last = i.segment < 0 ? t_.segments[i.stage] - 1 : i.segment;
+    const std::int64_t base = t_.segment_index(i.stage, t_.topology.replica[d_]);
+    for (int segment = first; segment <= last; ++segment) {
+      std::int32_t& position = reduced_at_[base + segment];
+      if (position >= 0)
+        return findings_.add(d_, at, "reduces again what instruction ", position, " reduced");
+      position = at;
+      if (t_.last_weight[base + segment] > at)
+        return findings_.add(d_, at, "comes before the last W (instruction ",
+                             t_.last_weight[base + segment], ")");
+    }
+  }
+
+  // The position from which the gradients of `stage` are complete.
+  std::int32_t finish_stage(int stage) {
+    const std::int64_t base = t_.segment_index(stage, t_.topology.replica[d_]);
+    std::int32_t ready = -1;
+    int reduced = 0;
+    for (int segment = 0; segment < t_.segments[stage]; ++segment) {
+      ready = std::max({ready, t_.last_weight[base + segment], reduced_at_[base + segment]});
+      reduced += reduced_at_[base + segment] >= 0;
+    }
+    const bool none_is_fine = p_.replicas == 1 || !final_;
+    if (reduced < t_.segments[stage] && !(reduced == 0 && none_is_fine))
+      findings_.add(d_, -1, "the gradient of stage ", stage, " is not reduced over its ",
+                    p_.replicas, " replicas",
+                    reduced > 0 ? cleave::detail::concat(" in ", t_.segments[stage] - reduced,
+                                                         " of its segments")
+                                : std::string());
+    return ready_of_[stage] = ready;
+  }
+
+  void finish_ties(int stage) {
+    for (const int tie : ties_of_[stage]) {
+      const std::int32_t at = tied_at_[tie];
+      if (at < 0) {
+        if (final_) findings_.add(d_, -1, "TIE:", tie, " is missing");
+      } else if (at < ready_of_[stage]) {
+        findings_.add(d_, at, "comes before the gradient of stage ", stage,
+                      " is complete (instruction ", ready_of_[stage], ")");
+      }
+    }
+  }
+
+  void finish_optimizer() {
+    const bool holds_stages = !t_.topology.stages[d_].empty();
+    if (has_norm_ && norm_ < 0) findings_.add(d_, -1, "NORM is missing; other devices take part");
+    if (final_ && holds_stages && step_ < 0) findings_.add(d_, -1, "STEP is missing");
+    const auto after = [&](std::int32_t at, std::int32_t needed, const char* what) {
+      if (at >= 0 && at < needed)
+        findings_.add(d_, at, "comes before ", what, " (instruction ", needed, ")");
+    };
+    after(norm_, ready_, "the device's gradients are complete");
+    after(norm_, last_tie_, "the last TIE");
+    after(step_, ready_, "the device's gradients are complete");
+    after(step_, last_tie_, "the last TIE");
+    after(step_, norm_, "NORM");
+  }
+
+  const Tables& t_;
+  const Program& p_;
+  bool final_;
+  bool has_norm_ = false;
+  Findings& findings_;
+  std::vector<std::int32_t> reduced_at_;  // [segment_index + segment]
+  std::vector<std::int32_t> tied_at_;     // [tie] on the present device
+  std::vector<std::int32_t> ready_of_ = std::vector<std::int32_t>(p_.stages);  // [stage]
+  std::vector<std::vector<int>> ties_of_;                                      // [stage]
+  int d_ = 0;
+  std::int32_t norm_ = -1;
+  std::int32_t step_ = -1;
+  std::int32_t last_tie_ = -1;
+  std::int32_t ready_ = -1;
+};
+
+}  // namespace
+
+void check_gradients(const Tables& tables, Level level, Findings& findings) {
+  GradientWalk walk(tables, level, findings);
+  for (int device = 0; device < tables.program.devices; ++device) walk.device(device);
+}
+
+}  // namespace cleave::schedule::checks

@@ -1,0 +1,135 @@
+#include "cleave/schedule/checks/checks.h"
+
+namespace cleave::schedule::checks {
+namespace {
+
+// One message with its operands, for the sentences.
+struct Route {
+  int edge;
+  int replica;
+  Direction direction;
+  int microbatch;
+};
+
+class MessageChecks {
+ public:
+  MessageChecks(Tables& tables, Findings& findings) : t_(tables), findings_(findings) {}
+
+  void collect() {
+    for (int device = 0; device < t_.program.devices; ++device) {
+      const auto& list = t_.program.lists[device];
+      for (std::int32_t at = 0; at < std::ssize(list); ++at)
+        if (is_message(list[at].op)) collect(device, at, list[at]);
+    }
+  }
+
+  void check(const Route& route) {
+    const Edge& edge = t_.program.edges[route.edge];
+    const Message& m = t_.message(route.edge, route.replica, route.direction, route.microbatch);
+    const int from = endpoint(edge, Op::Send, route.direction);
+    const int to = endpoint(edge, Op::Receive, route.direction);
+    const int sender = t_.program.placement[from][route.replica];
+    const int receiver = t_.program.placement[to][route.replica];
+    check_end({sender, m.send, m.send_wait, Op::Send}, route, m.receive >= 0 ? receiver : -1);
+    check_end({receiver, m.receive, m.receive_wait, Op::Receive}, route, m.send >= 0 ? sender : -1);
+
+    const Unit& source = t_.unit(from, route.replica, route.microbatch);
+    const Unit& target = t_.unit(to, route.replica, route.microbatch);
+    const bool forward = route.direction == Direction::Forward;
+    const Span& made = forward ? source.forward : source.input;
+    const Span& used = forward ? target.forward : target.input;
+    if (m.send >= 0 && !made.empty() && m.send < made.last)
+      findings_.add(sender, m.send, "is posted before ", forward ? "F" : "I", " of stage ", from,
+                    " (instruction ", made.last, ") made what it carries");
+    if (m.receive_wait >= 0 && !used.empty() && m.receive_wait > used.first)
+      findings_.add(receiver, used.first, "runs before ", text(Op::Receive, route),
+                    " is waited for (instruction ", m.receive_wait, ")");
+  }
+
+ private:
+  struct End {
+    int device;
+    std::int32_t post;
+    std::int32_t wait;
+    Op op;
+  };
+
+  static std::string text(Op op, const Route& route) {
+    return to_string(Instruction{.op = op,
+                                 .direction = route.direction,
+                                 .microbatch = route.microbatch,
+                                 .edge = route.edge});
+  }
+
+  void collect(int device, std::int32_t at, const Instruction& i) {
+    Message& m = t_.message(i.edge, t_.topology.replica[device], i.direction, i.microbatch);
+    const Op post = i.op == Op::Wait ? i.completes : i.op;
+    std::int32_t& position = i.op == Op::Wait ? (post == Op::Send ? m.send_wait : m.receive_wait)
+                                              : (post == Op::Send ? m.send : m.receive);
+    if (position >= 0)
+      findings_.add(device, at, "is there a second time; the first is instruction ", position);
+    else
+      position = at;
+  }
+
+  // `peer`: the device that posts the other end, or -1 if nobody does.
+  void check_end(const End& end, const Route& route, int peer) {
+    if (end.post < 0) {
+      if (peer >= 0)
+        findings_.add(end.device, -1, text(end.op, route), " is missing; device ", peer,
+                      " posts its other end");
+      else
+        findings_.add(end.device, -1, text(end.op, route), " is missing");
+    }
+    if (end.wait < 0)
+      findings_.add(end.device, end.post, "the WAIT for ", text(end.op, route), " is missing");
+    else if (end.post > end.wait)
+      findings_.add(end.device, end.wait, "comes before the post at instruction ", end.post);
+  }
+
+  Tables& t_;
+  Findings& findings_;
+};
+
+}  // namespace
+
+void check_messages(Tables& tables, Findings& findings) {
+  const Program& p = tables.program;
+  std::int64_t rows = 0;
+  for (const std::int32_t slot : tables.slot) rows += slot >= 0;
+  tables.messages.resize(rows * 2 * p.microbatches);
+
+  MessageChecks checks(tables, findings);
+  checks.collect();
+  for (int edge = 0; edge < std::ssize(p.edges); ++edge)
+    for (int replica = 0; replica < p.replicas; ++replica) {
+      if (!tables.crosses(edge, replica)) continue;
+      for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
+        checks.check({edge, replica, Direction::Forward, microbatch});
+        if (p.edges[edge].backward) checks.check({edge, replica, Direction::Backward, microbatch});
+      }
+      if (findings.full()) return;
+    }
+}
+
+void check_local_edges(const Tables& t, Findings& findings) {
+  const Program& p = t.program;
+  for (int e = 0; e < std::ssize(p.edges); ++e)
+    for (int replica = 0; replica < p.replicas; ++replica) {
+      if (t.crosses(e, replica)) continue;
+      const Edge& edge = p.edges[e];
+      const int device = p.placement[edge.from][replica];
+      for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
+        const Unit& from = t.unit(edge.from, replica, microbatch);
+        const Unit& to = t.unit(edge.to, replica, microbatch);
+        if (to.forward.first < from.forward.last)
+          findings.add(device, to.forward.first, "runs before F of stage ", edge.from,
+                       " (instruction ", from.forward.last, "), which feeds it");
+        if (edge.backward && from.input.first < to.input.last)
+          findings.add(device, from.input.first, "runs before I of stage ", edge.to,
+                       " (instruction ", to.input.last, "), which feeds it");
+      }
+    }
+}
+
+}  // namespace cleave::schedule::checks

@@ -1,0 +1,247 @@
+#include <algorithm>
+#include <functional>
+#include <queue>
+
+#include "cleave/schedule/checks/checks.h"
+
+namespace cleave::schedule::checks {
+namespace {
+
+constexpr int kNobody = -1;
+
+// Runs every device as far as it can go. Nothing that a device does can stop another one from
+// moving, so one order of running stands for all: if this one gets stuck, every one does.
+class Run {
+ public:
+  Run(const Tables& tables, Level level, Findings& findings)
+      : t_(tables),
+        p_(tables.program),
+        level_(level),
+        findings_(findings),
+        at_(p_.devices, 0),
+        needs_(p_.devices),
+        waiters_(p_.devices),
+        first_collective_(p_.stages) {
+    std::size_t collectives = 0;
+    for (int stage = 0; stage < p_.stages; ++stage) {
+      first_collective_[stage] = collectives;
+      collectives += 2 * (t_.segments[stage] + std::size_t{1});
+    }
+    first_tie_ = collectives;
+    norm_ = first_tie_ + p_.ties.size() * p_.replicas;
+    collectives_.resize(norm_ + 1);
+  }
+
+  void run() {
+    for (int d = p_.devices - 1; d >= 0; --d) ready_.push_back(d);
+    while (!ready_.empty()) {
+      const int d = ready_.back();
+      ready_.pop_back();
+      advance(d);
+      wake_waiters(d);
+    }
+    report_stuck();
+  }
+
+ private:
+  // Until `device` has run past `position`, or, if `collective` is set, until all have come to it.
+  struct Need {
+    int device = kNobody;
+    std::int32_t position = -1;
+    std::size_t collective = kNone;
+    static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  };
+
+  struct Collective {
+    std::vector<int> arrived;  // devices that stand at it
+  };
+
+  bool finished(int d) const { return at_[d] == std::ssize(p_.lists[d]); }
+
+  void advance(int d) {
+    const auto& list = p_.lists[d];
+    needs_[d] = {};
+    while (at_[d] < std::ssize(list)) {
+      const Instruction& i = list[at_[d]];
+      if (is_collective(i.op)) return arrive(d, i);
+      const Need need = level_ == Level::Compute ? implied_need(d, i) : need_of(d, i);
+      if (need.device != kNobody) {
+        needs_[d] = need;
+        waiters_[need.device].push({need.position, d});
+        return;
+      }
+      ++at_[d];
+    }
+  }
+
+  void wake_waiters(int d) {
+    auto& waiting = waiters_[d];
+    while (!waiting.empty() && waiting.top().first < at_[d]) {
+      ready_.push_back(waiting.top().second);
+      waiting.pop();
+    }
+  }
+
+  // A message moves only when both ends are posted, so each WAIT needs the other end's post.
+  Need need_of(int d, const Instruction& i) const {
+    if (i.op != Op::Wait) return {};
+    const int replica = t_.topology.replica[d];
+    const Message& m = t_.message(i.edge, replica, i.direction, i.microbatch);
+    const Op other = i.completes == Op::Send ? Op::Receive : Op::Send;
+    const int peer = p_.placement[endpoint(p_.edges[i.edge], other, i.direction)][replica];
+    const std::int32_t post = other == Op::Send ? m.send : m.receive;
+    return at_[peer] > post ? Need{} : Need{peer, post};
+  }
+
+  // Without messages in the lists, F and I need their producers on other devices.
+  Need implied_need(int d, const Instruction& i) const {
+    const bool forward = i.op == Op::Forward;
+    if (!forward && i.op != Op::BackwardInput && i.op != Op::Backward) return {};
+    const int replica = t_.topology.replica[d];
+    for (const int e : (forward ? t_.topology.incoming : t_.topology.outgoing)[i.stage]) {
+      const Edge& edge = p_.edges[e];
+      if (!forward && !edge.backward) continue;
+      const int from = forward ? edge.from : edge.to;
+      const int peer = p_.placement[from][replica];
+      if (peer == d) continue;
+      const Unit& unit = t_.unit(from, replica, i.microbatch);
+      const std::int32_t made = forward ? unit.forward.last : unit.input.last;
+      if (at_[peer] <= made) return {peer, made};
+    }
+    return {};
+  }
+
+  static bool is_collective(Op op) {
+    return op == Op::Gather || op == Op::Reduce || op == Op::Tie || op == Op::Norm;
+  }
+
+  std::size_t collective_of(int d, const Instruction& i) const {
+    if (i.op == Op::Norm) return norm_;
+    if (i.op == Op::Tie)
+      return first_tie_ + static_cast<std::size_t>(i.edge) * p_.replicas + t_.topology.replica[d];
+    const std::size_t kind = i.op == Op::Gather ? 0 : 1;
+    return first_collective_[i.stage] + 2 * (i.segment + std::size_t{1}) + kind;
+  }
+
+  std::vector<int> members(int d, const Instruction& i) const {
+    if (i.op == Op::Tie) {
+      const int replica = t_.topology.replica[d];
+      const int first = p_.placement[p_.ties[i.edge].first][replica];
+      const int second = p_.placement[p_.ties[i.edge].second][replica];
+      return first == second ? std::vector{first} : std::vector{first, second};
+    }
+    if (i.op != Op::Norm) return p_.placement[i.stage];
+    std::vector<int> all(p_.devices);
+    for (int device = 0; device < p_.devices; ++device) all[device] = device;
+    return all;
+  }
+
+  std::int64_t member_count(int d, const Instruction& i) const {
+    if (i.op == Op::Norm) return p_.devices;
+    return i.op == Op::Tie ? std::ssize(members(d, i)) : p_.replicas;
+  }
+
+  // Whoever has arrived stands still, so the next time round cannot begin before this one ends.
+  void arrive(int d, const Instruction& i) {
+    const std::size_t id = collective_of(d, i);
+    std::vector<int>& arrived = collectives_[id].arrived;
+    arrived.push_back(d);
+    needs_[d].collective = id;
+    if (std::ssize(arrived) < member_count(d, i)) return;
+    for (const int member : arrived) {
+      ++at_[member];
+      ready_.push_back(member);
+    }
+    arrived.clear();
+  }
+
+  // Who keeps a stuck device waiting. Collectives: any member that has not come.
+  int blocker(int d) const {
+    const Need& need = needs_[d];
+    if (need.collective == Need::kNone) return need.device;
+    std::vector<int> arrived = collectives_[need.collective].arrived;
+    std::ranges::sort(arrived);
+    for (const int member : members(d, p_.lists[d][at_[d]]))
+      if (!std::ranges::binary_search(arrived, member)) return member;
+    CLEAVE_CHECK(false, "device ", d, " waits at a collective to which all have come");
+  }
+
+  std::string text_at(int d, std::int32_t position) const {
+    return cleave::detail::concat("instruction ", position, " (", to_string(p_.lists[d][position]),
+                                  ")");
+  }
+
+  std::string wait_text(int d, int on) const {
+    using cleave::detail::concat;
+    const Need& need = needs_[d];
+    const std::string start =
+        concat("device ", d, " at ", text_at(d, at_[d]), " waits for device ", on);
+    if (need.collective == Need::kNone)
+      return concat(start, " to run ", text_at(on, need.position));
+    return concat(start, " to join it");
+  }
+
+  void report_stuck() {
+    std::vector<int> round(p_.devices, 0);  // in which walk a device was met; 0: in none
+    for (int start = 0; start < p_.devices && !findings_.full(); ++start) {
+      int d = start;
+      while (!finished(d) && round[d] == 0) {
+        round[d] = start + 1;
+        d = blocker(d);
+      }
+      if (d == start && finished(d)) continue;
+      if (finished(d))
+        report_end(start, d);
+      else if (round[d] == start + 1)
+        report_cycle(d);
+    }
+  }
+
+  void report_cycle(int first) {
+    std::string text = "deadlock: ";
+    int d = first;
+    int shown = 0;
+    do {
+      const int on = blocker(d);
+      if (shown < kMostShown) text += (shown > 0 ? "; " : "") + wait_text(d, on);
+      ++shown;
+      d = on;
+    } while (d != first);
+    if (shown > kMostShown)
+      text += cleave::detail::concat("; and ", shown - kMostShown, " more until device ", first);
+    findings_.add(first, at_[first], text);
+  }
+
+  // Only a collective can be left waiting for a device that is done: messages are matched before.
+  void report_end(int start, int done) {
+    int d = start;
+    while (blocker(d) != done) d = blocker(d);
+    findings_.add(d, at_[d], "deadlock: waits for device ", done,
+                  ", which ends without joining it");
+  }
+
+  static constexpr int kMostShown = 16;
+
+  using Waiter = std::pair<std::int32_t, int>;  // (position to pass, device that waits)
+
+  const Tables& t_;
+  const Program& p_;
+  Level level_;
+  Findings& findings_;
+  std::vector<std::int32_t> at_;  // [device] the instruction to run next
+  std::vector<Need> needs_;
+  std::vector<std::priority_queue<Waiter, std::vector<Waiter>, std::greater<>>> waiters_;
+  std::vector<std::size_t> first_collective_;  // [stage]
+  std::size_t first_tie_ = 0;
+  std::size_t norm_ = 0;
+  std::vector<Collective> collectives_;
+  std::vector<int> ready_;
+};
+
+}  // namespace
+
+void check_progress(const Tables& tables, Level level, Findings& findings) {
+  Run(tables, level, findings).run();
+}
+
+}  // namespace cleave::schedule::checks

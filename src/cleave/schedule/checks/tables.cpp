@@ -1,0 +1,74 @@
+#include "cleave/schedule/checks/tables.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cleave::schedule::checks {
+
+std::vector<int> named_segments(const Program& program) {
+  std::vector<int> segments(program.stages, 1);
+  for (const auto& list : program.lists)
+    for (const Instruction& i : list)
+      if (i.stage >= 0 && i.segment >= 0 && !is_message(i.op))
+        segments[i.stage] = program.segments[i.stage];
+  return segments;
+}
+
+Tables::Tables(const Program& sane)
+    : program(sane), topology(sane), segments(named_segments(sane)) {
+  std::int64_t total = 0;
+  for (const int count : segments) {
+    first_segment_.push_back(total);
+    total += count;
+  }
+  last_weight.assign(total * program.replicas, -1);
+  units.resize(unit_index(program.stages, 0, 0));
+
+  std::int32_t crossing = 0;
+  for (const Edge& edge : program.edges)
+    for (int replica = 0; replica < program.replicas; ++replica) {
+      const bool local =
+          program.placement[edge.from][replica] == program.placement[edge.to][replica];
+      slot.push_back(local ? -1 : crossing++);
+    }
+}
+
+std::int64_t Tables::unit_index(int stage, int replica, int microbatch) const {
+  return (static_cast<std::int64_t>(stage) * program.replicas + replica) * program.microbatches +
+         microbatch;
+}
+
+Unit& Tables::unit(int stage, int replica, int microbatch) {
+  return units[unit_index(stage, replica, microbatch)];
+}
+
+const Unit& Tables::unit(int stage, int replica, int microbatch) const {
+  return units[unit_index(stage, replica, microbatch)];
+}
+
+std::int64_t Tables::segment_index(int stage, int replica) const {
+  return first_segment_[stage] * program.replicas +
+         static_cast<std::int64_t>(replica) * segments[stage];
+}
+
+Message& Tables::message(int edge, int replica, Direction direction, int microbatch) {
+  return const_cast<Message&>(std::as_const(*this).message(edge, replica, direction, microbatch));
+}
+
+const Message& Tables::message(int edge, int replica, Direction direction, int microbatch) const {
+  const std::int64_t row = slot[static_cast<std::int64_t>(edge) * program.replicas + replica];
+  return messages[(row * 2 + static_cast<int>(direction)) * program.microbatches + microbatch];
+}
+
+std::uint64_t Tables::piece_key(std::int64_t unit, int segment, Op op) {
+  return static_cast<std::uint64_t>(unit) << 16 | static_cast<std::uint64_t>(segment) << 4 |
+         static_cast<std::uint64_t>(op);
+}
+
+std::int32_t Tables::piece_position(std::int64_t unit, int segment, Op op) const {
+  const std::uint64_t key = piece_key(unit, segment, op);
+  const auto found = std::ranges::lower_bound(pieces, key, {}, &Piece::key);
+  return found != pieces.end() && found->key == key ? found->position : -1;
+}
+
+}  // namespace cleave::schedule::checks

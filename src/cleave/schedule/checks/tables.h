@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cleave/schedule/program.h"
+
+namespace cleave::schedule::checks {
+
+/// Positions in a device's list, first and last; -1: none.
+struct Span {
+  std::int32_t first = -1;
+  std::int32_t last = -1;
+
+  bool empty() const { return first < 0; }
+
+  /// Positions come in ascending order.
+  void add(std::int32_t position) {
+    if (empty()) first = position;
+    last = position;
+  }
+};
+
+/// All work of one stage on one microbatch of one replica. One device runs it, so that positions
+/// compare.
+struct Unit {
+  Span forward, input, weight, recompute;
+  std::int32_t forward_done = 0;        ///< segments, from the first on
+  std::int32_t input_done = 0;          ///< segments, from the last on
+  std::int32_t weight_done = 0;         ///< segments, in any order
+  std::int32_t recompute_done = 0;      ///< segments, in any order
+  bool input_and_weight_apart = false;  ///< some segment has I and W, not B
+};
+
+/// One tensor of one microbatch on its way between two devices: positions of the four instructions.
+struct Message {
+  std::int32_t send = -1;
+  std::int32_t send_wait = -1;
+  std::int32_t receive = -1;
+  std::int32_t receive_wait = -1;
+};
+
+/// An instruction that names its segment.
+struct Piece {
+  std::uint64_t key = 0;  ///< unit, segment, op; see Tables::piece_key
+  std::int32_t position = -1;
+
+  friend auto operator<=>(const Piece&, const Piece&) = default;
+};
+
+/// Where everything is, as flat arrays. Built for a program whose header and operands are sane;
+/// the checks fill it in, each one relying on those before it.
+struct Tables {
+  explicit Tables(const Program& sane);
+
+  std::int64_t unit_index(int stage, int replica, int microbatch) const;
+  Unit& unit(int stage, int replica, int microbatch);
+  const Unit& unit(int stage, int replica, int microbatch) const;
+
+  /// Index of segment 0 in arrays over (stage, replica, segment).
+  std::int64_t segment_index(int stage, int replica) const;
+
+  bool crosses(int edge, int replica) const { return slot[edge * program.replicas + replica] >= 0; }
+  Message& message(int edge, int replica, Direction direction, int microbatch);
+  const Message& message(int edge, int replica, Direction direction, int microbatch) const;
+
+  static std::uint64_t piece_key(std::int64_t unit, int segment, Op op);
+
+  /// Position of `op` on this segment of the unit, where instructions name it; -1 otherwise.
+  std::int32_t piece_position(std::int64_t unit, int segment, Op op) const;
+
+  const Program& program;
+  Topology topology;
+  std::vector<int> segments;  ///< [stage]; 1 where no instruction names one
+  std::vector<Unit> units;
+  std::vector<std::int32_t> last_weight;  ///< [segment_index + segment] position of the last W
+  std::vector<Piece> pieces;              ///< sorted
+  std::vector<std::int32_t> slot;  ///< [edge * replicas + replica], -1: both ends on one device
+  std::vector<Message> messages;
+
+ private:
+  std::vector<std::int64_t> first_segment_;  ///< [stage] sum of `segments` of the stages before
+};
+
+/// The stage at this end of an edge: who posts SEND (or RECV) in this direction.
+inline int endpoint(const Edge& edge, Op post, Direction direction) {
+  return (post == Op::Send) == (direction == Direction::Forward) ? edge.from : edge.to;
+}
+
+/// How many segments of each stage instructions tell apart: 1 where none names a segment.
+std::vector<int> named_segments(const Program& program);
+
+}  // namespace cleave::schedule::checks

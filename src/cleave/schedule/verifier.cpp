@@ -1,0 +1,51 @@
+#include "cleave/schedule/verifier.h"
+
+#include "cleave/schedule/checks/checks.h"
+
+namespace cleave::schedule {
+
+std::vector<Violation> verify(const Program& program, Level level) {
+  using namespace checks;
+  Findings findings;
+
+  check_header(program, findings);
+  if (findings.any()) return findings.take();
+  check_operands(program, level, findings);
+  if (findings.any()) return findings.take();
+
+  Tables tables(program);
+  check_compute(tables, findings);
+  if (findings.any()) return findings.take();
+
+  check_local_edges(tables, findings);
+  if (level != Level::Compute) {
+    check_messages(tables, findings);
+    check_gradients(tables, level, findings);
+    check_parameters(tables, findings);
+  }
+  if (findings.any()) return findings.take();
+
+  check_progress(tables, level, findings);
+  if (!program.buffers.empty() && level != Level::Compute) {
+    check_lifetimes(tables, findings);
+    if (!findings.any()) check_space(program, findings);
+  }
+  return findings.take();
+}
+
+std::vector<Violation> verify_compute(const Program& program) {
+  return verify(program, Level::Compute);
+}
+
+std::string to_string(const Program& program, const Violation& violation) {
+  using cleave::detail::concat;
+  const auto [device, index, reason] = violation;
+  if (device < 0) return concat("program: ", reason);
+  if (index < 0 || device >= std::ssize(program.lists) ||
+      index >= std::ssize(program.lists[device]))
+    return concat("device ", device, ": ", reason);
+  return concat("device ", device, ", instruction ", index, " (",
+                to_string(program.lists[device][index]), "): ", reason);
+}
+
+}  // namespace cleave::schedule

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cleave/schedule/program.h"
+
+namespace cleave::schedule {
+
+/// One reason why a program must not run.
+struct Violation {
+  int device = -1;
+  int index = -1;  ///< of the instruction in the device's list; -1: none, something is missing
+  std::string reason;
+};
+
+/// How far a program has been lowered, and so what it must contain.
+enum class Level : std::uint8_t {
+  Compute,   ///< F I W B R only; messages between devices are implied and buffered
+  Messages,  ///< every message is there; what serves gradients and parameters may still be missing
+  Final,     ///< all of it: what the executor runs
+};
+
+// What the verifier takes for granted about instructions:
+//
+//   collectives  block until all members have come: REDUCE and GATHER the replicas of a stage, TIE
+//                the two devices of one replica (or its one device), NORM all devices;
+//   segments     F runs them first to last, I last to first; a stage's messages are made and read
+//   by
+//                all of its segments, since an edge does not say by which;
+//   R            at most once, after F and before I of the same segment;
+//   parameters   of a stage with any GATHER must be gathered for F, I, B and R, not for W.
+//
+// and about the lifetimes of buffers, of which longer ones are always fine:
+//
+//   KeptForInput   F (or R, where there is one) to I       Arriving  RECV to its last reader; on
+//   one KeptForWeight  F (or R, where there is one) to W                 device from the F or I
+//   that InputKept      I to W; B needs none                              makes it; R of the stage
+//   reads Gathered       GATHER to FREE                                    its activations once
+//   more all others     the whole list                          Leaving   F or I to WAIT(SEND)
+//
+// Buffers of an edge with bytes must be there. Those of a stage (or segment) must be there for
+// every replica and microbatch if they are for one. One segment's buffers follow that segment only.
+
+/// Empty: on every machine, the program cannot deadlock, race, exceed a budget, or miss a gradient,
+/// even if no message is ever buffered. Otherwise the first violations (at most kMostViolations).
+///
+/// A later property is looked at only if the ones it builds on hold: header, placement and
+/// operands; each action once and in order; messages and gradients; progress and memory. Buffers
+/// are checked if the program has any. Takes any program, however wrong, in O(n log n) of its size.
+std::vector<Violation> verify(const Program& program, Level level = Level::Final);
+
+/// What a generator or a CSV file gives: `verify` at Level::Compute.
+std::vector<Violation> verify_compute(const Program& program);
+
+/// "device 2, instruction 17 (3F5): runs a second time".
+std::string to_string(const Program& program, const Violation& violation);
+
+inline constexpr std::size_t kMostViolations = 20;
+
+/// Bounds that keep hostile programs from costing more than their size; no model comes near.
+inline constexpr int kMostSegments = 4096;      ///< per stage
+inline constexpr int kMostEdgesPerStage = 128;  ///< on average; the same for ties
+
+}  // namespace cleave::schedule
