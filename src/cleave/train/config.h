@@ -25,8 +25,8 @@ using Auto = std::optional<std::int64_t>;
 struct DataConfig {
   std::string path;  ///< empty: not given, fine for what needs no data
   Tokenizer tokenizer = Tokenizer::Bytes;
-  TokenType dtype = TokenType::Auto;                   ///< of .bin files
-  std::variant<double, std::string> validation = 0.0;  ///< share held out, or a path
+  TokenType dtype = TokenType::Auto;                    ///< of .bin files
+  std::variant<double, std::string> validation = 0.05;  ///< share held out, or a path
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

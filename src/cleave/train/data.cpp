@@ -1,0 +1,80 @@
+#include "cleave/train/data.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+
+namespace cleave::train {
+namespace {
+
+// Reading this many takes a fraction of a second; in larger data tokens are checked when used.
+constexpr std::int64_t kCheckAtStart = std::int64_t{64} << 20;
+
+std::unique_ptr<TokenStream> open(const std::filesystem::path& path, const Config& config) {
+  auto stream = std::make_unique<TokenStream>(path, config.data.dtype, config.model.vocab);
+  const std::int64_t sequence = config.train.sequence;
+  require(stream->size() > sequence, path.string(), " has ", stream->size(),
+          " tokens, but one sequence needs train.sequence + 1 = ", sequence + 1,
+          "; give more data or shorten the sequence");
+  if (stream->size() <= kCheckAtStart) stream->check_tokens();
+  return stream;
+}
+
+std::int64_t windows_in(const TokenStream& stream, const Config& config) {
+  return (stream.size() - 1) / config.train.sequence;
+}
+
+/// Windows held out from the end: the share rounded down, so at least one is left to train on.
+std::int64_t held_out(std::int64_t windows, double share) {
+  return static_cast<std::int64_t>(static_cast<double>(windows) * share);
+}
+
+}  // namespace
+
+Dataset::Dataset(const TokenStream& stream, Range windows, const TrainConfig& train)
+    : stream_(&stream),
+      windows_(windows),
+      sequence_(train.sequence),
+      batch_(train.batch),
+      order_(windows.count, train.seed, "data order") {
+  CLEAVE_CHECK((windows.first + windows.count) * sequence_ < stream.size(), windows.count);
+}
+
+std::int64_t Dataset::window(std::int64_t step, std::int64_t index) const {
+  CLEAVE_CHECK(step >= 0 && index >= 0 && index < batch_, step, ", ", index);
+  const std::int64_t sequence = step * batch_ + index;
+  return static_cast<std::int64_t>(order_.at(sequence / windows_.count, sequence % windows_.count));
+}
+
+void Dataset::read(std::int64_t step, std::int64_t index, std::span<std::int32_t> x,
+                   std::span<std::int32_t> y) const {
+  read_window(window(step, index), x, y);
+}
+
+void Dataset::read_window(std::int64_t window, std::span<std::int32_t> x,
+                          std::span<std::int32_t> y) const {
+  CLEAVE_CHECK(window >= 0 && window < windows_.count, window, " of ", windows_.count);
+  CLEAVE_CHECK(std::ssize(x) == sequence_ && std::ssize(y) == sequence_, x.size(), ", ", y.size());
+  const std::int64_t first = (windows_.first + window) * sequence_;
+  stream_->read(first, x);
+  std::ranges::copy(x.subspan(1), y.begin());
+  stream_->read(first + sequence_, y.last(1));
+}
+
+Data::Data(const Config& config) : stream_(open(config.data.path, config)) {
+  const std::int64_t windows = windows_in(*stream_, config);
+  std::int64_t held = 0;
+  if (const auto* path = std::get_if<std::string>(&config.data.validation)) {
+    validation_stream_ = open(*path, config);
+    validation_.emplace(*validation_stream_,
+                        Dataset::Range{0, windows_in(*validation_stream_, config)}, config.train);
+  } else {
+    held = held_out(windows, std::get<double>(config.data.validation));
+    if (held > 0) {
+      validation_.emplace(*stream_, Dataset::Range{windows - held, held}, config.train);
+    }
+  }
+  training_.emplace(*stream_, Dataset::Range{0, windows - held}, config.train);
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,41 @@
+#include "cleave/train/learning_rate.h"
+
+#include <gtest/gtest.h>
+
+namespace cleave::train {
+namespace {
+
+TrainConfig config(std::int64_t steps, std::int64_t warmup) {
+  TrainConfig train;
+  train.steps = steps;
+  train.warmup = warmup;
+  train.lr = 1.0;
+  train.min_lr = 0.2;
+  return train;
+}
+
+TEST(LearningRate, RisesInAStraightLineToTheLastStepOfWarmup) {
+  const TrainConfig train = config(14, 4);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 0), 0.25);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 1), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 3), 1.0);
+}
+
+TEST(LearningRate, FallsAsHalfACosineToTheMinimumAtTheLastStep) {
+  const TrainConfig train = config(14, 4);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 8), 0.6);  // half way
+  EXPECT_DOUBLE_EQ(learning_rate(train, 13), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 100), 0.2);  // resumed past the end
+  for (int step = 4; step < 14; ++step) {
+    EXPECT_LT(learning_rate(train, step), learning_rate(train, step - 1)) << step;
+  }
+}
+
+TEST(LearningRate, NeedsNoWarmupAndSurvivesRunsThatAreAllWarmup) {
+  EXPECT_LT(learning_rate(config(10, 0), 0), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(config(4, 4), 3), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(config(4, 4), 4), 0.2);
+}
+
+}  // namespace
+}  // namespace cleave::train
