@@ -1,7 +1,11 @@
 #include "cleave/schedule/generators.h"
 
+#include <fstream>
+#include <map>
 #include <string>
+#include <tuple>
 
+#include "support/errors.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
@@ -9,13 +13,16 @@
 namespace cleave::schedule {
 namespace {
 
-/// The picture of a compute-only program as in the generators' comments: one row per device, the
-/// stage left out where a device has only one.
+using cleave::testing::user_error;
+
+/// One row per device, as in the generators' comments: the stage is left out where a device has
+/// only one.
 std::string picture(const Program& program) {
   std::string text;
-  for (const auto& list : program.lists) {
-    for (const Instruction& i : list) {
-      if (&i != list.data()) text += ' ';
+  for (int device = 0; device < program.devices; ++device) {
+    text += "device " + std::to_string(device) + " |";
+    for (const Instruction& i : program.lists[device]) {
+      text += ' ';
       if (program.stages > program.devices) text += std::to_string(i.stage);
       text += name_of(i.op);
       text += std::to_string(i.microbatch);
@@ -25,36 +32,100 @@ std::string picture(const Program& program) {
   return text;
 }
 
-TEST(Gpipe, MatchesTheTableInTheComment) {
-  EXPECT_EQ(picture(generate("gpipe", {.devices = 2, .microbatches = 3})),
-            "F0 F1 F2 B0 B1 B2\n"
-            "F0 F1 F2 B0 B1 B2\n");
+std::string picture_in_comment(const std::string& file) {
+  std::ifstream in(CLEAVE_SOURCE_DIR "/src/cleave/schedule/generators/" + file);
+  std::string text;
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("//   device ")) text += line.substr(5) + '\n';
+  return text;
 }
 
-TEST(OneFOneB, MatchesTheTableInTheComment) {
-  EXPECT_EQ(picture(generate("1f1b", {.devices = 4, .microbatches = 4})),
-            "F0 F1 F2 F3 B0 B1 B2 B3\n"
-            "F0 F1 F2 B0 F3 B1 B2 B3\n"
-            "F0 F1 B0 F2 B1 F3 B2 B3\n"
-            "F0 B0 F1 B1 F2 B2 F3 B3\n");
-}
-
-TEST(Generate, SaysWhatItNeeds) {
-  const auto message = [](std::string_view schedule, PipelineShape shape) -> std::string {
-    try {
-      generate(schedule, shape);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
+TEST(Generators, EmitThePicturesInTheirComments) {
+  struct Case {
+    const char* schedule;
+    const char* file;
+    int devices;
+    int microbatches;
   };
-  EXPECT_EQ(message("1f1b", {.devices = 0}), "a pipeline needs at least one device, got 0");
-  EXPECT_EQ(message("1f1b", {.microbatches = -1}), "a step needs at least one microbatch, got -1");
-  EXPECT_EQ(message("gpipe", {.chunks = 2}),
+  const Case cases[] = {
+      {"gpipe", "gpipe.cpp", 2, 3},
+      {"1f1b", "one_f_one_b.cpp", 4, 4},
+      {"interleaved", "interleaved.cpp", 2, 4},
+      {"looped-bfs", "looped_bfs.cpp", 2, 3},
+      {"zb-h1", "zb_h1.cpp", 3, 4},
+      {"zb-h2", "zb_h2.cpp", 2, 4},
+      {"zbv", "zbv.cpp", 2, 3},
+      {"v-half", "v_half.cpp", 2, 3},
+      {"v-min", "v_min.cpp", 2, 3},
+      {"dualpipev", "dualpipev.cpp", 2, 4},
+  };
+  EXPECT_EQ(std::size(cases), schedule_names().size());
+  for (const auto& [schedule, file, devices, microbatches] : cases)
+    EXPECT_EQ(picture(generate(schedule, {.devices = devices, .microbatches = microbatches})),
+              picture_in_comment(file));
+}
+
+/// Every stage runs F, I and W of every microbatch once, in this order, on its own device, and W in
+/// the order of microbatches.
+std::string fault(const Program& program) {
+  std::map<std::tuple<int, int>, int> done;  // (stage, microbatch) -> F 1, I 2, W 3
+  std::vector<int> weights(program.stages, 0);
+  for (int device = 0; device < program.devices; ++device)
+    for (const Instruction& i : program.lists[device]) {
+      if (program.placement.at(i.stage) != std::vector{device}) return "misplaced " + to_string(i);
+      int& state = done[{i.stage, i.microbatch}];
+      const int before = i.op == Op::Forward ? 0 : i.op == Op::BackwardWeight ? 2 : 1;
+      if (state != before) return "out of order " + to_string(i);
+      state = i.op == Op::Backward ? 3 : before + 1;
+      if (state == 3 && weights[i.stage]++ != i.microbatch) return "early " + to_string(i);
+    }
+  for (int stage = 0; stage < program.stages; ++stage)
+    for (int mb = 0; mb < program.microbatches; ++mb)
+      if (done[{stage, mb}] != 3) return "missing " + std::to_string(stage);
+  return "";
+}
+
+TEST(Generators, RunEveryActionOnceForEveryShape) {
+  for (const auto schedule : schedule_names())
+    for (int devices = 1; devices <= 8; ++devices)
+      for (int microbatches = 1; microbatches <= 24; ++microbatches)
+        EXPECT_EQ(fault(generate(schedule, {.devices = devices, .microbatches = microbatches})), "")
+            << schedule << ' ' << devices << " x " << microbatches;
+}
+
+TEST(Generators, TakeAnyNumberOfChunksWhereTheyCan) {
+  for (const char* schedule : {"interleaved", "looped-bfs"})
+    for (int chunks = 1; chunks <= 5; ++chunks)
+      for (int microbatches = 1; microbatches <= 9; ++microbatches) {
+        const Program program =
+            generate(schedule, {.devices = 3, .microbatches = microbatches, .chunks = chunks});
+        EXPECT_EQ(fault(program), "");
+        EXPECT_EQ(program.stages, 3 * chunks);
+      }
+}
+
+TEST(Generators, FoldStagesBackInV) {
+  const Program program = generate("zbv", {.devices = 3, .microbatches = 1});
+  EXPECT_EQ(program.placement, (std::vector<std::vector<int>>{{0}, {1}, {2}, {2}, {1}, {0}}));
+}
+
+TEST(Generators, SayWhatTheyNeed) {
+  const auto error = [](std::string_view schedule, PipelineShape shape) {
+    return user_error([&] { generate(schedule, shape); });
+  };
+  EXPECT_EQ(error("1f1b", {.devices = 0}), "a pipeline needs at least one device, got 0");
+  EXPECT_EQ(error("1f1b", {.microbatches = -1}), "a step needs at least one microbatch, got -1");
+  EXPECT_EQ(error("gpipe", {.chunks = 2}),
             "schedule gpipe has 1 stage on each device, not 2; leave chunks out or choose "
             "interleaved or looped-bfs");
-  EXPECT_TRUE(message("2f2b", {}).starts_with("unknown schedule '2f2b'; known are gpipe 1f1b"));
-  EXPECT_NE(message("1f1b", {.devices = 1 << 30, .microbatches = 1 << 30}), "");
+  EXPECT_EQ(error("zbv", {.chunks = 1}),
+            "schedule zbv has 2 stages on each device, not 1; leave chunks out or choose "
+            "interleaved or looped-bfs");
+  EXPECT_EQ(error("interleaved", {.chunks = -1}), "chunks must be between 1 and 1024, got -1");
+  EXPECT_TRUE(error("2f2b", {}).starts_with("unknown schedule '2f2b'; known are gpipe 1f1b"));
+  EXPECT_EQ(error("1f1b", {.devices = 1 << 30, .microbatches = 1 << 30}),
+            "1073741824 devices x 1 chunks x 1073741824 microbatches are more than the 100000000 "
+            "forwards that a program may have");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
+#include "cleave/plan/simulator.h"
 #include "cleave/schedule/generators.h"
 
 namespace cleave::schedule {
@@ -50,6 +51,24 @@ TEST(Communication, SaysWhatIsMissing) {
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(), "no device runs 1I1 (or B)");
   }
+}
+
+// A WAIT that stalled somebody, or a RECV that came too late, would show as time. The latency is
+// no longer than the shortest compute instruction, 6 / 2 for one of two chunks.
+TEST(Communication, CostsNoTimeBeyondTheLatency) {
+  for (const auto schedule : schedule_names())
+    for (int devices = 1; devices <= 6; ++devices)
+      for (int microbatches = 1; microbatches <= 13; ++microbatches) {
+        const Program compute =
+            generate(schedule, {.devices = devices, .microbatches = microbatches});
+        const Program program = lower(compute, {});
+        const auto cost = [](const Program& p) {
+          const auto costs = plan::uniform_costs(p, {.f = 8, .i = 6, .w = 10, .comm = 3});
+          return plan::summarise(p, plan::simulate(p, costs)).cost;
+        };
+        EXPECT_EQ(cost(program), cost(compute))
+            << schedule << ' ' << devices << " x " << microbatches;
+      }
 }
 
 TEST(Replicas, RunTheSameListsOnTheirOwnDevices) {

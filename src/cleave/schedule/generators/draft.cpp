@@ -26,6 +26,7 @@ int Draft::stage_of(int device, int chunk) const {
 }
 
 void Draft::emit(Op op, int device, int chunk, int microbatch) {
+  if (microbatch >= program_.microbatches) return;
   program_.lists[device].push_back(
       {.op = op, .stage = stage_of(device, chunk), .microbatch = microbatch});
 }

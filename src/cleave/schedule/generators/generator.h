@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string_view>
+#include <utility>
+
 #include "cleave/schedule/generators.h"
 
 namespace cleave::schedule {
@@ -10,7 +13,8 @@ enum class Fold {
   V,     ///< chunk 0 runs down, chunk 1 back up: the first device also holds the last stage
 };
 
-/// A program under construction: one list per device, compute only.
+/// A program under construction: one list per device, compute only. Actions on microbatches that do
+/// not exist are left out, so a generator may write whole rounds.
 class Draft {
  public:
   Draft(std::string_view schedule, const PipelineShape& shape, Fold fold);
@@ -19,12 +23,12 @@ class Draft {
   void input(int device, int chunk, int microbatch);     ///< I
   void weight(int device, int chunk, int microbatch);    ///< W
   void backward(int device, int chunk, int microbatch);  ///< B
+  void emit(Op op, int device, int chunk, int microbatch);
 
-  int stage_of(int device, int chunk) const;
   Program finish() && { return std::move(program_); }
 
  private:
-  void emit(Op op, int device, int chunk, int microbatch);
+  int stage_of(int device, int chunk) const;
 
   Fold fold_;
   Program program_;
@@ -33,5 +37,13 @@ class Draft {
 /// Each is defined in the file of its name. `shape` is valid and its chunks are set.
 Program gpipe(const PipelineShape& shape);
 Program one_f_one_b(const PipelineShape& shape);
+Program interleaved(const PipelineShape& shape);
+Program looped_bfs(const PipelineShape& shape);
+Program zb_h1(const PipelineShape& shape);
+Program zb_h2(const PipelineShape& shape);
+Program zbv(const PipelineShape& shape);
+Program v_half(const PipelineShape& shape);
+Program v_min(const PipelineShape& shape);
+Program dualpipev(const PipelineShape& shape);
 
 }  // namespace cleave::schedule

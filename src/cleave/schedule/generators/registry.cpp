@@ -16,9 +16,19 @@ struct Entry {
   int most_chunks;  ///< least is default_chunks if the two are equal, else 1
 };
 
+constexpr int kMostChunks = 1024;
+
 constexpr std::array kEntries = {
     Entry{"gpipe", gpipe, 1, 1},
     Entry{"1f1b", one_f_one_b, 1, 1},
+    Entry{"interleaved", interleaved, 2, kMostChunks},
+    Entry{"looped-bfs", looped_bfs, 2, kMostChunks},
+    Entry{"zb-h1", zb_h1, 1, 1},
+    Entry{"zb-h2", zb_h2, 1, 1},
+    Entry{"zbv", zbv, 2, 2},
+    Entry{"v-half", v_half, 2, 2},
+    Entry{"v-min", v_min, 2, 2},
+    Entry{"dualpipev", dualpipev, 2, 2},
 };
 
 /// Keeps every index and count of a program within 32 bits, and a mistyped size from filling the

@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "cleave/plan/simulator.h"
+#include "cleave/schedule/generators.h"
+
+// What the papers say about bubbles and memory, over all shapes up to 8 x 24. Costs are small
+// integers and halves, so every comparison is exact.
+
+namespace cleave::schedule {
+namespace {
+
+using plan::UniformCosts;
+
+constexpr UniformCosts kCosts[] = {
+    {.f = 6, .i = 6, .w = 6},    {.f = 12, .i = 12, .w = 6}, {.f = 18, .i = 12, .w = 6},
+    {.f = 12, .i = 18, .w = 12}, {.f = 6, .i = 12, .w = 6},  {.f = 30, .i = 6, .w = 6},
+};
+
+/// Here W is longer than F or I, where the zero-bubble formulas do not hold.
+constexpr UniformCosts kLongWeights[] = {
+    {.f = 6, .i = 6, .w = 12}, {.f = 18, .i = 6, .w = 12}, {.f = 12, .i = 6, .w = 30}};
+
+double cost(std::string_view schedule, const PipelineShape& shape, const UniformCosts& costs) {
+  const Program program = generate(schedule, shape);
+  const auto trace = plan::simulate(program, plan::uniform_costs(program, costs),
+                                    {.record = plan::Record::DevicesOnly});
+  return plan::summarise(program, trace).cost;
+}
+
+double bubble(std::string_view schedule, const PipelineShape& shape, const UniformCosts& costs) {
+  return cost(schedule, shape, costs) - shape.microbatches * (costs.f + costs.i + costs.w);
+}
+
+double peak(std::string_view schedule, const PipelineShape& shape) {
+  return std::ranges::max(plan::peak_activations(generate(schedule, shape)));
+}
+
+template <class Check>
+void for_all_shapes(Check check) {
+  for (int p = 1; p <= 8; ++p)
+    for (int m = 1; m <= 24; ++m) {
+      SCOPED_TRACE(std::to_string(p) + " x " + std::to_string(m));
+      check(PipelineShape{.devices = p, .microbatches = m});
+    }
+}
+
+TEST(ClosedForms, BubbleOfGpipeAndOneFOneB) {
+  for_all_shapes([](const PipelineShape& shape) {
+    for (const UniformCosts& c : kCosts)
+      for (const char* schedule : {"gpipe", "1f1b"})
+        EXPECT_EQ(bubble(schedule, shape, c), (shape.devices - 1) * (c.f + c.i + c.w)) << schedule;
+  });
+}
+
+TEST(ClosedForms, ChunksDivideTheBubble) {
+  for_all_shapes([](PipelineShape shape) {
+    const int p = shape.devices;
+    for (shape.chunks = 1; shape.chunks <= 3; ++shape.chunks)
+      for (const UniformCosts& c : kCosts) {
+        const double expected = (p - 1) * (c.f + c.i + c.w) / shape.chunks;
+        if (shape.microbatches % p == 0) {
+          EXPECT_EQ(bubble("interleaved", shape, c), expected);
+        }
+        if (shape.microbatches >= p) {
+          EXPECT_EQ(bubble("looped-bfs", shape, c), expected);
+        }
+      }
+  });
+}
+
+TEST(ClosedForms, BubbleOfZeroBubbleSchedules) {
+  for_all_shapes([](const PipelineShape& shape) {
+    const int p = shape.devices;
+    for (const UniformCosts& c : kCosts) {
+      if (shape.microbatches >= p) {
+        EXPECT_EQ(bubble("zb-h1", shape, c), (p - 1) * (c.f + c.i - c.w));
+      }
+      if (shape.microbatches >= 2 * p - 1) {
+        EXPECT_EQ(bubble("zb-h2", shape, c), (p - 1) * (c.f + c.i - 2 * c.w));
+      }
+    }
+  });
+}
+
+TEST(ClosedForms, ZbvHasNoBubbleFromTwiceTheDevicesOn) {
+  for_all_shapes([](const PipelineShape& shape) {
+    const int missing = std::max(2 * shape.devices - 1 - shape.microbatches, 0);
+    EXPECT_EQ(bubble("zbv", shape, {.f = 6, .i = 6, .w = 6}), 6 * missing);
+  });
+}
+
+TEST(ClosedForms, NothingCostsMoreThanOneFOneB) {
+  for_all_shapes([](const PipelineShape& shape) {
+    const auto check = [&](const UniformCosts& c) {
+      const double most = cost("1f1b", shape, c);
+      for (const char* schedule :
+           {"gpipe", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zbv", "dualpipev"})
+        EXPECT_LE(cost(schedule, shape, c), most) << schedule;
+    };
+    for (const UniformCosts& c : kCosts) check(c);
+    for (const UniformCosts& c : kLongWeights) check(c);
+    // These trade time for memory where F, I and W differ.
+    for (const char* schedule : {"v-half", "v-min"})
+      EXPECT_LE(cost(schedule, shape, kCosts[0]), cost("1f1b", shape, kCosts[0])) << schedule;
+  });
+}
+
+TEST(ClosedForms, PeakActivations) {
+  for_all_shapes([](const PipelineShape& shape) {
+    const int p = shape.devices;
+    const int m = shape.microbatches;
+    EXPECT_EQ(peak("gpipe", shape), m);
+    EXPECT_EQ(peak("looped-bfs", shape), m);
+    EXPECT_EQ(peak("zb-h1", shape), std::min(p, m));
+    EXPECT_EQ(peak("zb-h2", shape), std::min(2 * p - 1, m));
+    EXPECT_EQ(peak("zbv", shape), std::min(p, m));
+    EXPECT_EQ(peak("v-half", shape), std::min((p + 2) / 2, m));
+    EXPECT_EQ(peak("v-min", shape), std::min((p + 4) / 3, m));
+    EXPECT_EQ(peak("dualpipev", shape), std::min(p + 0.5, static_cast<double>(m)));
+    const auto peaks = plan::peak_activations(generate("1f1b", shape));
+    for (int d = 0; d < p; ++d) EXPECT_EQ(peaks[d], std::min(p - d, m)) << "device " << d;
+  });
+}
+
+TEST(ClosedForms, PeakOfInterleavedWithFullRounds) {
+  for_all_shapes([](PipelineShape shape) {
+    if (shape.microbatches % shape.devices != 0) return;
+    for (shape.chunks = 1; shape.chunks <= 3; ++shape.chunks) {
+      const int ahead = 2 * (shape.devices - 1) + (shape.chunks - 1) * shape.devices + 1;
+      const int most = shape.microbatches * shape.chunks;
+      EXPECT_DOUBLE_EQ(peak("interleaved", shape),
+                       static_cast<double>(std::min(ahead, most)) / shape.chunks);
+    }
+  });
+}
+
+TEST(ClosedForms, MemoryOfVSchedulesHoldsForDeepPipelines) {
+  for (int p = 1; p <= 64; ++p) {
+    const PipelineShape shape{.devices = p, .microbatches = 2 * p + 3};
+    EXPECT_EQ(peak("zbv", shape), p);
+    EXPECT_EQ(peak("v-half", shape), (p + 2) / 2);
+    EXPECT_EQ(peak("v-min", shape), (p + 4) / 3);
+  }
+}
+
+}  // namespace
+}  // namespace cleave::schedule
