@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cleave/ops/compute.h"
+#include "cleave/spec/attention_spec.h"
+#include "cleave/tensor/view.h"
+
+namespace cleave::ops {
+
+/// Causal attention, out = softmax(q · kᵀ / √head_dim) · v, within each sequence.
+///
+///   q, out  [tokens, heads, head_dim]      f32 or bf16
+///   k, v    [tokens, kv_heads, head_dim]   same dtype
+///   lse     [sequences, heads, sequence]   f32: the log of each row's sum, which backward needs
+///
+/// Tokens are sequences one after another. The views may be slices of wider rows (of one qkv
+/// matrix, say); the elements of one head must be contiguous. No sequence × sequence matrix exists:
+/// a thread holds the scores of kAttentionBlock queries at a time. Needs attention_scratch_bytes.
+void attention(Compute& compute, const AttentionShape& shape, ConstView q, ConstView k, ConstView v,
+               View out, View lse);
+
+/// What attention() was given and made, and where the gradients go; shapes as there.
+struct AttentionGradient {
+  ConstView q, k, v, out, lse;
+  ConstView dout;
+  View dq;  ///< shape of q
+  View dk;  ///< shape of k; summed over the query heads of its group in head order
+  View dv;  ///< shape of v; likewise
+};
+
+void attention_backward(Compute& compute, const AttentionShape& shape, const AttentionGradient& at);
+
+/// Scratch that attention() and attention_backward() need; compiles their kernels.
+std::int64_t attention_scratch_bytes(Compute& compute, const AttentionShape& shape, DType dtype);
+
+/// Attention of one new token to all tokens of a key-value cache, itself included.
+///
+///   q, out  [heads, head_dim]
+///   k, v    [length, kv_heads, head_dim]
+///
+/// Needs length · 4 bytes of scratch per thread, each rounded up to 64.
+void attention_decode(Compute& compute, ConstView q, ConstView k, ConstView v, View out);
+
+}  // namespace cleave::ops

@@ -1,0 +1,175 @@
+#include "cleave/ops/attention.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ops/tensor.h"
+#include <gtest/gtest.h>
+
+#include "cleave/ops/reference/attention.h"
+
+namespace cleave::ops {
+namespace {
+
+using testing::Scratch;
+using testing::Tensor;
+
+/// q, k and v as slices of one matrix, the way a layer has them.
+struct Qkv {
+  Tensor rows;
+  View q, k, v;
+
+  Qkv(const AttentionShape& shape, DType dtype, std::uint32_t seed)
+      : rows(Tensor::random(
+            dtype, {shape.tokens(), shape.heads + 2 * shape.kv_heads, shape.head_dim}, seed)),
+        q(rows.view().slice(1, 0, shape.heads)),
+        k(rows.view().slice(1, shape.heads, shape.kv_heads)),
+        v(rows.view().slice(1, shape.heads + shape.kv_heads, shape.kv_heads)) {}
+  Qkv(const Qkv&) = delete;
+};
+
+struct Result {
+  Tensor out, lse;
+  Result(const AttentionShape& shape, DType dtype)
+      : out(dtype, {shape.tokens(), shape.heads, shape.head_dim}),
+        lse(DType::F32, {shape.sequences, shape.heads, shape.sequence}) {}
+};
+
+const std::vector<AttentionShape> kShapes = {
+    {1, 1, 1, 1, 8},   {1, 5, 2, 2, 16},   {2, 64, 3, 3, 64},  {1, 65, 2, 1, 32},
+    {3, 40, 4, 2, 24}, {1, 130, 4, 1, 64}, {1, 200, 4, 2, 80},
+};
+
+std::string name_of(const AttentionShape& shape, DType dtype, int threads) {
+  return std::to_string(shape.sequences) + "x" + std::to_string(shape.sequence) + " heads " +
+         std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) + " of " +
+         std::to_string(shape.head_dim) + " " + std::string(to_string(dtype)) + " threads " +
+         std::to_string(threads);
+}
+
+template <class Fn>
+void for_cases(const Fn& fn) {
+  for (int threads : {1, 2}) {
+    Compute compute(threads);
+    for (const AttentionShape& shape : kShapes) {
+      for (DType dtype : {DType::F32, DType::BF16}) {
+        SCOPED_TRACE(name_of(shape, dtype, threads));
+        Scratch scratch(attention_scratch_bytes(compute, shape, dtype));
+        compute.set_scratch(scratch.bytes());
+        fn(compute, shape, dtype);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+void expect_near(Tensor& actual, Tensor& expected, double tolerance, const char* what) {
+  for (std::int64_t i = 0; i < expected.view().elements(); ++i) {
+    ASSERT_NEAR(actual[i], expected[i], tolerance) << what << " " << i;
+  }
+}
+
+/// Rounding errors of one intermediate value of magnitude 1: a bf16 p or ds, or an f32 sum of
+/// head_dim products and then of `sequence` ones.
+double unit(const AttentionShape& shape, DType dtype) {
+  const double sums = 0x1p-24 * static_cast<double>(shape.head_dim + shape.sequence + 8);
+  return dtype == DType::BF16 ? sums + 0x1p-8 : sums;
+}
+
+// Elements of q, k, v are at most 1, so a score is at most √head_dim and its relative error in e^s
+// is that times eps (twice: s and the maximum); out is a mean of v, at most 1.
+TEST(Attention, AgreesWithTheReference) {
+  for_cases([](Compute& compute, const AttentionShape& shape, DType dtype) {
+    const Qkv in(shape, dtype, 1);
+    Result actual(shape, dtype);
+    Result expected(shape, dtype);
+
+    attention(compute, shape, in.q, in.k, in.v, actual.out.view(), actual.lse.view());
+    reference::attention(shape, in.q, in.k, in.v, expected.out.view(), expected.lse.view());
+
+    const double root = std::sqrt(static_cast<double>(shape.head_dim));
+    expect_near(actual.out, expected.out,
+                (2 + 2 * root * (dtype == DType::F32)) * unit(shape, dtype), "out");
+    expect_near(actual.lse, expected.lse, 4 * root * unit(shape, DType::F32), "lse");
+  });
+}
+
+// dv sums at most group · sequence terms p · dout whose p add up to the weight that a key gets; dp
+// and delta are at most head_dim, so ds errs by scale · head_dim = √head_dim units per term.
+TEST(Attention, BackwardAgreesWithTheReference) {
+  for_cases([](Compute& compute, const AttentionShape& shape, DType dtype) {
+    const Qkv in(shape, dtype, 1);
+    Result made(shape, dtype);
+    attention(compute, shape, in.q, in.k, in.v, made.out.view(), made.lse.view());
+    Tensor dout = Tensor::random(dtype, {shape.tokens(), shape.heads, shape.head_dim}, 2);
+    Qkv actual(shape, dtype, 3);
+    Qkv expected(shape, dtype, 4);
+    AttentionGradient at{in.q,        in.k,     in.v,     made.out.view(), made.lse.view(),
+                         dout.view(), actual.q, actual.k, actual.v};
+
+    attention_backward(compute, shape, at);
+    at.dq = expected.q;
+    at.dk = expected.k;
+    at.dv = expected.v;
+    reference::attention_backward(shape, at);
+
+    const double root = std::sqrt(static_cast<double>(shape.head_dim));
+    const double terms =
+        static_cast<double>(shape.group()) * (2 + std::log(static_cast<double>(shape.sequence)));
+    expect_near(actual.rows, expected.rows, 4 * root * terms * unit(shape, dtype), "dq, dk or dv");
+  });
+}
+
+TEST(Attention, GivesTheSameBitsOnEveryCallAndThreadCount) {
+  const AttentionShape shape{2, 150, 4, 2, 64};
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    const Qkv in(shape, dtype, 1);
+    Tensor dout = Tensor::random(dtype, {shape.tokens(), shape.heads, shape.head_dim}, 2);
+    std::vector<float> first;
+    for (int threads : {1, 2, 2}) {
+      Compute compute(threads);
+      Scratch scratch(attention_scratch_bytes(compute, shape, dtype));
+      compute.set_scratch(scratch.bytes());
+      Result made(shape, dtype);
+      Qkv gradient(shape, dtype, 3);
+
+      attention(compute, shape, in.q, in.k, in.v, made.out.view(), made.lse.view());
+      attention_backward(compute, shape,
+                         {in.q, in.k, in.v, made.out.view(), made.lse.view(), dout.view(),
+                          gradient.q, gradient.k, gradient.v});
+
+      std::vector<float> values;
+      for (std::int64_t i = 0; i < gradient.rows.view().elements(); ++i) {
+        values.push_back(gradient.rows[i]);
+      }
+      if (first.empty()) first = values;
+      ASSERT_EQ(values, first);
+    }
+  }
+}
+
+TEST(Attention, DecodesTheLastTokenAsTheWholeSequenceDoes) {
+  const AttentionShape shape{1, 77, 6, 2, 32};
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    Compute compute(2);
+    const Qkv in(shape, dtype, 1);
+    Result expected(shape, dtype);
+    reference::attention(shape, in.q, in.k, in.v, expected.out.view(), expected.lse.view());
+    Tensor out(dtype, {shape.heads, shape.head_dim});
+    const View last = in.q.slice(0, shape.sequence - 1, 1);
+    const ConstView q(last.bytes(), dtype, {shape.heads, shape.head_dim}, {last.stride(1), 1});
+    Scratch scratch(2 * 5 * 64);
+    compute.set_scratch(scratch.bytes());
+
+    attention_decode(compute, q, in.k, in.v, out.view());
+
+    const std::int64_t row = (shape.sequence - 1) * shape.heads * shape.head_dim;
+    for (std::int64_t i = 0; i < shape.heads * shape.head_dim; ++i) {
+      ASSERT_NEAR(out[i], expected.out[row + i], 8 * unit(shape, dtype)) << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cleave::ops
