@@ -17,3 +17,34 @@ function(cleave_add_test name)
   add_test(NAME ${name} COMMAND ${name}_test)
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300)
 endfunction()
+
+# cleave_add_mpi_test(<name> RANKS <n>... SOURCES <file>... LINKS <module>...)
+#
+# One program of GoogleTest tests, run once per number of ranks as real MPI processes on this machine.
+# A deadlock is a failure: it hits the time limit. Left out under ThreadSanitizer, which does not know
+# what MPI does.
+function(cleave_add_mpi_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "RANKS;SOURCES;LINKS")
+  if(CLEAVE_SANITIZE STREQUAL "thread")
+    return()
+  endif()
+  list(TRANSFORM arg_LINKS PREPEND cleave::)
+  add_executable(${name}_test ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
+  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name}_test PRIVATE ${arg_LINKS} cleave_warnings GTest::gtest)
+  foreach(ranks IN LISTS arg_RANKS)
+    add_test(NAME ${name}_on_${ranks}_ranks
+             COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+                     $<TARGET_FILE:${name}_test> ${ranks})
+    set_tests_properties(${name}_on_${ranks}_ranks PROPERTIES LABELS mpi TIMEOUT 30
+                         PROCESSORS ${ranks} ENVIRONMENT "${CLEAVE_MPI_ENVIRONMENT}")
+  endforeach()
+endfunction()
+
+# mpirun on one machine: as root in a container, more ranks than cores, shared memory only.
+# LeakSanitizer would report what Open MPI keeps until the end.
+set(CLEAVE_MPI_ENVIRONMENT
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+  OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo
+  ASAN_OPTIONS=detect_leaks=0)

@@ -1,12 +1,10 @@
 #include "cleave/comm/local/local_world.h"
 
-#include <atomic>
-#include <chrono>
 #include <stdexcept>
 #include <string>
-#include <thread>
+#include <vector>
 
-#include "comm/bytes.h"
+#include "comm/pattern.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
@@ -14,10 +12,11 @@
 namespace cleave::comm {
 namespace {
 
-using namespace std::chrono_literals;
+using testing::play;
+using testing::random_pattern;
 using testing::some_bytes;
 
-// Runs `work` on two devices and returns what it throws.
+// Runs `work` and returns what it throws.
 template <class Error>
 std::string error_of(int devices, const std::function<void(Communicator&)>& work) {
   try {
@@ -26,122 +25,6 @@ std::string error_of(int devices, const std::function<void(Communicator&)>& work
     return error.what();
   }
   return "nothing was thrown";
-}
-
-TEST(LocalWorld, MovesBytesFromOneDeviceToTheOther) {
-  const auto sent = some_bytes(100'000, 1);
-  std::vector<std::byte> received(sent.size());
-
-  run_devices(2, [&](Communicator& comm) {
-    if (comm.rank() == 0) comm.send(sent, 1, 7).wait();
-    if (comm.rank() == 1) comm.receive(received, 0, 7).wait();
-  });
-
-  EXPECT_EQ(received, sent);
-}
-
-TEST(LocalWorld, ASendCompletesOnlyOnceItsReceiveIsPosted) {
-  for (const std::size_t size : {0, 1, 100'000}) {
-    std::atomic<bool> posted = false;
-    run_devices(2, [&](Communicator& comm) {
-      std::vector<std::byte> bytes(size);
-      if (comm.rank() == 0) {
-        Pending pending = comm.send(bytes, 1, 0);
-        for (int look = 0; look < 100; ++look) EXPECT_FALSE(pending.done());
-        EXPECT_FALSE(pending.wait_for(5ms));
-        posted = true;
-        pending.wait();
-      } else {
-        while (!posted) std::this_thread::yield();
-        comm.receive(bytes, 0, 0).wait();
-      }
-    });
-  }
-}
-
-TEST(LocalWorld, MatchesByPeerTagAndOrder) {
-  run_devices(3, [](Communicator& comm) {
-    const auto a = some_bytes(8, 1), b = some_bytes(8, 2), c = some_bytes(8, 3);
-    if (comm.rank() == 0) {
-      Pending first = comm.send(a, 2, 5);
-      Pending second = comm.send(b, 2, 5);
-      Pending other = comm.send(c, 2, 6);
-      other.wait();
-      second.wait();
-      first.wait();
-    } else if (comm.rank() == 1) {
-      comm.send(c, 2, 5).wait();
-    } else {
-      std::vector<std::byte> x(8), y(8), z(8), w(8);
-      comm.receive(z, 0, 6).wait();
-      comm.receive(w, 1, 5).wait();
-      comm.receive(x, 0, 5).wait();
-      comm.receive(y, 0, 5).wait();
-      EXPECT_EQ(x, a);
-      EXPECT_EQ(y, b);
-      EXPECT_EQ(z, c);
-      EXPECT_EQ(w, c);
-    }
-  });
-}
-
-TEST(LocalWorld, GroupsHaveTagSpacesOfTheirOwn) {
-  run_devices(4, [](Communicator& world) {
-    const bool even = world.rank() % 2 == 0;
-    const std::vector<int> members = even ? std::vector{2, 0} : std::vector{1, 3};
-    const auto pair = world.group(members);
-    const auto twin = world.group(members);
-    ASSERT_EQ(pair->size(), 2);
-    EXPECT_EQ(pair->device(pair->rank()), world.rank());
-    const auto through_world = some_bytes(4, 1), through_pair = some_bytes(4, 2),
-               through_twin = some_bytes(4, 3);
-    const int partner = pair->device(1 - pair->rank());
-
-    if (pair->rank() == 0) {
-      Pending a = world.send(through_world, partner, 0);
-      Pending b = pair->send(through_pair, 1, 0);
-      Pending c = twin->send(through_twin, 1, 0);
-    } else {
-      std::vector<std::byte> x(4), y(4), z(4);
-      Pending c = twin->receive(z, 0, 0);
-      Pending b = pair->receive(y, 0, 0);
-      Pending a = world.receive(x, partner, 0);
-      c.wait();
-      b.wait();
-      a.wait();
-      EXPECT_EQ(x, through_world);
-      EXPECT_EQ(y, through_pair);
-      EXPECT_EQ(z, through_twin);
-    }
-  });
-}
-
-TEST(LocalWorld, CountsWhatEachDeviceSent) {
-  run_devices(3, [](Communicator& comm) {
-    std::vector<std::byte> bytes(10 * (comm.rank() + 1)), in(10 * ((comm.rank() + 2) % 3 + 1));
-    Pending send = comm.send(bytes, (comm.rank() + 1) % 3, 0);
-    Pending receive = comm.receive(in, (comm.rank() + 2) % 3, 0);
-    send.wait();
-    receive.wait();
-    EXPECT_EQ(comm.sent(), (Sent{.message = 10 * (comm.rank() + 1)}));
-  });
-}
-
-TEST(LocalWorld, AWaitThatTimesOutTellsWhomItWaitsFor) {
-  run_devices(2, [](Communicator& comm) {
-    std::vector<std::byte> bytes(12);
-    if (comm.rank() == 0) {
-      Pending pending = comm.receive(bytes, 1, 3);
-      EXPECT_FALSE(pending.wait_for(1ms));
-      EXPECT_EQ(pending.describe(), "receive of 12 B from device 1, tag 3");
-      comm.send(bytes, 1, 4).wait();
-      EXPECT_TRUE(pending.wait_for(1h));
-      EXPECT_EQ(pending.describe(), "nothing");
-    } else {
-      comm.receive(bytes, 0, 4).wait();
-      comm.send(bytes, 0, 3).wait();
-    }
-  });
 }
 
 TEST(LocalWorld, ADeviceThatThrowsWakesThoseThatWaitForIt) {
@@ -196,14 +79,31 @@ TEST(LocalWorld, RefusesMessagesWhoseSizesDiffer) {
   EXPECT_NE(message.find("9 B"), std::string::npos) << message;
 }
 
-TEST(LocalWorld, RefusesWhatCannotBeMeant) {
-  run_devices(1, [](Communicator& comm) {
-    std::vector<std::byte> bytes(1);
-    EXPECT_THROW((void)comm.send(bytes, 0, 0), InternalError);
-    EXPECT_THROW((void)comm.send(bytes, 1, 0), InternalError);
-    EXPECT_THROW((void)comm.receive(bytes, -1, 0), InternalError);
-    EXPECT_THROW((void)comm.group(std::vector{0, 0}), InternalError);
-  });
+TEST(LocalWorld, AnAbortAtAnyMomentEndsEveryDevice) {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    const auto pattern = random_pattern(5, random);
+    LocalWorld world(5);
+    try {
+      run_devices(world, [&](Communicator& comm) {
+        std::vector<std::vector<std::byte>> buffers(seed);
+        std::vector<Pending> flights;  // withdrawn before their buffers go
+        for (std::uint32_t i = 0; i < seed && comm.rank() == 3; ++i) {
+          buffers[i] = some_bytes(pattern[i].bytes, i);
+          if (pattern[i].from != 3) continue;
+          flights.push_back(comm.send(buffers[i], pattern[i].to, pattern[i].tag));
+        }
+        if (comm.rank() == 3) throw std::runtime_error("broken");
+        play(comm, pattern, seed);
+      });
+      FAIL() << "device 3 throws";
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "broken");
+    }
+  }
+}
+
+TEST(LocalWorld, NeedsADevice) {
   EXPECT_THROW(LocalWorld(0), UserError);
 }
 

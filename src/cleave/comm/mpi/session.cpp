@@ -1,0 +1,61 @@
+#include "cleave/comm/mpi/session.h"
+
+#include <exception>
+#include <string>
+
+#include <mpi.h>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/mpi/mpi_check.h"
+#include "cleave/comm/mpi/mpi_transport.h"
+
+namespace cleave::comm {
+
+void check_mpi(int code, SourceLocation where) {
+  if (code == MPI_SUCCESS) [[likely]]
+    return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw InternalError(detail::concat(
+      where.file, ":", where.line, ": MPI: ", std::string(text, static_cast<std::size_t>(length))));
+}
+
+bool launched_by_mpi(char* (*environment)(const char*)) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_FD"}) {
+    if (environment(name) != nullptr) return true;
+  }
+  // A step of several tasks without a process manager would be as many separate runs, all alike.
+  const char* tasks = environment("SLURM_STEP_NUM_TASKS");
+  require(tasks == nullptr || std::atoi(tasks) <= 1, "srun started ", tasks == nullptr ? "" : tasks,
+          " tasks that cannot find each other; use srun --mpi=pmix");
+  return false;
+}
+
+MpiSession::MpiSession() {
+  int provided = 0;
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+  require(provided >= MPI_THREAD_FUNNELED, "this MPI offers only thread level ", provided,
+          "; cleave needs MPI_THREAD_FUNNELED");
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+  transport_ = make_mpi_transport();
+}
+
+MpiSession::~MpiSession() {
+  // Finalize waits for all ranks, and some of them may be waiting for us.
+  if (std::uncaught_exceptions() > 0) abort(EXIT_FAILURE);
+  transport_.reset();
+  MPI_Finalize();
+}
+
+std::unique_ptr<Communicator> MpiSession::world() {
+  return std::make_unique<Communicator>(*transport_);
+}
+
+void MpiSession::abort(int exit_code) {
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);
+}
+
+}  // namespace cleave::comm

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+
+#include "cleave/comm/communicator.h"
+
+namespace cleave::comm {
+
+/// Whether mpirun or srun started this process as one of its ranks, told by its environment alone:
+/// a run without them never touches MPI. Throws UserError under an srun that offers no MPI.
+bool launched_by_mpi(char* (*environment)(const char*) = std::getenv);
+
+/// Starts MPI on construction and ends it on destruction. Make at most one, before any other thread
+/// talks; only the thread that made it may communicate.
+class MpiSession {
+ public:
+  MpiSession();
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  /// The group of all ranks, for this rank. Must not outlive the session.
+  std::unique_ptr<Communicator> world();
+
+  /// Ends every rank of the job; mpirun exits with `exit_code`. For the top-level catch of a rank,
+  /// after it said what happened: one that merely returns leaves the others waiting for ever.
+  [[noreturn]] static void abort(int exit_code);
+
+ private:
+  std::unique_ptr<Transport> transport_;
+};
+
+}  // namespace cleave::comm
