@@ -28,6 +28,7 @@ std::vector<Violation> verify(const Program& program, Level level) {
   check_progress(tables, level, findings);
   if (!program.buffers.empty() && level != Level::Compute) {
     check_lifetimes(tables, findings);
+    if (!findings.any()) check_inventory(tables, findings);
     if (!findings.any()) check_space(program, findings);
   }
   return findings.take();

@@ -25,22 +25,29 @@ enum class Level : std::uint8_t {
 //
 //   collectives  block until all members have come: REDUCE and GATHER the replicas of a stage, TIE
 //                the two devices of one replica (or its one device), NORM all devices;
-//   segments     F runs them first to last, I last to first; a stage's messages are made and read
-//   by
-//                all of its segments, since an edge does not say by which;
+//   segments     F runs them first to last, I last to first; a stage's messages are made by the
+//   last
+//                of them to run and read by all, since an edge does not say by which;
 //   R            at most once, after F and before I of the same segment;
 //   parameters   of a stage with any GATHER must be gathered for F, I, B and R, not for W.
 //
 // and about the lifetimes of buffers, of which longer ones are always fine:
 //
-//   KeptForInput   F (or R, where there is one) to I       Arriving  RECV to its last reader; on
-//   one KeptForWeight  F (or R, where there is one) to W                 device from the F or I
-//   that InputKept      I to W; B needs none                              makes it; R of the stage
-//   reads Gathered       GATHER to FREE                                    its activations once
-//   more all others     the whole list                          Leaving   F or I to WAIT(SEND)
+//   KeptForInput      F (or R, where there is one) to I
+//   KeptForWeight     F (or R, where there is one) to W
+//   KeptForRecompute  F to R
+//   InputKept         I to W
+//   Arriving          RECV, or on one device the F or I that makes it, to F or I; R of segment 0
+//   reads
+//                     activations once more. Without an edge: F to F or that R
+//   Leaving           F or I to WAIT(SEND); without an edge: F
+//   Gathered          GATHER to FREE
+//   all others        the whole list
 //
 // Buffers of an edge with bytes must be there. Those of a stage (or segment) must be there for
-// every replica and microbatch if they are for one. One segment's buffers follow that segment only.
+// every replica and microbatch if they are for one; InputKept among those with I and W apart, and
+// among those with B; KeptForRecompute among those with R. One segment's buffers follow that
+// segment only.
 
 /// Empty: on every machine, the program cannot deadlock, race, exceed a budget, or miss a gradient,
 /// even if no message is ever buffered. Otherwise the first violations (at most kMostViolations).

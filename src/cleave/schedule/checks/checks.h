@@ -32,8 +32,11 @@ void check_parameters(const Tables& tables, Findings& findings);
 /// No cycle of waits: with messages as rendezvous, or implied and buffered at Level::Compute.
 void check_progress(const Tables& tables, Level level, Findings& findings);
 
-/// Every buffer belongs to something, once, and lives while it is read or written.
+/// Every buffer belongs to something on its device and lives while it is read or written.
 void check_lifetimes(const Tables& tables, Findings& findings);
+
+/// Every buffer that an instruction needs is there, once. Relies on lifetimes.
+void check_inventory(const Tables& tables, Findings& findings);
 
 /// Buffers alive together share no byte and stay inside the budget.
 void check_space(const Program& program, Findings& findings);

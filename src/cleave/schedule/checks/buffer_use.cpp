@@ -1,0 +1,165 @@
+#include "cleave/schedule/checks/buffer_use.h"
+
+#include <algorithm>
+#include <array>
+
+#include "cleave/base/check.h"
+
+namespace cleave::schedule::checks {
+namespace {
+
+bool holds(const Tables& t, int device, int stage) {
+  const int replica = t.topology.replica[device];
+  return stage >= 0 && stage < t.program.stages && replica >= 0 &&
+         t.program.placement[stage][replica] == device;
+}
+
+// Where the passes over a buffer's stage or segment stand.
+class Passes {
+ public:
+  Passes(const Tables& tables, const Buffer& buffer)
+      : t_(tables),
+        segment_(buffer.segment),
+        index_(t_.unit_index(buffer.stage, t_.topology.replica[buffer.device], buffer.microbatch)),
+        unit_(t_.units[index_]),
+        all_again_(unit_.recompute_done == t_.segments[buffer.stage]) {}
+
+  std::int32_t forward_first() const { return position(Op::Forward, unit_.forward.first); }
+  std::int32_t input_first() const { return position(Op::BackwardInput, unit_.input.first); }
+  std::int32_t input_last() const { return position(Op::BackwardInput, unit_.input.last); }
+  std::int32_t weight_last() const { return position(Op::BackwardWeight, unit_.weight.last); }
+
+  /// -1: not all of it is recomputed.
+  Span recompute() const {
+    const std::int32_t named = position(Op::Recompute, -1);
+    if (named >= 0) return {named, named};
+    return all_again_ ? unit_.recompute : Span{};
+  }
+
+  bool apart() const {
+    return segment_ < 0 ? unit_.input_and_weight_apart : input_last() != weight_last();
+  }
+
+ private:
+  // Of the segment where instructions name it, of the whole stage otherwise.
+  std::int32_t position(Op op, std::int32_t otherwise) const {
+    const std::int32_t named = segment_ < 0 ? -1 : t_.piece_position(index_, segment_, op);
+    return named >= 0 ? named : otherwise;
+  }
+
+  const Tables& t_;
+  int segment_;
+  std::int64_t index_;
+  const Unit& unit_;
+  bool all_again_;
+};
+
+Span use_of_kept(const Tables& t, const Buffer& b) {
+  const Passes passes(t, b);
+  const Span again = passes.recompute();
+  // What a recompute brings back need not be kept before.
+  const std::int32_t made = again.empty() ? passes.forward_first() : again.first;
+  if (b.kind == BufferKind::KeptForInput) return {made, passes.input_last()};
+  if (b.kind == BufferKind::KeptForWeight) return {made, passes.weight_last()};
+  if (b.kind == BufferKind::InputKept) return {passes.input_first(), passes.weight_last()};
+  return again.empty() ? Span{} : Span{passes.forward_first(), again.last};
+}
+
+// The last reader of a stage's activations: F, or the R that begins with them.
+std::int32_t last_forward_read(const Tables& t, int stage, int replica, int microbatch) {
+  const std::int64_t index = t.unit_index(stage, replica, microbatch);
+  const Unit& unit = t.units[index];
+  std::int32_t again = t.piece_position(index, 0, Op::Recompute);
+  if (again < 0 && unit.recompute_done == t.segments[stage]) again = unit.recompute.last;
+  return std::max(unit.forward.last, again);
+}
+
+Span use_of_carried(const Tables& t, const Buffer& b) {
+  const int replica = t.topology.replica[b.device];
+  const Edge& edge = t.program.edges[b.edge];
+  const bool forward = b.direction == Direction::Forward;
+  const int to = endpoint(edge, Op::Receive, b.direction);
+  const Unit& source = t.unit(endpoint(edge, Op::Send, b.direction), replica, b.microbatch);
+  const std::int32_t made = forward ? source.forward.last : source.input.last;
+  const std::int32_t read = forward ? last_forward_read(t, to, replica, b.microbatch)
+                                    : t.unit(to, replica, b.microbatch).input.last;
+  if (!t.crosses(b.edge, replica)) return {made, read};
+  const Message& m = t.message(b.edge, replica, b.direction, b.microbatch);
+  return b.kind == BufferKind::Arriving ? Span{m.receive, read} : Span{made, m.send_wait};
+}
+
+Span use_of_stage_end(const Tables& t, const Buffer& b) {
+  const int replica = t.topology.replica[b.device];
+  const Unit& unit = t.unit(b.stage, replica, b.microbatch);
+  if (b.kind == BufferKind::Leaving) return {unit.forward.last, unit.forward.last};
+  return {unit.forward.first, last_forward_read(t, b.stage, replica, b.microbatch)};
+}
+
+}  // namespace
+
+bool is_static(const Buffer& b) {
+  return b.kind <= BufferKind::Optimizer || b.kind == BufferKind::Scratch;
+}
+
+bool is_kept(const Buffer& b) {
+  return b.kind >= BufferKind::KeptForInput && b.kind <= BufferKind::InputKept;
+}
+
+bool is_carried(const Buffer& b) {
+  return (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving) && b.edge >= 0;
+}
+
+bool is_stage_end(const Buffer& b) {
+  return (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving) && b.edge < 0;
+}
+
+bool belongs(const Tables& t, const Buffer& b) {
+  const Program& p = t.program;
+  if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::Scratch) return false;
+  if (b.kind == BufferKind::Scratch) return true;
+  const bool per_microbatch = is_kept(b) || is_carried(b) || is_stage_end(b);
+  if (per_microbatch && (b.microbatch < 0 || b.microbatch >= p.microbatches)) return false;
+  if (!is_carried(b))
+    return holds(t, b.device, b.stage) && b.segment >= -1 && b.segment < p.segments[b.stage];
+  if (b.edge >= std::ssize(p.edges)) return false;
+  const Edge& edge = p.edges[b.edge];
+  if (b.direction == Direction::Backward && !edge.backward) return false;
+  const bool arriving = b.kind == BufferKind::Arriving;
+  if (!holds(t, b.device, endpoint(edge, arriving ? Op::Receive : Op::Send, b.direction)))
+    return false;
+  return arriving || t.crosses(b.edge, t.topology.replica[b.device]);
+}
+
+Span use_of(const Tables& t, const Buffer& b) {
+  if (is_kept(b)) return use_of_kept(t, b);
+  if (is_carried(b)) return use_of_carried(t, b);
+  if (is_stage_end(b)) return use_of_stage_end(t, b);
+  if (b.kind == BufferKind::Gathered) return {};
+  const auto size = static_cast<std::int32_t>(t.program.lists[b.device].size());
+  return {0, std::max(size - 1, 0)};
+}
+
+Sort sort_of(const Tables& t, const Buffer& b) {
+  if (b.kind == BufferKind::InputKept) return Passes(t, b).apart() ? Sort::Apart : Sort::Plain;
+  if (b.kind == BufferKind::KeptForRecompute && Passes(t, b).recompute().empty())
+    return Sort::Exempt;
+  return Sort::Plain;
+}
+
+std::string text_of(const Buffer& b) {
+  constexpr std::array<const char*, 11> kNames = {
+      "Weights",   "Gradients", "Optimizer", "KeptForInput", "KeptForWeight", "KeptForRecompute",
+      "InputKept", "Arriving",  "Leaving",   "Gathered",     "Scratch"};
+  using cleave::detail::concat;
+  std::string text = kNames.at(static_cast<std::size_t>(b.kind));
+  if (is_carried(b))
+    return concat(text, " of edge ", b.edge, b.direction == Direction::Forward ? '>' : '<',
+                  b.microbatch);
+  if (b.kind == BufferKind::Scratch) return text;
+  text += concat(" of stage ", b.stage);
+  if (b.segment >= 0) text += concat(".", b.segment);
+  if (is_kept(b) || is_stage_end(b)) text += concat(", microbatch ", b.microbatch);
+  return text;
+}
+
+}  // namespace cleave::schedule::checks

@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <span>
+
+#include "cleave/schedule/checks/buffer_use.h"
+#include "cleave/schedule/checks/checks.h"
+
+namespace cleave::schedule::checks {
+namespace {
+
+// Buffers that may serve each other's purpose have equal `what`; those of one `what` are told apart
+// by `which`: replica and microbatch, or for gathered parameters replica and time.
+struct Entry {
+  std::uint64_t what = 0;
+  std::uint64_t which = 0;
+  std::int32_t index = 0;
+
+  friend auto operator<=>(const Entry&, const Entry&) = default;
+};
+
+// Stage ends have no edge, and come after every direction.
+constexpr int kStageEnd = 2;
+
+std::uint64_t what_of(BufferKind kind, int owner, int segment_or_direction) {
+  return static_cast<std::uint64_t>(kind) << 48 | static_cast<std::uint64_t>(owner) << 16 |
+         static_cast<std::uint64_t>(segment_or_direction + 1);
+}
+
+std::uint64_t which_of(int replica, int microbatch) {
+  return static_cast<std::uint64_t>(replica) << 32 | static_cast<std::uint32_t>(microbatch);
+}
+
+class Inventory {
+ public:
+  Inventory(const Tables& tables, Findings& findings)
+      : t_(tables), p_(tables.program), findings_(findings) {
+    entries_.reserve(p_.buffers.size());
+    for (std::int32_t k = 0; k < std::ssize(p_.buffers); ++k)
+      entries_.push_back(entry_of(p_.buffers[k], k));
+    std::ranges::sort(entries_);
+  }
+
+  void check_unique() {
+    for (std::size_t k = 1; k < entries_.size(); ++k) {
+      const Buffer& b = p_.buffers[entries_[k].index];
+      const Buffer& before = p_.buffers[entries_[k - 1].index];
+      if (entries_[k - 1].what != entries_[k].what || before.device != b.device) continue;
+      const bool same = b.kind == BufferKind::Gathered ? before.last >= b.first
+                                                       : entries_[k - 1].which == entries_[k].which;
+      if (same) findings_.add(b.device, b.first, "buffer ", text_of(b), " is there twice");
+    }
+  }
+
+  // How large a stage's buffers are is not in the program, and none may mean no bytes. But what one
+  // microbatch of one replica needs, all of them need.
+  void check_alike() {
+    for (std::size_t begin = 0; begin < entries_.size() && !findings_.full();) {
+      std::size_t end = begin;
+      while (end < entries_.size() && entries_[end].what == entries_[begin].what) ++end;
+      const Buffer& b = p_.buffers[entries_[begin].index];
+      const bool of_stage = is_kept(b) || is_stage_end(b) || is_static(b);
+      if (of_stage && b.kind != BufferKind::Scratch)
+        check_alike(b, std::span(entries_).subspan(begin, end - begin));
+      begin = end;
+    }
+  }
+
+  void check_carried() {
+    for (int edge = 0; edge < std::ssize(p_.edges) && !findings_.full(); ++edge) {
+      const Edge& e = p_.edges[edge];
+      if (e.forward_bytes > 0) check_edge(edge, Direction::Forward, e.forward_bytes);
+      if (e.backward && e.backward_bytes > 0)
+        check_edge(edge, Direction::Backward, e.backward_bytes);
+    }
+  }
+
+  // Each time between GATHER and FREE needs one buffer around it, where the stage has any.
+  void check_gathered() {
+    std::vector<std::pair<std::uint64_t, std::int32_t>> open;  // sorted: (what, position of GATHER)
+    for (int device = 0; device < p_.devices; ++device) {
+      const auto& list = p_.lists[device];
+      for (std::int32_t at = 0; at < std::ssize(list); ++at) {
+        const Instruction& i = list[at];
+        if (i.op != Op::Gather && i.op != Op::Free) continue;
+        const std::uint64_t what = what_of(BufferKind::Gathered, i.stage, i.segment);
+        const auto first = std::ranges::lower_bound(entries_, what, {}, &Entry::what);
+        if (first == entries_.end() || first->what != what) continue;
+        const auto place = std::ranges::lower_bound(open, std::pair(what, -1));
+        if (i.op == Op::Gather) {
+          open.insert(place, {what, at});
+        } else {
+          check_gathered(device, what, {place->second, at});
+          open.erase(place);
+        }
+      }
+    }
+  }
+
+ private:
+  Entry entry_of(const Buffer& b, std::int32_t index) const {
+    const int replica = t_.topology.replica[b.device];
+    if (b.kind == BufferKind::Scratch) return {what_of(b.kind, b.device, 0), 0, index};
+    if (is_carried(b))
+      return {what_of(b.kind, b.edge, static_cast<int>(b.direction)),
+              which_of(replica, b.microbatch), index};
+    if (is_stage_end(b))
+      return {what_of(b.kind, b.stage, kStageEnd), which_of(replica, b.microbatch), index};
+    const int one_of = is_kept(b) ? b.microbatch : b.kind == BufferKind::Gathered ? b.first : 0;
+    return {what_of(b.kind, b.stage, b.segment), which_of(replica, one_of), index};
+  }
+
+  void check_alike(const Buffer& like, std::span<const Entry> there) {
+    bool sorts_there[3] = {};
+    for (const Entry& entry : there)
+      sorts_there[static_cast<int>(sort(p_.buffers[entry.index]))] = true;
+
+    Buffer b = like;
+    auto next = there.begin();
+    const int count = is_static(like) ? 1 : p_.microbatches;
+    for (int replica = 0; replica < p_.replicas; ++replica)
+      for (int microbatch = 0; microbatch < count; ++microbatch) {
+        if (next != there.end() && next->which == which_of(replica, microbatch)) {
+          ++next;
+          continue;
+        }
+        b.device = p_.placement[like.stage][replica];
+        b.microbatch = microbatch;
+        const Sort wanted = sort(b);
+        if (wanted != Sort::Exempt && sorts_there[static_cast<int>(wanted)])
+          findings_.add(b.device, -1, "buffer ", text_of(b), " is missing");
+      }
+  }
+
+  Sort sort(const Buffer& b) const { return is_kept(b) ? sort_of(t_, b) : Sort::Plain; }
+
+  const Buffer* find(BufferKind kind, int edge, Direction direction, std::uint64_t which) const {
+    const Entry wanted{what_of(kind, edge, static_cast<int>(direction)), which, 0};
+    const auto found = std::ranges::lower_bound(entries_, wanted);
+    const bool there =
+        found != entries_.end() && found->what == wanted.what && found->which == wanted.which;
+    return there ? &p_.buffers[found->index] : nullptr;
+  }
+
+  void check_edge(int edge, Direction direction, std::int64_t bytes) {
+    for (int replica = 0; replica < p_.replicas; ++replica)
+      for (int microbatch = 0; microbatch < p_.microbatches; ++microbatch)
+        for (const BufferKind kind : {BufferKind::Arriving, BufferKind::Leaving}) {
+          if (kind == BufferKind::Leaving && !t_.crosses(edge, replica)) continue;
+          const Op post = kind == BufferKind::Arriving ? Op::Receive : Op::Send;
+          Buffer wanted{.kind = kind, .edge = edge, .direction = direction};
+          wanted.device = p_.placement[endpoint(p_.edges[edge], post, direction)][replica];
+          wanted.microbatch = microbatch;
+          const Buffer* there = find(kind, edge, direction, which_of(replica, microbatch));
+          if (there == nullptr)
+            findings_.add(wanted.device, -1, "buffer ", text_of(wanted), " is missing");
+          else if (there->bytes < bytes)
+            findings_.add(wanted.device, there->first, "buffer ", text_of(wanted), " has ",
+                          there->bytes, " bytes, but its edge carries ", bytes);
+        }
+  }
+
+  void check_gathered(int device, std::uint64_t what, Span used) {
+    const Entry wanted{what, which_of(t_.topology.replica[device], used.first), INT32_MAX};
+    auto found = std::ranges::upper_bound(entries_, wanted);
+    if (found != entries_.begin() && (--found)->what == what) {
+      const Buffer& b = p_.buffers[found->index];
+      if (b.device == device && b.last >= used.last) return;
+    }
+    findings_.add(device, used.first, "no buffer holds what is gathered until instruction ",
+                  used.last);
+  }
+
+  const Tables& t_;
+  const Program& p_;
+  Findings& findings_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace
+
+void check_inventory(const Tables& tables, Findings& findings) {
+  Inventory inventory(tables, findings);
+  inventory.check_unique();
+  if (findings.any()) return;
+  inventory.check_alike();
+  inventory.check_carried();
+  inventory.check_gathered();
+}
+
+}  // namespace cleave::schedule::checks
