@@ -2,14 +2,17 @@
 
 #include <string>
 
+#include "support/errors.h"
 #include <gtest/gtest.h>
 
-#include "cleave/base/check.h"
 #include "cleave/plan/simulator.h"
 #include "cleave/schedule/generators.h"
+#include "cleave/schedule/verifier.h"
 
 namespace cleave::schedule {
 namespace {
+
+using cleave::testing::user_error;
 
 std::string text_of(const std::vector<Instruction>& list) {
   std::string text;
@@ -26,10 +29,10 @@ TEST(Communication, PlacesBothEndsByOneRule) {
   EXPECT_EQ(text_of(program.lists[0]),
             "0F0 SEND:0>0 RECV:0<0 0F1 SEND:0>1 "
             "RECV:0<1 WAIT:RECV:0<0 WAIT:SEND:0>0 0B0 "
-            "WAIT:RECV:0<1 WAIT:SEND:0>1 0B1");
+            "WAIT:RECV:0<1 WAIT:SEND:0>1 0B1 NORM STEP");
   EXPECT_EQ(text_of(program.lists[1]),
             "RECV:0>0 WAIT:RECV:0>0 1F0 RECV:0>1 1B0 SEND:0<0 "
-            "WAIT:RECV:0>1 1F1 1B1 SEND:0<1 WAIT:SEND:0<0 WAIT:SEND:0<1");
+            "WAIT:RECV:0>1 1F1 1B1 SEND:0<1 WAIT:SEND:0<0 WAIT:SEND:0<1 NORM STEP");
 }
 
 TEST(Communication, SendsNothingBetweenStagesOfOneDevice) {
@@ -39,18 +42,13 @@ TEST(Communication, SendsNothingBetweenStagesOfOneDevice) {
   program.lists[0].insert(program.lists[0].begin() + 2, program.lists[1][1]);
   program.lists[1].clear();
 
-  EXPECT_EQ(lower(program, {}).lists, program.lists);
+  EXPECT_EQ(text_of(lower(program, {}).lists[0]), "0F0 1F0 1B0 0B0 NORM STEP");
 }
 
 TEST(Communication, SaysWhatIsMissing) {
   Program program = generate("gpipe", {.devices = 2, .microbatches = 2});
   program.lists[1].pop_back();
-  try {
-    lower(program, {});
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "no device runs 1I1 (or B)");
-  }
+  EXPECT_EQ(user_error([&] { lower(program, {}); }), "no device runs 1I1 (or B)");
 }
 
 // A WAIT that stalled somebody, or a RECV that came too late, would show as time. The latency is
@@ -79,6 +77,117 @@ TEST(Replicas, RunTheSameListsOnTheirOwnDevices) {
   EXPECT_EQ(two.placement, (std::vector<std::vector<int>>{{0, 2}, {1, 3}}));
   EXPECT_EQ(two.lists[0], two.lists[2]);
   EXPECT_EQ(two.lists[1], two.lists[3]);
+}
+
+Program one_stage(int microbatches, int segments) {
+  Program program = generate("gpipe", {.devices = 1, .microbatches = microbatches});
+  program.segments = {segments};
+  return program;
+}
+
+TEST(Recompute, GoesBeforeTheWaitForTheGradient) {
+  const Program program = lower(generate("zb-h1", {.devices = 2, .microbatches = 1}),
+                                {.recompute = {Recompute::Full, Recompute::None}});
+
+  EXPECT_EQ(text_of(program.lists[0]),
+            "0F0 SEND:0>0 RECV:0<0 0R0 WAIT:RECV:0<0 WAIT:SEND:0>0 0I0 0W0 NORM STEP");
+  EXPECT_EQ(text_of(program.lists[1]),
+            "RECV:0>0 WAIT:RECV:0>0 1F0 1I0 SEND:0<0 1W0 WAIT:SEND:0<0 NORM STEP");
+}
+
+TEST(Segments, RunForwardsAndBackAgain) {
+  EXPECT_EQ(text_of(lower(one_stage(1, 3), {.grain = Grain::Segment}).lists[0]),
+            "0.0F0 0.1F0 0.2F0 0.2B0 0.1B0 0.0B0 NORM STEP");
+}
+
+TEST(Segments, RecomputeOneAtATime) {
+  const Program program =
+      lower(one_stage(1, 3), {.recompute = {Recompute::Full}, .grain = Grain::Segment});
+  EXPECT_EQ(text_of(program.lists[0]),
+            "0.0F0 0.1F0 0.2F0 0.2R0 0.2B0 0.1R0 0.1B0 0.0R0 0.0B0 NORM STEP");
+}
+
+TEST(Parameters, AreGatheredOneUseAheadAndTwoAtMost) {
+  const Program program = lower(
+      one_stage(1, 3), {.replicas = 2, .grain = Grain::Segment, .parameters = Parameters::Sharded});
+  EXPECT_EQ(text_of(program.lists[1]),
+            "GATHER:0.0 GATHER:0.1 0.0F0 FREE:0.0 GATHER:0.2 0.1F0 0.2F0 0.2B0 "
+            "REDUCE:0.2 FREE:0.2 GATHER:0.0 0.1B0 REDUCE:0.1 FREE:0.1 0.0B0 REDUCE:0.0 FREE:0.0 "
+            "NORM STEP");
+}
+
+TEST(Gradients, AreReducedAfterTheLastOfEachStage) {
+  Program program = generate("interleaved", {.devices = 1, .microbatches = 2});
+  program.ties = {{.first = 0, .second = 1}};
+  EXPECT_EQ(text_of(lower(program, {.replicas = 2}).lists[0]),
+            "0F0 1F0 1B0 0F1 0B0 1F1 1B1 REDUCE:1 0B1 REDUCE:0 TIE:0 NORM STEP");
+}
+
+TEST(Gradients, AreReducedAfterTheMessageThatOthersWaitFor) {
+  const Program program =
+      lower(generate("gpipe", {.devices = 2, .microbatches = 1}), {.replicas = 2});
+  EXPECT_EQ(text_of(program.lists[3]),
+            "RECV:0>0 WAIT:RECV:0>0 1F0 1B0 SEND:0<0 REDUCE:1 WAIT:SEND:0<0 NORM STEP");
+}
+
+/// How much of a program the verifier can ask for after a pass.
+Level level_after(std::string_view pass) {
+  if (pass == "replicas" || pass == "recompute") return Level::Compute;
+  return pass == "gradients" ? Level::Final : Level::Messages;
+}
+
+std::string faults_after_each_pass(Program program, const LowerOptions& options) {
+  std::string faults;
+  for (const Pass& pass : passes()) {
+    program = pass.run(std::move(program), options);
+    for (const Violation& violation : verify(program, level_after(pass.name)))
+      (((faults += pass.name) += ": ") += to_string(program, violation)) += '\n';
+  }
+  return faults;
+}
+
+TEST(Passes, LeaveEveryProgramSound) {
+  for (const auto schedule : schedule_names())
+    for (int devices = 1; devices <= 5; ++devices)
+      for (int microbatches : {1, 2, 3, 5, 8, 11})
+        for (int replicas : {1, 2})
+          for (Grain grain : {Grain::Stage, Grain::Segment})
+            for (Recompute recompute : {Recompute::None, Recompute::Full}) {
+              Program program =
+                  generate(schedule, {.devices = devices, .microbatches = microbatches});
+              for (int stage = 0; stage < program.stages; ++stage)
+                program.segments[stage] = 1 + stage % 3;
+              program.ties = {{.first = 0, .second = program.stages - 1}};
+              if (program.stages == 1) program.ties.clear();
+              // A skip connection, and labels that no gradient comes back for.
+              if (program.stages > 2) program.edges.push_back({.from = 0, .to = 2});
+              if (program.stages > 3)
+                program.edges.push_back({.from = 0, .to = 3, .backward = false});
+
+              EXPECT_EQ(faults_after_each_pass(program,
+                                               {.replicas = replicas,
+                                                .recompute = std::vector(program.stages, recompute),
+                                                .grain = grain,
+                                                .parameters = Parameters::Sharded}),
+                        "")
+                  << schedule << ' ' << devices << " x " << microbatches << " x " << replicas;
+            }
+}
+
+TEST(Passes, AreNamedAndTimed) {
+  std::vector<PassTime> times;
+  lower(one_stage(1, 1), {}, &times);
+
+  ASSERT_EQ(times.size(), passes().size());
+  EXPECT_EQ(times[2].pass, "communication");
+  EXPECT_GE(times[2].seconds, 0);
+}
+
+TEST(Passes, RefuseWhatIsLoweredAlready) {
+  const Program program = lower(one_stage(1, 1), {});
+  EXPECT_EQ(user_error([&] { lower(program, {}); }),
+            "only a program of F, I, W and B can be lowered; this one has more instructions "
+            "already");
 }
 
 }  // namespace

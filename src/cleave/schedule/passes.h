@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -8,9 +9,25 @@
 
 namespace cleave::schedule {
 
+/// What a stage does about activations that its backward needs. Selective and Full both run R; they
+/// differ in what F keeps, which is a matter of costs and buffers.
+enum class Recompute : std::uint8_t { None, Selective, Full };
+
+/// Whether an action on a stage is one instruction, or one per segment of the stage.
+enum class Grain : std::uint8_t { Stage, Segment };
+
+/// Where the parameters of a stage live while nobody uses them.
+enum class Parameters : std::uint8_t {
+  Whole,    ///< on every replica
+  Sharded,  ///< in pieces over the replicas (ZeRO-3): gathered for each use
+};
+
 /// What lowering adds to a compute-only program.
 struct LowerOptions {
-  int replicas = 1;  ///< data-parallel copies of the pipeline
+  int replicas = 1;                       ///< data-parallel copies of the pipeline
+  std::vector<Recompute> recompute = {};  ///< [stage]; empty: none
+  Grain grain = Grain::Stage;
+  Parameters parameters = Parameters::Whole;
 
   /// A RECV is posted this many compute instructions before the one that reads it: a transfer that
   /// takes no longer than they do costs nothing, and each adds one message buffer. At least 1.

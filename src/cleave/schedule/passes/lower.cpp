@@ -9,7 +9,11 @@ namespace {
 
 constexpr std::array kPasses = {
     Pass{"replicas", replicate},
+    Pass{"recompute", add_recompute},
     Pass{"communication", add_communication},
+    Pass{"segments", split_segments},
+    Pass{"parameters", shard_parameters},
+    Pass{"gradients", add_gradients},
 };
 
 }  // namespace

@@ -6,7 +6,11 @@ namespace cleave::schedule {
 
 /// Each is defined in the file of its name.
 Program replicate(Program program, const LowerOptions& options);
+Program add_recompute(Program program, const LowerOptions& options);
 Program add_communication(Program program, const LowerOptions& options);
+Program split_segments(Program program, const LowerOptions& options);
+Program shard_parameters(Program program, const LowerOptions& options);
+Program add_gradients(Program program, const LowerOptions& options);
 
 /// Where the F and the I (or B) of every stage and microbatch stand in the list of their device.
 /// Throws UserError if one is missing, doubled, out of range or on another stage's device.

@@ -1,0 +1,59 @@
+#include "cleave/schedule/passes/pass.h"
+
+namespace cleave::schedule {
+namespace {
+
+Instruction piece(Instruction whole, int segment) {
+  whole.segment = segment;
+  return whole;
+}
+
+/// Splits one device's list. F runs the segments first to last, everything backward last to first.
+class Splitter {
+ public:
+  explicit Splitter(const Program& program) : program_(program) {}
+
+  std::vector<Instruction> split(const std::vector<Instruction>& list) {
+    out_.clear();
+    out_.reserve(list.size() * 2);
+    for (const Instruction& i : list) add(i);
+    return std::move(out_);
+  }
+
+ private:
+  void add(const Instruction& i) {
+    const int segments = is_compute(i.op) ? program_.segments[i.stage] : 1;
+    if (segments == 1) {
+      out_.push_back(i);
+    } else if (i.op == Op::Forward) {
+      for (int s = 0; s < segments; ++s) out_.push_back(piece(i, s));
+    } else if (i.op == Op::Recompute) {
+      // Only the last segment is recomputed ahead; the others follow between the pieces of I, so
+      // that one segment's activations are alive at a time.
+      out_.push_back(piece(i, segments - 1));
+      recomputed_ = i;
+    } else {
+      const bool recompute = i.op != Op::BackwardWeight && recomputed_.stage == i.stage &&
+                             recomputed_.microbatch == i.microbatch;
+      for (int s = segments - 1; s >= 0; --s) {
+        if (recompute && s < segments - 1) out_.push_back(piece(recomputed_, s));
+        out_.push_back(piece(i, s));
+      }
+    }
+  }
+
+  const Program& program_;
+  Instruction recomputed_ = {};  ///< the latest R; messages may stand between it and its I
+  std::vector<Instruction> out_;
+};
+
+}  // namespace
+
+Program split_segments(Program program, const LowerOptions& options) {
+  if (options.grain == Grain::Stage) return program;
+  Splitter splitter(program);
+  for (auto& list : program.lists) list = splitter.split(list);
+  return program;
+}
+
+}  // namespace cleave::schedule
