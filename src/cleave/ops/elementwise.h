@@ -1,0 +1,22 @@
+#pragma once
+
+#include "cleave/ops/compute.h"
+#include "cleave/tensor/view.h"
+
+namespace cleave::ops {
+
+// Views of one call have one shape, of any rank; rows (the last dim) are contiguous, the other dims
+// may have any stride. `out` may be the same memory as an argument.
+
+/// out = a + b; all of one dtype.
+void add(Compute& compute, ConstView a, ConstView b, View out);
+
+/// out = a · factor; both of one dtype.
+void scale(Compute& compute, ConstView a, float factor, View out);
+
+void fill(Compute& compute, float value, View out);
+
+/// out = a, between f32 and bf16 in any combination. bf16 rounds to nearest even.
+void copy(Compute& compute, ConstView a, View out);
+
+}  // namespace cleave::ops
