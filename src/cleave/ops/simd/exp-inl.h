@@ -18,8 +18,10 @@ namespace cleave::ops::HWY_NAMESPACE {
 /// the exponent field, so the result must be a normal number: hence the range.
 HWY_INLINE Vec exp(Vec x) {
   const Vec lowest = set(-87.3f);
-  // x last: x86 answers with the second operand when one is NaN.
-  const Vec t = hn::Min(set(88.3f), hn::Max(lowest, x));
+  const Vec highest = set(88.3f);
+  const auto below = hn::Lt(x, lowest);
+  // Not Min and Max, which on some targets answer a NaN with the other operand.
+  const Vec t = hn::IfThenElse(below, lowest, hn::IfThenElse(hn::Gt(x, highest), highest, x));
 
   // Adding 1.5 · 2^23 rounds to an integer, which is then also in the low bits of the sum.
   const Vec shifter = set(12582912.0f);
@@ -40,7 +42,7 @@ HWY_INLINE Vec exp(Vec x) {
   const hn::RebindToSigned<F32> bits;
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(bits, shifted));
   const Vec result = hn::BitCast(F32(), hn::Add(hn::BitCast(bits, p), exponent));
-  return hn::IfThenZeroElse(hn::Lt(x, lowest), result);
+  return hn::IfThenZeroElse(below, result);
 }
 
 struct Sigmoid {

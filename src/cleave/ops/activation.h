@@ -1,0 +1,31 @@
+#pragma once
+
+#include "cleave/ops/compute.h"
+#include "cleave/tensor/view.h"
+
+namespace cleave::ops {
+
+// All views of one call have one dtype. An output may be the same memory as an argument of its
+// shape. Arithmetic is f32, rounded once.
+
+/// y = x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, the form that GPT-2 uses.
+///
+///   x, y  [tokens, hidden]
+void gelu(Compute& compute, ConstView x, View y);
+
+/// dx = dy · gelu'(x).
+///
+///   x, dy, dx  [tokens, hidden]
+void gelu_backward(Compute& compute, ConstView x, ConstView dy, View dx);
+
+/// y = silu(gate) · up, silu(g) = g / (1 + exp(-g)).
+///
+///   gate_up  [tokens, 2 ffn]   gate in the first ffn columns, up in the others
+///   y        [tokens, ffn]
+void swiglu(Compute& compute, ConstView gate_up, View y);
+
+///   gate_up, dgate_up  [tokens, 2 ffn]
+///   dy                 [tokens, ffn]
+void swiglu_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up);
+
+}  // namespace cleave::ops

@@ -1,0 +1,157 @@
+#include "cleave/ops/activation.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cleave/ops/simd/activation.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cleave/ops/simd/exp-inl.h"
+#include "cleave/ops/simd/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cleave::ops::HWY_NAMESPACE {
+namespace {
+
+// tanh form of GELU: (1 + tanh u) / 2 = sigmoid(2u), and 2u = x (kLinear + kCubic x²).
+inline constexpr float kLinear = 1.5957691216057308f;  // 2 √(2/π)
+inline constexpr float kCubic = 0.0713548162726009f;   // 0.044715 · kLinear
+
+template <class T>
+void gelu_elements(const T* x, T* y, std::size_t n) {
+  for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
+    const Vec v = load(x + i, part);
+    const Vec u = hn::Mul(v, hn::MulAdd(hn::Mul(v, v), set(kCubic), set(kLinear)));
+    store(hn::Mul(v, sigmoid(u).value), y + i, part);
+  });
+}
+
+template <class T>
+void gelu_backward_elements(const T* x, const T* dy, T* dx, std::size_t n) {
+  for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
+    const Vec v = load(x + i, part);
+    const Vec square = hn::Mul(v, v);
+    const Vec u = hn::Mul(v, hn::MulAdd(square, set(kCubic), set(kLinear)));
+    const Vec du = hn::MulAdd(square, set(3 * kCubic), set(kLinear));
+    const Sigmoid s = sigmoid(u);
+    const Vec slope = hn::MulAdd(hn::Mul(v, du), s.slope, s.value);
+    store(hn::Mul(load(dy + i, part), slope), dx + i, part);
+  });
+}
+
+template <class T>
+void swiglu_elements(const T* gate, const T* up, T* y, std::size_t n) {
+  for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
+    const Vec g = load(gate + i, part);
+    const Vec silu = hn::Mul(g, sigmoid(g).value);
+    store(hn::Mul(silu, load(up + i, part)), y + i, part);
+  });
+}
+
+template <class T>
+void swiglu_backward_elements(const T* gate_up, const T* dy, T* dgate_up, std::size_t n) {
+  for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
+    const Vec g = load(gate_up + i, part);
+    const Vec u = load(gate_up + n + i, part);
+    const Vec d = load(dy + i, part);
+    const Sigmoid s = sigmoid(g);
+    const Vec slope = hn::MulAdd(g, s.slope, s.value);
+    store(hn::Mul(hn::Mul(d, u), slope), dgate_up + i, part);
+    store(hn::Mul(d, hn::Mul(g, s.value)), dgate_up + n + i, part);
+  });
+}
+
+void gelu_span(DType dtype, const std::byte* x, std::byte* y, std::size_t n) {
+  with_element(dtype, [=](auto element) HWY_ATTR {
+    using T = decltype(element);
+    gelu_elements(reinterpret_cast<const T*>(x), reinterpret_cast<T*>(y), n);
+  });
+}
+
+void gelu_backward_span(DType dtype, const std::byte* x, const std::byte* dy, std::byte* dx,
+                        std::size_t n) {
+  with_element(dtype, [=](auto element) HWY_ATTR {
+    using T = decltype(element);
+    gelu_backward_elements(reinterpret_cast<const T*>(x), reinterpret_cast<const T*>(dy),
+                           reinterpret_cast<T*>(dx), n);
+  });
+}
+
+void swiglu_row(DType dtype, const std::byte* gate_up, std::byte* y, std::size_t n) {
+  with_element(dtype, [=](auto element) HWY_ATTR {
+    using T = decltype(element);
+    const T* gate = reinterpret_cast<const T*>(gate_up);
+    swiglu_elements(gate, gate + n, reinterpret_cast<T*>(y), n);
+  });
+}
+
+void swiglu_backward_row(DType dtype, const std::byte* gate_up, const std::byte* dy,
+                         std::byte* dgate_up, std::size_t n) {
+  with_element(dtype, [=](auto element) HWY_ATTR {
+    using T = decltype(element);
+    swiglu_backward_elements(reinterpret_cast<const T*>(gate_up), reinterpret_cast<const T*>(dy),
+                             reinterpret_cast<T*>(dgate_up), n);
+  });
+}
+
+}  // namespace
+}  // namespace cleave::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cleave::ops {
+
+HWY_EXPORT(gelu_span);
+HWY_EXPORT(gelu_backward_span);
+HWY_EXPORT(swiglu_row);
+HWY_EXPORT(swiglu_backward_row);
+
+void gelu(Compute& compute, ConstView x, View y) {
+  check_float("gelu x", x);
+  check_view("gelu x", x, x.dtype(), x.shape());
+  check_view("gelu y", y, x.dtype(), x.shape());
+  for_spans(compute, {x, y}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
+    HWY_DYNAMIC_DISPATCH(gelu_span)
+    (x.dtype(), row_bytes(x, row, column), row_bytes(y, row, column), n);
+  });
+}
+
+void gelu_backward(Compute& compute, ConstView x, ConstView dy, View dx) {
+  check_float("gelu x", x);
+  check_view("gelu x", x, x.dtype(), x.shape());
+  check_view("gelu dy", dy, x.dtype(), x.shape());
+  check_view("gelu dx", dx, x.dtype(), x.shape());
+  for_spans(compute, {x, dy, dx}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
+    HWY_DYNAMIC_DISPATCH(gelu_backward_span)
+    (x.dtype(), row_bytes(x, row, column), row_bytes(dy, row, column), row_bytes(dx, row, column),
+     n);
+  });
+}
+
+void swiglu(Compute& compute, ConstView gate_up, View y) {
+  const std::int64_t ffn = y.size(1);
+  check_float("swiglu gate_up", gate_up);
+  check_view("swiglu gate_up", gate_up, gate_up.dtype(), {y.size(0), 2 * ffn});
+  check_view("swiglu y", y, gate_up.dtype(), y.shape());
+  parallel_for(compute, y.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      HWY_DYNAMIC_DISPATCH(swiglu_row)
+      (y.dtype(), row_bytes(gate_up, row), row_bytes(y, row), ffn);
+    }
+  });
+}
+
+void swiglu_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up) {
+  const std::int64_t ffn = dy.size(1);
+  check_float("swiglu gate_up", gate_up);
+  check_view("swiglu gate_up", gate_up, gate_up.dtype(), {dy.size(0), 2 * ffn});
+  check_view("swiglu dy", dy, gate_up.dtype(), dy.shape());
+  check_view("swiglu dgate_up", dgate_up, gate_up.dtype(), gate_up.shape());
+  parallel_for(compute, dy.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      HWY_DYNAMIC_DISPATCH(swiglu_backward_row)
+      (dy.dtype(), row_bytes(gate_up, row), row_bytes(dy, row), row_bytes(dgate_up, row), ffn);
+    }
+  });
+}
+
+}  // namespace cleave::ops
+#endif
