@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cleave/ops/compute.h"
+#include "cleave/tensor/view.h"
+
+namespace cleave::ops {
+
+/// y[t] = table[ids[t]] + positions[first_position + t % sequence].
+struct EmbeddingArgs {
+  ConstView ids;             // i32 [tokens], each in [0, vocab)
+  ConstView table;           // [vocab, hidden]
+  ConstView positions = {};  // [context, hidden], or empty
+  std::int64_t sequence = 1;
+  std::int64_t first_position = 0;  // of each sequence; more than 0 only when generating
+  View y;                           // [tokens, hidden], dtype of table
+};
+void embedding(Compute& compute, const EmbeddingArgs& args);
+
+/// dtable[ids[t]] += dy[t], in token order: threads divide the columns.
+///
+///   ids     i32 [tokens]
+///   dy      [tokens, hidden]   f32 or bf16
+///   dtable  f32 [vocab, hidden]
+void embedding_backward(Compute& compute, ConstView ids, ConstView dy, View dtable);
+
+/// dpositions[t % sequence] += dy[t], in token order: threads divide the positions.
+///
+///   dy          [tokens, hidden]   f32 or bf16
+///   dpositions  f32 [context, hidden]
+void position_backward(Compute& compute, ConstView dy, std::int64_t sequence, View dpositions);
+
+}  // namespace cleave::ops

@@ -1,0 +1,88 @@
+#include "cleave/ops/embedding.h"
+
+#include <cstring>
+
+#include "cleave/ops/simd/rows.h"
+#include "cleave/ops/simd/spans.h"
+
+namespace cleave::ops {
+namespace {
+
+/// Columns that one thread adds for all tokens; a cache line of bf16 gradients or more.
+constexpr std::int64_t kColumnGrain = 64;
+
+void check_ids(ConstView ids, std::int64_t vocab) {
+  const auto* id = ids.as<std::int32_t>();
+  for (std::int64_t token = 0; token < ids.size(0); ++token) {
+    CLEAVE_CHECK(id[token] >= 0 && id[token] < vocab, "token ", token, " has id ", id[token],
+                 ", the vocabulary ", vocab, " entries");
+  }
+}
+
+}  // namespace
+
+void embedding(Compute& compute, const EmbeddingArgs& args) {
+  const ConstView table = args.table;
+  const std::int64_t tokens = args.ids.size(0);
+  const std::int64_t hidden = table.size(1);
+  check_float("embedding table", table);
+  check_view("embedding ids", args.ids, DType::I32, {tokens});
+  check_view("embedding table", table, table.dtype(), table.shape());
+  check_view("embedding y", args.y, table.dtype(), {tokens, hidden});
+  check_ids(args.ids, table.size(0));
+  if (args.positions) {
+    const std::int64_t context = args.positions.size(0);
+    check_view("embedding positions", args.positions, table.dtype(), {context, hidden});
+    CLEAVE_CHECK(args.first_position + args.sequence <= context, "positions ", args.first_position,
+                 "+", args.sequence, " of ", context);
+  }
+  const auto* ids = args.ids.as<std::int32_t>();
+  parallel_for(compute, tokens, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      const std::byte* entry = row_bytes(table, ids[token]);
+      std::byte* y = row_bytes(args.y, token);
+      if (args.positions) {
+        const std::int64_t position = args.first_position + token % args.sequence;
+        add_span(table.dtype(), entry, row_bytes(args.positions, position), y, hidden);
+      } else {
+        std::memcpy(y, entry, hidden * size_of(table.dtype()));
+      }
+    }
+  });
+}
+
+void embedding_backward(Compute& compute, ConstView ids, ConstView dy, View dtable) {
+  const std::int64_t tokens = dy.size(0);
+  const std::int64_t hidden = dy.size(1);
+  check_float("embedding dy", dy);
+  check_view("embedding ids", ids, DType::I32, {tokens});
+  check_view("embedding dy", dy, dy.dtype(), {tokens, hidden});
+  check_view("embedding dtable", dtable, DType::F32, {dtable.size(0), hidden});
+  check_ids(ids, dtable.size(0));
+  const auto* id = ids.as<std::int32_t>();
+  parallel_for(compute, hidden, kColumnGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = 0; token < tokens; ++token) {
+      accumulate_span(dy.dtype(), row_bytes(dy, token, begin),
+                      row_of<float>(dtable, id[token]) + begin, end - begin);
+    }
+  });
+}
+
+void position_backward(Compute& compute, ConstView dy, std::int64_t sequence, View dpositions) {
+  const std::int64_t tokens = dy.size(0);
+  const std::int64_t hidden = dy.size(1);
+  check_float("position dy", dy);
+  check_view("position dy", dy, dy.dtype(), {tokens, hidden});
+  check_view("position gradient", dpositions, DType::F32, {dpositions.size(0), hidden});
+  CLEAVE_CHECK(sequence <= dpositions.size(0), sequence, " positions of ", dpositions.size(0));
+  parallel_for(compute, std::min(sequence, tokens), 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t position = begin; position < end; ++position) {
+      for (std::int64_t token = position; token < tokens; token += sequence) {
+        accumulate_span(dy.dtype(), row_bytes(dy, token), row_of<float>(dpositions, position),
+                        hidden);
+      }
+    }
+  });
+}
+
+}  // namespace cleave::ops
