@@ -1,0 +1,85 @@
+#include "cleave/ops/rope.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cleave/ops/simd/rope.cpp"
+#include <cmath>
+
+#include <hwy/foreach_target.h>
+
+#include "cleave/ops/simd/rows.h"
+#include "cleave/ops/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cleave::ops::HWY_NAMESPACE {
+namespace {
+
+/// One head: (a, b) becomes (a cos - b sin, b cos + a sin), sin times `direction`.
+template <class T>
+void rotate(T* x, const float* cos, const float* sin, float direction, std::size_t half) {
+  for_vectors(half, [=](std::size_t i, auto part) HWY_ATTR {
+    const Vec a = load(x + i, part);
+    const Vec b = load(x + half + i, part);
+    const Vec c = load(cos + i, part);
+    const Vec s = hn::Mul(load(sin + i, part), set(direction));
+    store(hn::NegMulAdd(b, s, hn::Mul(a, c)), x + i, part);
+    store(hn::MulAdd(a, s, hn::Mul(b, c)), x + half + i, part);
+  });
+}
+
+void rotate_head(DType dtype, std::byte* x, const float* cos, const float* sin, float direction,
+                 std::size_t half) {
+  with_element(dtype, [=](auto element) HWY_ATTR {
+    rotate(reinterpret_cast<decltype(element)*>(x), cos, sin, direction, half);
+  });
+}
+
+}  // namespace
+}  // namespace cleave::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cleave::ops {
+
+HWY_EXPORT(rotate_head);
+
+void fill_rope_tables(double theta, View cos, View sin) {
+  const std::int64_t positions = cos.size(0);
+  const std::int64_t half = cos.size(1);
+  check_view("rope cos", cos, DType::F32, {positions, half});
+  check_view("rope sin", sin, DType::F32, {positions, half});
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double frequency = std::pow(theta, -static_cast<double>(i) / static_cast<double>(half));
+    for (std::int64_t position = 0; position < positions; ++position) {
+      const double angle = static_cast<double>(position) * frequency;
+      row_of<float>(cos, position)[i] = static_cast<float>(std::cos(angle));
+      row_of<float>(sin, position)[i] = static_cast<float>(std::sin(angle));
+    }
+  }
+}
+
+void rope(Compute& compute, const RopeArgs& args) {
+  const Shape& shape = args.x.shape();
+  CLEAVE_CHECK(shape.rank() == 3 && shape[2] % 2 == 0, "rope of ", to_string(shape));
+  const std::int64_t half = shape[2] / 2;
+  const std::int64_t positions = args.cos.size(0);
+  check_float("rope x", args.x);
+  check_view("rope x", args.x, args.x.dtype(), shape);
+  check_view("rope cos", args.cos, DType::F32, {positions, half});
+  check_view("rope sin", args.sin, DType::F32, {positions, half});
+  CLEAVE_CHECK(args.first_position + std::min(args.sequence, shape[0]) <= positions, "positions ",
+               args.first_position, "+", args.sequence, " of ", positions);
+  const float direction = args.rotation == Rotation::Forward ? 1.0f : -1.0f;
+  parallel_for(compute, shape[0], 8, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      const std::int64_t position = args.first_position + token % args.sequence;
+      for (std::int64_t head = 0; head < shape[1]; ++head) {
+        HWY_DYNAMIC_DISPATCH(rotate_head)
+        (args.x.dtype(), row_bytes(args.x, token * shape[1] + head),
+         row_of<float>(args.cos, position), row_of<float>(args.sin, position), direction, half);
+      }
+    }
+  });
+}
+
+}  // namespace cleave::ops
+#endif

@@ -1,0 +1,97 @@
+#include "cleave/ops/rope.h"
+
+#include "ops/compare.h"
+#include "ops/every_target.h"
+#include "ops/tensor.h"
+#include <gtest/gtest.h>
+
+#include "cleave/ops/reference/rope.h"
+
+namespace cleave::ops {
+namespace {
+
+using namespace cleave::testing;
+
+constexpr std::int64_t kTokens = 21;
+constexpr std::int64_t kSequence = 7;
+
+struct Tables {
+  explicit Tables(std::int64_t d)
+      : cos(DType::F32, {kSequence + 3, d / 2}), sin(DType::F32, {kSequence + 3, d / 2}) {
+    fill_rope_tables(10000, cos.view(), sin.view());
+  }
+  RopeArgs args(View x, Rotation rotation = Rotation::Forward) {
+    return {.x = x,
+            .cos = cos.view(),
+            .sin = sin.view(),
+            .sequence = kSequence,
+            .first_position = 3,
+            .rotation = rotation};
+  }
+
+  Tensor cos, sin;
+};
+
+TEST(Rope, AgreesWithTheReferenceOnAStridedView) {
+  on_every_target([](Compute& compute) {
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      for (std::int64_t d : {2, 6, 64, 80, 128}) {
+        Tables tables(d);
+        // The first two of three heads, as q lies in q, k, v.
+        Tensor x = Tensor::random(dtype, {kTokens, 3, d}, 1);
+        Tensor expected(DType::F32, {kTokens, 3, d});
+        for (std::int64_t i = 0; i < kTokens * 3 * d; ++i) {
+          expected.view().as<float>()[i] = x[i];
+        }
+
+        rope(compute, tables.args(x.view().slice(1, 0, 2)));
+        reference::rope(tables.args(expected.view().slice(1, 0, 2)));
+
+        // Two products below 1 and their sum.
+        expect_close(x, expected, 4 * kRound);
+      }
+    }
+  });
+}
+
+TEST(Rope, BackwardUndoesForward) {
+  Compute compute(1);
+  Tables tables(64);
+  Tensor x = Tensor::random(DType::F32, {kTokens, 2, 64}, 1);
+  Tensor before = x;
+
+  rope(compute, tables.args(x.view()));
+  EXPECT_NE(x[70 * 64], before[70 * 64]);
+  rope(compute, tables.args(x.view(), Rotation::Backward));
+
+  // cos and sin are rounded, so cos² + sin² misses 1 by two units; twice the error of a rotation.
+  expect_close(x, before, 12 * kRound);
+}
+
+// The gradient of a rotation is its adjoint: ⟨dy, R x⟩ = ⟨Rᵀ dy, x⟩.
+TEST(Rope, BackwardIsTheAdjointOfForward) {
+  Tables tables(10);
+  Tensor x = Tensor::random(DType::F32, {kTokens, 2, 10}, 1);
+  Tensor dy = Tensor::random(DType::F32, {kTokens, 2, 10}, 2);
+  Tensor y = x;
+  Tensor dx = dy;
+
+  reference::rope(tables.args(y.view()));
+  reference::rope(tables.args(dx.view(), Rotation::Backward));
+
+  EXPECT_NEAR(dot(dy, y), dot(dx, x), 2 * kTokens * 2 * 10 * kRound);
+}
+
+TEST(Rope, TablesFollowTheDefinition) {
+  Tables tables(8);
+  for (std::int64_t p = 0; p < kSequence + 3; ++p) {
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const double angle = static_cast<double>(p) / std::pow(10000, 2 * static_cast<double>(i) / 8);
+      EXPECT_NEAR(tables.cos[p * 4 + i], std::cos(angle), kRound);
+      EXPECT_NEAR(tables.sin[p * 4 + i], std::sin(angle), kRound);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cleave::ops
