@@ -198,7 +198,7 @@ TEST(MemoryPlan, NeverGivesTwoLiveBuffersTheSameByte) {
 
 TEST(MemoryPlan, IsWithinTwoPercentOfTheLowerBoundOnRealModels) {
   double worst = 1;
-  for (const auto name : schedule::schedule_names())
+  for (const char* name : {"gpipe", "1f1b"})
     for (const testing::ModelSizes& model : testing::model_sizes())
       for (const int p : {1, 2, 3, 4, 6, 8})
         for (const int m : {1, 4, 8, 13, 32}) {
