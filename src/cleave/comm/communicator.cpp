@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/comm/collective.h"
+#include "cleave/comm/pool.h"
+#include "cleave/comm/tree_sum.h"
 
 namespace cleave::comm {
 namespace {
@@ -15,7 +18,37 @@ std::vector<int> all_devices(const Transport& transport) {
   return devices;
 }
 
+void fill_even_borders(std::size_t bytes, int members, std::vector<std::size_t>& borders) {
+  const std::size_t grains = (bytes + kReduceGrain - 1) / kReduceGrain;
+  borders.clear();
+  for (int i = 0; i <= members; ++i) {
+    const std::size_t grain =
+        grains * static_cast<std::size_t>(i) / static_cast<std::size_t>(members);
+    borders.push_back(std::min(bytes, grain * kReduceGrain));
+  }
+}
+
 }  // namespace
+
+std::vector<std::size_t> even_borders(std::size_t bytes, int members) {
+  std::vector<std::size_t> borders;
+  fill_even_borders(bytes, members, borders);
+  return borders;
+}
+
+std::size_t single_round_workspace(std::size_t bytes, int members) {
+  const auto count = static_cast<std::size_t>(members);
+  const std::size_t grains = (bytes + kReduceGrain - 1) / kReduceGrain;
+  return (count - 1) * std::max<std::size_t>(1, (grains + count - 1) / count) * kReduceGrain;
+}
+
+/// What only collectives need.
+struct Communicator::Collectives {
+  Pool<Collective> pool;
+  int started = 0;
+  std::vector<double> numbers;  ///< [member][value], for combine()
+  std::vector<std::size_t> borders;
+};
 
 Communicator::Communicator(Transport& transport)
     : Communicator(transport, /*context=*/0, all_devices(transport)) {}
@@ -25,7 +58,10 @@ Communicator::Communicator(Transport& transport, int context, std::vector<int> d
   const auto self = std::find(devices_.begin(), devices_.end(), transport.device());
   CLEAVE_CHECK(self != devices_.end(), "device ", transport.device(), " is not in its own group");
   rank_ = static_cast<int>(self - devices_.begin());
+  collectives_ = std::make_unique<Collectives>();
 }
+
+Communicator::~Communicator() = default;
 
 Pending Communicator::post(Message message, Traffic traffic) {
   CLEAVE_CHECK(0 <= message.member && message.member < size() && message.member != rank_, "device ",
@@ -63,6 +99,94 @@ std::unique_ptr<Communicator> Communicator::group(std::span<const int> members) 
   }
   const int context = transport_->open_context(context_, devices);
   return std::unique_ptr<Communicator>(new Communicator(*transport_, context, std::move(devices)));
+}
+
+// ── Collectives ──────────────────────────────────────────────────────────────────────────────────
+
+Collective& Communicator::new_collective() {
+  return collectives_->pool.acquire(*this);
+}
+
+void Communicator::give_back(Collective& collective) noexcept {
+  collectives_->pool.give_back(collective);
+}
+
+// Above the tags of messages. By the time they come round again the old collective is long over.
+int Communicator::next_tag() {
+  const int tag = kTags + collectives_->started;
+  collectives_->started = (collectives_->started + 1) % kTags;
+  return tag;
+}
+
+void Communicator::check_borders(std::span<const std::size_t> borders, std::size_t bytes) const {
+  CLEAVE_CHECK(borders.size() == devices_.size() + 1 && borders.front() == 0 &&
+                   borders.back() == bytes && std::is_sorted(borders.begin(), borders.end()),
+               borders.size(), " borders for ", bytes, " B over ", size(), " devices");
+}
+
+Pending Communicator::barrier() {
+  if (size() == 1) return {};
+  Collective& collective = new_collective();
+  Pending pending(*transport_, collective);
+  collective.start_barrier(next_tag());
+  return pending;
+}
+
+Pending Communicator::broadcast(std::span<std::byte> bytes, int root) {
+  CLEAVE_CHECK(0 <= root && root < size(), "root ", root, " of ", size());
+  if (size() == 1) return {};
+  Collective& collective = new_collective();
+  Pending pending(*transport_, collective);
+  collective.start_broadcast(next_tag(), bytes, root);
+  return pending;
+}
+
+Pending Communicator::all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders) {
+  check_borders(borders, whole.size());
+  if (size() == 1) return {};
+  Collective& collective = new_collective();
+  Pending pending(*transport_, collective);
+  collective.start_all_gather(next_tag(), whole, borders);
+  return pending;
+}
+
+Pending Communicator::reduce_scatter(const Reduction& reduction,
+                                     std::span<const std::size_t> borders) {
+  check_borders(borders, reduction.values.size());
+  if (size() == 1) return {};
+  Collective& collective = new_collective();
+  Pending pending(*transport_, collective);
+  collective.start_reduce(next_tag(), reduction, borders, Collective::Then::Stop);
+  return pending;
+}
+
+Pending Communicator::all_reduce(const Reduction& reduction) {
+  if (size() == 1) return {};
+  Collective& collective = new_collective();
+  Pending pending(*transport_, collective);
+  fill_even_borders(reduction.values.size(), size(), collectives_->borders);
+  collective.start_reduce(next_tag(), reduction, collectives_->borders, Collective::Then::Gather);
+  return pending;
+}
+
+void Communicator::combine(std::span<double> values, Combine how) {
+  std::vector<double>& numbers = collectives_->numbers;
+  std::vector<std::size_t>& borders = collectives_->borders;
+  numbers.resize(values.size() * devices_.size());
+  borders.resize(devices_.size() + 1);
+  for (std::size_t i = 0; i < borders.size(); ++i) borders[i] = i * values.size_bytes();
+  const auto of = [&](int member) { return numbers.begin() + member * std::ssize(values); };
+  std::copy(values.begin(), values.end(), of(rank_));
+  all_gather(std::as_writable_bytes(std::span(numbers)), borders).wait();
+
+  for (int step = 1; step < size(); step *= 2) {
+    for (int left = 0; left + step < size(); left += 2 * step) {
+      std::transform(of(left), of(left + 1), of(left + step), of(left), [&](double a, double b) {
+        return how == Combine::Sum ? a + b : how == Combine::Max ? std::max(a, b) : std::min(a, b);
+      });
+    }
+  }
+  std::copy(of(0), of(1), values.begin());
 }
 
 }  // namespace cleave::comm

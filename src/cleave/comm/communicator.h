@@ -14,6 +14,28 @@ namespace cleave::comm {
 /// Tags of messages are in [0, kTags); what lies above belongs to the collectives.
 inline constexpr int kTags = 1 << 22;
 
+class Adder;
+class Collective;
+
+/// Slices of a sum start at multiples of this many bytes.
+inline constexpr std::size_t kReduceGrain = 64;
+
+/// What a member brings to a sum over its group.
+struct Reduction {
+  std::span<std::byte> values;     ///< its contribution; replaced by the sum
+  std::span<std::byte> workspace;  ///< as long on every member; small ones take more rounds
+  const Adder& adder;              ///< must outlive the operation
+};
+
+/// The workspace with which a sum of `bytes` over `members` devices takes a single round. The least
+/// that will do is kReduceGrain for each other member.
+std::size_t single_round_workspace(std::size_t bytes, int members);
+
+/// Where the slices of `bytes` begin, at multiples of kReduceGrain; the last border is the end.
+std::vector<std::size_t> even_borders(std::size_t bytes, int members);
+
+enum class Combine : std::uint8_t { Sum, Max, Min };
+
 /// A fixed, ordered set of devices that can talk to each other: one device's view of it.
 ///
 /// Ranks are positions in this group. Used by the thread of its device only; must not outlive the
@@ -22,6 +44,9 @@ class Communicator {
  public:
   /// The group of all devices of the transport.
   explicit Communicator(Transport& transport);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(devices_.size()); }
@@ -43,18 +68,50 @@ class Communicator {
   /// tag space of its own. All members call it, in the same order.
   std::unique_ptr<Communicator> group(std::span<const int> members);
 
+  // Collectives: every member calls each of them, in the same order. They may overlap.
+
+  /// Complete once every member has called it.
+  Pending barrier();
+
+  /// `bytes` of member `root`, to everyone.
+  Pending broadcast(std::span<std::byte> bytes, int root);
+
+  /// Member i's slice of `whole`, [borders[i], borders[i+1]) in bytes, to everyone.
+  Pending all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders);
+
+  /// Member i's slice of `values` becomes the sum of that slice over the members, by tree_sum() in
+  /// the order of their ranks. The rest of `values` is left as it was. Sends
+  /// values − own slice bytes.
+  Pending reduce_scatter(const Reduction& reduction, std::span<const std::size_t> borders);
+
+  /// `values` becomes the sum over the members, with the same bits on each: 2n(N−1)/N bytes sent.
+  Pending all_reduce(const Reduction& reduction);
+
+  /// Combines a few numbers over the members and waits for the result, the same on each; sums by
+  /// the tree of tree_sum() in the order of the ranks.
+  void combine(std::span<double> values, Combine how);
+
   /// What this device sent so far, over all its groups.
   const Sent& sent() const { return transport_->sent(); }
 
  private:
+  friend class Collective;
+  struct Collectives;
+
   Communicator(Transport& transport, int context, std::vector<int> devices);
 
   Pending post(Message message, Traffic traffic);
+  Transport& transport() { return *transport_; }
+  Collective& new_collective();
+  int next_tag();
+  void give_back(Collective& collective) noexcept;
+  void check_borders(std::span<const std::size_t> borders, std::size_t bytes) const;
 
   Transport* transport_;
   int context_ = 0;
   std::vector<int> devices_;  ///< [rank] -> device
   int rank_ = -1;
+  std::unique_ptr<Collectives> collectives_;
 };
 
 }  // namespace cleave::comm

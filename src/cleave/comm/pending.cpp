@@ -26,28 +26,28 @@ Pending::~Pending() {
       // The peer is lost. Whoever waits for anything else will be told; a destructor cannot.
     }
   }
-  release();
+  withdraw();
 }
 
-void Pending::release() noexcept {
+void Pending::withdraw() noexcept {
   if (operation_ != nullptr) std::exchange(operation_, nullptr)->release();
 }
 
 bool Pending::done() {
-  if (operation_ != nullptr && operation_->advance()) release();
+  if (operation_ != nullptr && operation_->advance()) withdraw();
   return operation_ == nullptr;
 }
 
 void Pending::wait() {
   if (operation_ == nullptr) return;
   transport_->wait(*operation_, Clock::time_point::max());
-  release();
+  withdraw();
 }
 
 bool Pending::wait_for(std::chrono::nanoseconds timeout) {
   if (operation_ == nullptr) return true;
   if (!transport_->wait(*operation_, Clock::now() + timeout)) return false;
-  release();
+  withdraw();
   return true;
 }
 

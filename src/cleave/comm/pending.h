@@ -35,12 +35,15 @@ class [[nodiscard]] Pending {
   /// waits for.
   [[nodiscard]] bool wait_for(std::chrono::nanoseconds timeout);
 
+  /// Gives up: the peer may wait for ever, so the run must be on its way to an end.
+  void withdraw() noexcept;
+
+  bool in_flight() const { return operation_ != nullptr; }
+
   /// "receive of 4096 B from device 2, tag 7", or "nothing" once complete.
   std::string describe() const;
 
  private:
-  void release() noexcept;
-
   Transport* transport_ = nullptr;
   Operation* operation_ = nullptr;
   int unwinding_at_birth_ = std::uncaught_exceptions();
