@@ -167,15 +167,15 @@ void check_counts(const Program& p, Level level, Findings& findings) {
                  p.microbatches, " microbatches need at least four each");
 }
 
+// Tables over segments are made for stages of which an instruction names one; that may be a single
+// R, so completeness does not bound them.
 void check_segments(const Program& p, Findings& findings) {
-  std::vector<std::int64_t> named(p.stages, 0);
-  for (const auto& list : p.lists)
-    for (const Instruction& i : list)
-      if (!is_message(i.op) && i.op < Op::Tie && i.segment >= 0) ++named[i.stage];
-  for (int stage = 0; stage < p.stages; ++stage)
-    if (named[stage] > 0 && named[stage] < p.segments[stage])
-      findings.add(p.placement[stage][0], -1, "stage ", stage, " has ", p.segments[stage],
-                   " segments, but only ", named[stage], " instructions name one");
+  std::int64_t named = 0;
+  for (const int segments : named_segments(p)) named += segments;
+  const std::int64_t most = std::max<std::int64_t>(1 << 20, 8 * instruction_count(p));
+  if (named > most / p.replicas)
+    findings.add(-1, -1, "tells ", named, " segments apart on ", p.replicas,
+                 " replicas; more than ", most, " for so few instructions are not taken");
 }
 
 }  // namespace
@@ -197,7 +197,7 @@ void check_operands(const Program& program, Level level, Findings& findings) {
   }
   if (findings.any()) return;
   check_counts(program, level, findings);
-  check_segments(program, findings);
+  if (!findings.any()) check_segments(program, findings);
 }
 
 }  // namespace cleave::schedule::checks

@@ -9,7 +9,7 @@ std::vector<int> named_segments(const Program& program) {
   std::vector<int> segments(program.stages, 1);
   for (const auto& list : program.lists)
     for (const Instruction& i : list)
-      if (i.stage >= 0 && i.segment >= 0 && !is_message(i.op))
+      if (i.op < Op::Tie && !is_message(i.op) && i.segment >= 0)
         segments[i.stage] = program.segments[i.stage];
   return segments;
 }

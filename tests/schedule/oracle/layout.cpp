@@ -1,0 +1,180 @@
+#include "schedule/oracle/layout.h"
+
+#include <algorithm>
+
+namespace cleave::schedule::oracle {
+namespace {
+
+bool is_end(const Buffer& b) {
+  return b.edge < 0 && (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving);
+}
+
+bool is_edge_buffer(const Buffer& b) {
+  return b.edge >= 0 && (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving);
+}
+
+bool of_microbatch(BufferKind kind) {
+  switch (kind) {
+    case BufferKind::Weights:
+    case BufferKind::Gradients:
+    case BufferKind::Optimizer:
+    case BufferKind::Gathered:
+    case BufferKind::Scratch:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+Layout::Layout(const Program& p) : program(p) {
+  read_header();
+  read_lists();
+  read_buffers();
+}
+
+void Layout::read_header() {
+  const Program& p = program;
+  demand(p.stages > 0 && p.devices > 0 && p.replicas > 0 && p.microbatches > 0, "empty program");
+  demand(static_cast<int>(p.lists.size()) == p.devices, "lists");
+  demand(static_cast<int>(p.placement.size()) == p.stages, "placement");
+  demand(static_cast<int>(p.segments.size()) == p.stages, "segments");
+  demand(p.budgets.empty() || static_cast<int>(p.budgets.size()) == p.devices, "budgets");
+  replica_.assign(p.devices, -1);
+  stages_.resize(p.devices);
+  for (int s = 0; s < p.stages; ++s) {
+    demand(p.segments[s] > 0, "a stage without segments");
+    demand(static_cast<int>(p.placement[s].size()) == p.replicas, "one device per replica");
+    for (int r = 0; r < p.replicas; ++r) {
+      const int d = p.placement[s][r];
+      demand(0 <= d && d < p.devices, "a stage on a device that is not there");
+      demand(replica_[d] == -1 || replica_[d] == r, "a device that serves two replicas");
+      replica_[d] = r;
+      stages_[d].push_back(s);
+    }
+  }
+  for (const Edge& e : p.edges) {
+    demand(0 <= e.from && e.from < p.stages && 0 <= e.to && e.to < p.stages, "edge to nowhere");
+    demand(e.from != e.to, "edge from a stage to itself");
+    demand(e.forward_bytes >= 0 && e.backward_bytes >= 0, "edge with negative bytes");
+  }
+  for (const Tie& t : p.ties) {
+    demand(0 <= t.first && t.first < p.stages && 0 <= t.second && t.second < p.stages, "tie");
+    demand(t.first != t.second, "tie of a stage with itself");
+  }
+}
+
+void Layout::read_lists() {
+  for (int d = 0; d < program.devices; ++d)
+    for (const Instruction& i : program.lists[d]) {
+      instructions_.insert({d, i.op, i.stage, i.microbatch, i.segment});
+      if (i.op == Op::Norm) has_norm_ = true;
+      if (i.op == Op::Gather || i.op == Op::Free) sharded_.insert(i.stage);
+    }
+}
+
+bool Layout::holds(int device, int stage) const {
+  return std::ranges::count(stages_[device], stage) > 0;
+}
+
+bool Layout::same_device(const Edge& edge, int replica) const {
+  return program.placement[edge.from][replica] == program.placement[edge.to][replica];
+}
+
+bool Layout::has(int device, Op op, int stage, int segment, int microbatch) const {
+  if (instructions_.contains({device, op, stage, microbatch, -1})) return true;
+  if (segment >= 0) return instructions_.contains({device, op, stage, microbatch, segment});
+  for (int k = 0; k < program.segments[stage]; ++k)
+    if (instructions_.contains({device, op, stage, microbatch, k})) return true;
+  return false;
+}
+
+bool Layout::recomputed(int device, int stage, int segment, int microbatch) const {
+  if (segment >= 0) return has(device, Op::Recompute, stage, segment, microbatch);
+  for (int k = 0; k < program.segments[stage]; ++k)
+    if (!has(device, Op::Recompute, stage, k, microbatch)) return false;
+  return true;
+}
+
+int Layout::mode(BufferKind kind, int device, int stage, int segment, int microbatch) const {
+  if (kind == BufferKind::KeptForRecompute)
+    return recomputed(device, stage, segment, microbatch) ? 0 : 1;
+  if (kind != BufferKind::InputKept) return 0;
+  return has(device, Op::BackwardInput, stage, segment, microbatch) ? 0 : 1;
+}
+
+void Layout::read_buffers() {
+  by_first_.resize(program.devices);
+  for (int k = 0; k < static_cast<int>(program.buffers.size()); ++k) read_buffer(k);
+  for (auto& buffers : by_first_)
+    std::ranges::stable_sort(buffers, {}, [&](int k) { return program.buffers[k].first; });
+}
+
+void Layout::read_buffer(int index) {
+  const Program& p = program;
+  const Buffer& b = p.buffers[index];
+  demand(0 <= b.device && b.device < p.devices, "a buffer on no device");
+  if (of_microbatch(b.kind))
+    demand(0 <= b.microbatch && b.microbatch < p.microbatches, "a buffer of no microbatch");
+  if (is_edge_buffer(b)) {
+    demand(b.edge < static_cast<int>(p.edges.size()), "a buffer of no edge");
+    const Edge& e = p.edges[b.edge];
+    demand(b.direction == Direction::Forward || e.backward, "a buffer of nothing");
+    const int downstream = b.direction == Direction::Forward ? e.to : e.from;
+    const int upstream = b.direction == Direction::Forward ? e.from : e.to;
+    const bool arriving = b.kind == BufferKind::Arriving;
+    demand(holds(b.device, arriving ? downstream : upstream), "a buffer of another device");
+    demand(arriving || !same_device(e, replica_[b.device]), "nothing leaves this device");
+  } else if (b.kind != BufferKind::Scratch) {
+    demand(0 <= b.stage && b.stage < p.stages && holds(b.device, b.stage), "a buffer of no stage");
+    demand(-1 <= b.segment && b.segment < p.segments[b.stage], "a buffer of no segment");
+    if (!is_end(b))
+      declared_.insert(
+          {b.kind, b.stage, b.segment, mode(b.kind, b.device, b.stage, b.segment, b.microbatch)});
+    else
+      declared_.insert({b.kind, b.stage, -1, 0});
+  }
+  const int end = std::max(static_cast<int>(p.lists[b.device].size()) - 1, 0);
+  demand(0 <= b.first && b.first <= b.last && b.last <= end, "a buffer beyond its list");
+  demand(b.bytes >= 0 && b.offset >= 0 && b.offset % 64 == 0, "a buffer in no place");
+  if (!p.budgets.empty())
+    demand(b.bytes <= p.budgets[b.device] && b.offset <= p.budgets[b.device] - b.bytes,
+           "a buffer beyond the budget");
+  by_first_[b.device].push_back(index);
+  if (b.kind == BufferKind::Gathered) return;
+  demand(buffers_.emplace(name_of(b), index).second, "two buffers for one thing");
+}
+
+Layout::Name Layout::name_of(const Buffer& b) const {
+  const int microbatch = of_microbatch(b.kind) ? b.microbatch : -1;
+  if (is_edge_buffer(b))
+    return {b.device, b.kind, -1, b.edge, static_cast<int>(b.direction), microbatch, -1};
+  if (is_end(b)) return {b.device, b.kind, b.stage, -1, 0, microbatch, -1};
+  if (b.kind == BufferKind::Scratch) return {b.device, b.kind, -1, -1, 0, -1, -1};
+  return {b.device, b.kind, b.stage, -1, 0, microbatch, b.segment};
+}
+
+int Layout::find(const Name& name) const {
+  const auto found = buffers_.find(name);
+  return found == buffers_.end() ? -1 : found->second;
+}
+
+int Layout::kept(int device, BufferKind kind, int stage, int segment, int microbatch) const {
+  return find({device, kind, stage, -1, 0, of_microbatch(kind) ? microbatch : -1, segment});
+}
+
+int Layout::stage_end(int device, BufferKind kind, int stage, int microbatch) const {
+  return find({device, kind, stage, -1, 0, microbatch, -1});
+}
+
+int Layout::carried(int device, BufferKind kind, int edge, Direction direction,
+                    int microbatch) const {
+  return find({device, kind, -1, edge, static_cast<int>(direction), microbatch, -1});
+}
+
+bool Layout::declared(BufferKind kind, int stage, int segment, int mode) const {
+  return declared_.contains({kind, stage, segment, mode});
+}
+
+}  // namespace cleave::schedule::oracle

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cleave/schedule/program.h"
+
+namespace cleave::schedule::oracle {
+
+/// Something that must not happen has happened.
+class Fault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+inline void demand(bool ok, const char* what) {
+  if (!ok) throw Fault(what);
+}
+
+/// What is fixed before the run: who holds what, which instructions and buffers there are. Throws
+/// Fault on a header that describes no pipeline and on a buffer that belongs to nothing.
+class Layout {
+ public:
+  explicit Layout(const Program& program);
+
+  const Program& program;
+
+  bool holds(int device, int stage) const;
+  int replica(int device) const { return replica_[device]; }
+  const std::vector<int>& stages(int device) const { return stages_[device]; }
+  bool same_device(const Edge& edge, int replica) const;
+
+  /// An instruction of `op` that covers the segment (-1: any segment at all) is in the list.
+  bool has(int device, Op op, int stage, int segment, int microbatch) const;
+  bool has_norm() const { return has_norm_; }
+  bool sharded(int stage) const { return sharded_.contains(stage); }
+
+  /// R covers the segment, or for -1 all segments.
+  bool recomputed(int device, int stage, int segment, int microbatch) const;
+
+  /// Index into Program::buffers, -1: none. Gathered parameters are not found here.
+  int kept(int device, BufferKind kind, int stage, int segment, int microbatch) const;
+  int stage_end(int device, BufferKind kind, int stage, int microbatch) const;
+  int carried(int device, BufferKind kind, int edge, Direction direction, int microbatch) const;
+
+  /// Some replica and microbatch of this mode has such a buffer. Mode 1: nothing needs to pass from
+  /// I to W because there is a B, or from F to R because there is no R.
+  bool declared(BufferKind kind, int stage, int segment, int mode = 0) const;
+  int mode(BufferKind kind, int device, int stage, int segment, int microbatch) const;
+
+  /// Buffers of a device by the instruction at which they begin.
+  const std::vector<int>& by_first(int device) const { return by_first_[device]; }
+
+ private:
+  using Name = std::tuple<int, BufferKind, int, int, int, int, int>;
+
+  void read_header();
+  void read_lists();
+  void read_buffers();
+  void read_buffer(int index);
+  Name name_of(const Buffer& b) const;
+  int find(const Name& name) const;
+
+  std::vector<int> replica_;
+  std::vector<std::vector<int>> stages_;
+  std::set<std::tuple<int, Op, int, int, int>>
+      instructions_;  // device, op, stage, microbatch, segment
+  std::set<int> sharded_;
+  bool has_norm_ = false;
+  std::map<Name, int> buffers_;
+  std::set<std::tuple<BufferKind, int, int, int>> declared_;
+  std::vector<std::vector<int>> by_first_;
+};
+
+}  // namespace cleave::schedule::oracle

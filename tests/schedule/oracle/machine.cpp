@@ -1,0 +1,262 @@
+#include "schedule/oracle/machine.h"
+
+#include <algorithm>
+
+// The compute instructions. Messages, collectives and the optimizer are in machine_exchange.cpp,
+// memory in machine_memory.cpp.
+
+namespace cleave::schedule::oracle {
+Machine::Machine(const Layout& layout, Messages messages) : layout_(&layout), messages_(messages) {
+  const Program& p = layout.program;
+  max_segments_ = *std::ranges::max_element(p.segments);
+  demand(max_segments_ < 31, "more segments than the oracle is made for");
+  at_.assign(p.devices, 0);
+  begun_.assign(p.devices, 0);
+  joined_.assign(p.devices, 0);
+  normed_.assign(p.devices, 0);
+  stepped_.assign(p.devices, 0);
+  units_.resize(p.stages * p.replicas * p.microbatches);
+  mail_.resize(p.edges.size() * 2 * p.replicas * p.microbatches);
+  gradients_.resize(p.stages * p.replicas * max_segments_);
+  for (Gradient& g : gradients_) g.contributions.assign(p.replicas * p.microbatches, 0);
+  tied_.resize(p.ties.size() * p.replicas);
+  gathered_.assign(p.devices * p.stages, 0);
+  memory_.resize(p.buffers.size());
+  alive_.resize(p.devices);
+  next_buffer_.assign(p.devices, 0);
+}
+
+Machine::Outcome Machine::step(int d) {
+  const auto& list = layout_->program.lists[d];
+  if (at_[d] == static_cast<int>(list.size())) return Outcome::Done;
+  if (joined_[d]) return Outcome::Blocked;
+  const Instruction& i = list[at_[d]];
+  if (!begun_[d]) {
+    check_operands(d, i);
+    begin_instruction(d);
+  }
+  if (is_compute(i.op) || i.op < Op::Gather || i.op == Op::Free || i.op == Op::Step) {
+    if (!execute(d, i)) return Outcome::Blocked;
+    end_instruction(d);
+    return Outcome::Ran;
+  }
+  collective(d, i);
+  return Outcome::Ran;
+}
+
+bool Machine::all_done() const {
+  for (int d = 0; d < layout_->program.devices; ++d)
+    if (at_[d] < static_cast<int>(layout_->program.lists[d].size())) return false;
+  return true;
+}
+
+std::vector<std::int16_t> Machine::place() const {
+  std::vector<std::int16_t> place = at_;
+  for (const char joined : joined_) place.push_back(joined);
+  return place;
+}
+
+void Machine::finish() const {
+  const Program& p = layout_->program;
+  for (int s = 0; s < p.stages; ++s)
+    for (int r = 0; r < p.replicas; ++r)
+      for (int m = 0; m < p.microbatches; ++m) {
+        const Unit& u = unit(p.placement[s][r], s, m);
+        demand(u.forward == all(s) && u.input == all(s) && u.weight == all(s), "work left undone");
+      }
+  if (messages_ == Messages::Implied) return;
+  for (const Mail& m : mail_)
+    demand(m.sent == m.send_done && m.received == m.receive_done, "a message nobody waited for");
+  for (int d = 0; d < p.devices; ++d)
+    demand(stepped_[d] || layout_->stages(d).empty(), "weights not updated");
+  for (const Mask gathered : gathered_) demand(gathered == 0, "parameters never freed");
+}
+
+void Machine::check_operands(int d, const Instruction& i) const {
+  const Program& p = layout_->program;
+  demand(messages_ == Messages::Explicit || is_compute(i.op), "not compute");
+  const auto microbatch_exists = [&] { return 0 <= i.microbatch && i.microbatch < p.microbatches; };
+  if (i.op == Op::Norm || i.op == Op::Step) return;
+  if (i.op == Op::Tie) {
+    demand(0 <= i.edge && i.edge < static_cast<int>(p.ties.size()), "no such tie");
+    demand(layout_->holds(d, p.ties[i.edge].first) || layout_->holds(d, p.ties[i.edge].second),
+           "a tie of others");
+    return;
+  }
+  if (is_message(i.op)) {
+    demand(i.op != Op::Wait || i.completes == Op::Send || i.completes == Op::Receive, "WAIT what?");
+    demand(0 <= i.edge && i.edge < static_cast<int>(p.edges.size()), "no such edge");
+    demand(microbatch_exists(), "no such microbatch");
+    const Edge& e = p.edges[i.edge];
+    const bool sends = i.op == Op::Send || (i.op == Op::Wait && i.completes == Op::Send);
+    const bool forward = i.direction == Direction::Forward;
+    demand(forward || e.backward, "nothing flows back");
+    demand(layout_->holds(d, sends == forward ? e.from : e.to), "a message of others");
+    demand(!layout_->same_device(e, layout_->replica(d)), "a message to oneself");
+    return;
+  }
+  demand(0 <= i.stage && i.stage < p.stages && layout_->holds(d, i.stage), "no such stage here");
+  demand(-1 <= i.segment && i.segment < p.segments[i.stage], "no such segment");
+  demand(!is_compute(i.op) || microbatch_exists(), "no such microbatch");
+}
+
+std::vector<int> Machine::pieces(const Instruction& i) const {
+  if (i.segment >= 0) return {i.segment};
+  std::vector<int> all_of_them;
+  for (int k = 0; k < layout_->program.segments[i.stage]; ++k) all_of_them.push_back(k);
+  return all_of_them;
+}
+
+Machine::Unit& Machine::unit(int d, int stage, int microbatch) {
+  return const_cast<Unit&>(static_cast<const Machine*>(this)->unit(d, stage, microbatch));
+}
+
+const Machine::Unit& Machine::unit(int d, int stage, int microbatch) const {
+  const Program& p = layout_->program;
+  return units_[(layout_->replica(d) * p.stages + stage) * p.microbatches + microbatch];
+}
+
+Machine::Mail& Machine::mail(int d, const Instruction& i) {
+  const Program& p = layout_->program;
+  const int way = i.direction == Direction::Forward ? 0 : 1;
+  return mail_[((layout_->replica(d) * p.edges.size() + i.edge) * 2 + way) * p.microbatches +
+               i.microbatch];
+}
+
+Machine::Gradient& Machine::gradient(int replica, int stage, int segment) {
+  return gradients_[(replica * layout_->program.stages + stage) * max_segments_ + segment];
+}
+
+const Machine::Gradient& Machine::gradient(int replica, int stage, int segment) const {
+  return gradients_[(replica * layout_->program.stages + stage) * max_segments_ + segment];
+}
+
+bool Machine::execute(int d, const Instruction& i) {
+  switch (i.op) {
+    case Op::Forward:
+      return forward(d, i);
+    case Op::BackwardInput:
+      return backward_input(d, i);
+    case Op::BackwardWeight:
+      for (const int k : pieces(i)) weight_piece(d, i, k);
+      return true;
+    case Op::Backward:
+      if (!backward_input(d, i)) return false;
+      for (const int k : pieces(i)) weight_piece(d, i, k);
+      return true;
+    case Op::Recompute:
+      for (const int k : pieces(i)) recompute_piece(d, i, k);
+      return true;
+    case Op::Wait:
+      return wait(d, i);
+    case Op::Free:
+      free_parameters(d, i);
+      return true;
+    case Op::Step:
+      step_weights(d);
+      return true;
+    default:
+      post(d, i);
+      return true;
+  }
+}
+
+// What the stage reads has been made; on another device only if messages are implied, and then an
+// absent one means waiting. A stage that F or I was told to run without its inputs is at fault.
+bool Machine::inputs_there(int d, const Instruction& i, Direction direction) const {
+  const Program& p = layout_->program;
+  const int replica = layout_->replica(d);
+  const bool forward = direction == Direction::Forward;
+  for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
+    const Edge& edge = p.edges[e];
+    if ((forward ? edge.to : edge.from) != i.stage || (!forward && !edge.backward)) continue;
+    const int maker = forward ? edge.from : edge.to;
+    const int where = p.placement[maker][replica];
+    const Unit& made = unit(where, maker, i.microbatch);
+    const bool complete = (forward ? made.forward : made.input) == all(maker);
+    if (where == d) {
+      demand(complete, "reads what was not made");
+    } else if (messages_ == Messages::Implied) {
+      if (!complete) return false;
+    } else {
+      const Instruction message{
+          .op = Op::Receive, .direction = direction, .microbatch = i.microbatch, .edge = e};
+      demand(const_cast<Machine*>(this)->mail(d, message).receive_done, "reads what has not come");
+    }
+  }
+  return true;
+}
+
+bool Machine::forward(int d, const Instruction& i) {
+  if (!inputs_there(d, i, Direction::Forward)) return false;
+  for (const int k : pieces(i)) forward_piece(d, i, k);
+  return true;
+}
+
+void Machine::forward_piece(int d, const Instruction& i, int k) {
+  Unit& u = unit(d, i.stage, i.microbatch);
+  demand(u.forward == bit(k) - 1, "F twice or out of order");
+  const Mask gathered = gathered_[d * layout_->program.stages + i.stage];
+  demand(!layout_->sharded(i.stage) || (gathered & (kWhole | bit(k))), "F without parameters");
+  read_inputs(d, i, Direction::Forward);
+  keep(d, i, k, false);
+  u.forward |= bit(k);
+  if (u.forward == all(i.stage)) write_outputs(d, i, Direction::Forward);
+}
+
+void Machine::recompute_piece(int d, const Instruction& i, int k) {
+  Unit& u = unit(d, i.stage, i.microbatch);
+  demand(u.forward & bit(k), "R before F");
+  demand(!(u.recompute & bit(k)), "R twice");
+  demand(!(u.input & bit(k)), "R after I");
+  const Mask gathered = gathered_[d * layout_->program.stages + i.stage];
+  demand(!layout_->sharded(i.stage) || (gathered & (kWhole | bit(k))), "R without parameters");
+  if (k == 0) read_inputs(d, i, Direction::Forward);
+  for (const int level : {-1, k})
+    if (layout_->recomputed(d, i.stage, level, i.microbatch))
+      read(kept(d, BufferKind::KeptForRecompute, i, level), bit(k));
+  keep(d, i, k, true);
+  u.recompute |= bit(k);
+}
+
+bool Machine::backward_input(int d, const Instruction& i) {
+  if (!inputs_there(d, i, Direction::Backward)) return false;
+  std::vector<int> order = pieces(i);
+  std::ranges::reverse(order);
+  for (const int k : order) input_piece(d, i, k);
+  return true;
+}
+
+void Machine::input_piece(int d, const Instruction& i, int k) {
+  Unit& u = unit(d, i.stage, i.microbatch);
+  demand(u.forward == all(i.stage), "I before F");
+  demand((u.input | bit(k)) == (all(i.stage) & ~(bit(k) - 1)) && !(u.input & bit(k)),
+         "I twice or out of order");
+  const Mask gathered = gathered_[d * layout_->program.stages + i.stage];
+  demand(!layout_->sharded(i.stage) || (gathered & (kWhole | bit(k))), "I without parameters");
+  read_inputs(d, i, Direction::Backward);
+  for (const int level : {-1, k}) {
+    read(kept(d, BufferKind::KeptForInput, i, level), bit(k));
+    write(kept(d, BufferKind::InputKept, i, level), bit(k));
+  }
+  u.input |= bit(k);
+  if (u.input == all(i.stage)) write_outputs(d, i, Direction::Backward);
+}
+
+void Machine::weight_piece(int d, const Instruction& i, int k) {
+  Unit& u = unit(d, i.stage, i.microbatch);
+  const int replica = layout_->replica(d);
+  Gradient& g = gradient(replica, i.stage, k);
+  demand(u.input & bit(k), "W before I");
+  demand(g.last_microbatch + 1 == i.microbatch, "W out of microbatch order");
+  demand(g.reduced == 0, "W after REDUCE");
+  for (const int level : {-1, k}) {
+    read(kept(d, BufferKind::KeptForWeight, i, level), bit(k));
+    read(kept(d, BufferKind::InputKept, i, level), bit(k));
+  }
+  g.last_microbatch = i.microbatch;
+  ++g.contributions[replica * layout_->program.microbatches + i.microbatch];
+  u.weight |= bit(k);
+}
+
+}  // namespace cleave::schedule::oracle

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schedule/oracle/layout.h"
+#include "schedule/oracle/oracle.h"
+
+namespace cleave::schedule::oracle {
+
+/// Which segments; programs of the tests have fewer than 32.
+using Mask = std::uint32_t;
+
+inline constexpr Mask kWhole = Mask{1} << 31;
+
+inline Mask bit(int segment) {
+  return Mask{1} << segment;
+}
+
+/// All devices in the middle of a step. A plain value: copy it to go back.
+class Machine {
+ public:
+  Machine(const Layout& layout, Messages messages);
+
+  enum class Outcome { Ran, Blocked, Done };
+
+  /// Tries the next instruction of `device`. Throws Fault if it must not run.
+  Outcome step(int device);
+
+  /// Every device is at the end of its list.
+  bool all_done() const;
+
+  /// Throws Fault unless the step that just ended did all its work.
+  void finish() const;
+
+  /// Where every device stands. Two machines that ran one program to the same place are equal.
+  std::vector<std::int16_t> place() const;
+
+ private:
+  // One stage on one microbatch of one replica.
+  struct Unit {
+    Mask forward = 0, recompute = 0, input = 0, weight = 0;
+  };
+  struct Mail {
+    bool sent = false, received = false, send_done = false, receive_done = false;
+  };
+  // Of one segment of one stage on one replica: how often each (replica, microbatch) is in it.
+  struct Gradient {
+    std::vector<std::uint8_t> contributions;
+    int last_microbatch = -1;
+    int reduced = 0;
+  };
+  struct TiedGradient {
+    int times = 0;
+    std::vector<std::uint8_t> contributions;
+  };
+  struct Memory {
+    bool alive = false;
+    bool in_flight = false;
+    Mask content = 0;
+  };
+
+  // Instructions; false: must wait.
+  bool execute(int d, const Instruction& i);
+  bool forward(int d, const Instruction& i);
+  void forward_piece(int d, const Instruction& i, int segment);
+  void recompute_piece(int d, const Instruction& i, int segment);
+  bool backward_input(int d, const Instruction& i);
+  void input_piece(int d, const Instruction& i, int segment);
+  void weight_piece(int d, const Instruction& i, int segment);
+  void post(int d, const Instruction& i);
+  bool wait(int d, const Instruction& i);
+  bool collective(int d, const Instruction& i);
+  void join(int d, const Instruction& i);
+  void conclude(const std::vector<int>& members, const Instruction& i);
+  void free_parameters(int d, const Instruction& i);
+  void step_weights(int d);
+
+  // Values.
+  bool inputs_there(int d, const Instruction& i, Direction direction) const;
+  void check_gradients(int d) const;
+  void check_operands(int d, const Instruction& i) const;
+  std::vector<int> pieces(const Instruction& i) const;
+  Mask all(int stage) const { return (Mask{1} << layout_->program.segments[stage]) - 1; }
+  Unit& unit(int d, int stage, int microbatch);
+  const Unit& unit(int d, int stage, int microbatch) const;
+  Mail& mail(int d, const Instruction& i);
+  Gradient& gradient(int replica, int stage, int segment);
+  const Gradient& gradient(int replica, int stage, int segment) const;
+  std::vector<int> members(int d, const Instruction& i) const;
+
+  // Memory.
+  void begin_instruction(int d);
+  void end_instruction(int d);
+  void acquire(int d, int buffer);
+  void check_static(int d) const;
+  void touch(int buffer) const;
+  void write(int buffer, Mask part);
+  void read(int buffer, Mask part) const;
+  int kept(int d, BufferKind kind, const Instruction& i, int level) const;
+  int carried(int d, BufferKind kind, int edge, Direction direction, int microbatch) const;
+  void keep(int d, const Instruction& i, int segment, bool again);
+  void read_inputs(int d, const Instruction& i, Direction direction);
+  void write_outputs(int d, const Instruction& i, Direction direction);
+  void hold_gathered(int d, const Instruction& i);
+
+  const Layout* layout_;
+  Messages messages_;
+  std::vector<std::int16_t> at_;
+  std::vector<char> begun_;   // buffers of the instruction are acquired
+  std::vector<char> joined_;  // stands at a collective
+  std::vector<Unit> units_;
+  std::vector<Mail> mail_;
+  std::vector<Gradient> gradients_;
+  std::vector<TiedGradient> tied_;
+  std::vector<Mask> gathered_;  // [device][stage], bit 31: the whole stage
+  std::vector<char> normed_, stepped_;
+  std::vector<Memory> memory_;                             // [buffer]
+  std::vector<std::vector<int>> alive_;                    // [device]
+  std::vector<int> next_buffer_;                           // [device] into Layout::by_first
+  std::vector<std::pair<std::vector<int>, int>> holding_;  // ((device, stage, segment), buffer)
+  int max_segments_ = 1;
+};
+
+}  // namespace cleave::schedule::oracle

@@ -1,0 +1,90 @@
+#include "schedule/oracle/samples.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+#include "cleave/plan/memory.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/schedule/passes.h"
+
+namespace cleave::schedule::oracle {
+namespace {
+
+int draw(std::mt19937& random, int from, int to) {
+  return from + static_cast<int>(random() % static_cast<unsigned>(to - from + 1));
+}
+
+bool chance(std::mt19937& random, int percent) {
+  return draw(random, 0, 99) < percent;
+}
+
+Program pipeline(std::mt19937& random) {
+  const auto names = schedule_names();
+  for (;;) {
+    const auto name = names[random() % names.size()];
+    const int most = chance(random, 25) ? 5 : 3;
+    const PipelineShape shape{.devices = draw(random, 1, most),
+                              .microbatches = draw(random, 1, most)};
+    try {
+      return generate(name, shape);
+    } catch (const UserError&) {
+      // This schedule has no such shape.
+    }
+  }
+}
+
+// Skip connections, labels that do not flow back, tied weights, more segments.
+void add_joints(Program& p, std::mt19937& random) {
+  if (p.stages > 2 && chance(random, 30)) p.edges.push_back({.from = 0, .to = p.stages - 1});
+  if (p.stages > 1 && chance(random, 20))
+    p.edges.push_back({.from = 0, .to = p.stages - 1, .backward = false});
+  if (p.stages > 1 && chance(random, 30)) p.ties.push_back({.first = 0, .second = p.stages - 1});
+  if (p.stages > 2 && chance(random, 20)) p.ties.push_back({.first = 1, .second = 0});
+  if (chance(random, 40))
+    for (int& segments : p.segments) segments = draw(random, 1, 3);
+}
+
+LowerOptions options(const Program& p, std::mt19937& random) {
+  LowerOptions options;
+  options.replicas = chance(random, 35) ? 2 : 1;
+  options.grain = chance(random, 40) ? Grain::Segment : Grain::Stage;
+  options.parameters = chance(random, 40) ? Parameters::Sharded : Parameters::Whole;
+  options.receive_ahead = draw(random, 1, 2);
+  if (chance(random, 25))
+    for (int s = 0; s < p.stages; ++s)
+      options.recompute.push_back(chance(random, 60) ? Recompute::Full : Recompute::None);
+  return options;
+}
+
+void add_buffers(Program& p, std::mt19937& random) {
+  const auto bytes = [&] { return chance(random, 20) ? 0 : draw(random, 1, 200); };
+  for (Edge& e : p.edges) {
+    e.forward_bytes = bytes();
+    e.backward_bytes = e.backward ? bytes() : 0;
+  }
+  std::vector<plan::StageMemory> memory(p.stages);
+  for (plan::StageMemory& m : memory)
+    for (std::int64_t* field :
+         {&m.weights, &m.gradients, &m.optimizer, &m.scratch, &m.kept_for_input, &m.kept_for_weight,
+          &m.input_kept, &m.backward_work, &m.kept_for_recompute, &m.loaded, &m.result,
+          &m.gathered})
+      *field = bytes();
+  plan::plan_memory(p, memory);
+  if (chance(random, 50)) p.budgets = plan::peak_bytes(p);
+}
+
+}  // namespace
+
+Program sample(std::mt19937& random, bool compute_only) {
+  Program p = pipeline(random);
+  add_joints(p, random);
+  if (compute_only) return p;
+  p = lower(std::move(p), options(p, random));
+  if (chance(random, 15))
+    for (auto& list : p.lists)
+      std::erase_if(list, [](const Instruction& i) { return i.op == Op::Norm; });
+  if (chance(random, 40)) add_buffers(p, random);
+  return p;
+}
+
+}  // namespace cleave::schedule::oracle
