@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cleave/schedule/program.h"
+
+namespace cleave::schedule {
+
+/// The compute of `program` as torch.distributed.pipelining writes it: one row per device, cells
+/// like 2F0 (stage, F I W or B, microbatch). Throws UserError if the program has replicas or splits
+/// stages into segments, for which that form has no words. Everything but F, I, W and B is left
+/// out.
+std::string to_torch_csv(const Program& program);
+
+/// Reads such a file: empty cells (idle time) and blanks are skipped, and a pair like
+/// (0F1;3B0)OVERLAP_F_B becomes two instructions. Stages, microbatches and placement are what the
+/// cells name; edges form a chain. Throws UserError with line and column, also for the actions of
+/// the file's other, lowered form. Memory is bounded by the size of `text`.
+Program parse_torch_csv(std::string_view text);
+
+}  // namespace cleave::schedule

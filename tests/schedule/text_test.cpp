@@ -1,0 +1,227 @@
+#include "cleave/schedule/text.h"
+
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <sstream>
+
+#include "support/errors.h"
+#include <gtest/gtest.h>
+
+#include "cleave/base/hash.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/schedule/torch_csv.h"
+#include "cleave/schedule/verifier.h"
+
+namespace cleave::schedule {
+namespace {
+
+using cleave::testing::user_error;
+
+/// Everything that a program can have, in one.
+Program full_program() {
+  Program program = generate("zbv", {.devices = 2, .microbatches = 3});
+  program.schedule = "zbv by hand";
+  program.segments = {1, 2, 3, 1};
+  program.ties = {{.first = 0, .second = 3, .bytes = 1 << 20}};
+  program.edges[0] = {.from = 0, .to = 1, .forward_bytes = 1ll << 40, .backward_bytes = 7};
+  program.edges.push_back({.from = 0, .to = 3, .forward_bytes = 64, .backward = false});
+  program.budgets = {1000, 2000};
+  program = lower(program, {.replicas = 2,
+                            .recompute = std::vector(4, Recompute::Full),
+                            .grain = Grain::Segment,
+                            .parameters = Parameters::Sharded});
+  program.buffers = {{.kind = BufferKind::Weights, .stage = 1, .bytes = 64, .last = 9, .offset = 0},
+                     {.kind = BufferKind::Arriving,
+                      .device = 3,
+                      .edge = 2,
+                      .direction = Direction::Backward,
+                      .microbatch = 2,
+                      .bytes = 128,
+                      .first = 4,
+                      .last = 5},
+                     {.kind = BufferKind::Gathered, .stage = 2, .segment = 1, .bytes = 1}};
+  return program;
+}
+
+TEST(Text, RoundTripsEverything) {
+  const Program program = full_program();
+  const std::string text = to_text(program);
+
+  EXPECT_EQ(parse_program(text), program);
+  EXPECT_EQ(to_text(parse_program(text)), text);
+}
+
+TEST(Text, RoundTripsEverySchedule) {
+  for (const auto schedule : schedule_names()) {
+    const Program program = lower(generate(schedule, {.devices = 3, .microbatches = 7}), {});
+    EXPECT_EQ(parse_program(to_text(program)), program) << schedule;
+  }
+}
+
+// The files are written by: cleave schedule KIND --stages 2 --microbatches 3 --format text
+TEST(Text, MatchesTheGoldenFiles) {
+  for (const auto schedule : schedule_names()) {
+    std::string path = CLEAVE_SOURCE_DIR "/tests/golden/" + std::string(schedule) + "_2x3.txt";
+    std::ifstream file(path);
+    const std::string golden{std::istreambuf_iterator(file), {}};
+    EXPECT_EQ(to_text(lower(generate(schedule, {.devices = 2, .microbatches = 3}), {})), golden)
+        << path;
+  }
+}
+
+TEST(Text, TakesWhatAPersonWrites) {
+  const Program program = parse_program(R"(cleave-program 1
+# Two devices, and I let go of everything that has a default.
+stages 2
+microbatches 2
+edges chain
+device 0   0F0 0F1
+  0B0 0B1  # the second in a line of its own
+device 1
+  1F0 1B0 1F1 1B1
+)");
+
+  Program expected = generate("1f1b", {.devices = 2, .microbatches = 2});
+  expected.schedule = "";
+  EXPECT_EQ(program, expected);
+  EXPECT_EQ(verify_compute(program).size(), 0u);
+}
+
+TEST(Text, KnowsWhenItWasChanged) {
+  std::string text = to_text(generate("1f1b", {.devices = 2, .microbatches = 2}));
+  text.replace(text.find("0B0"), 3, "0B1");
+
+  EXPECT_FALSE(read_text(text).hash_matches);
+  EXPECT_EQ(user_error([&] { parse_program(text); }),
+            "the program was changed after its hash was written; remove the line 'hash ...' if "
+            "that was on purpose");
+  EXPECT_TRUE(read_text(text.substr(0, text.find("hash"))).hash_matches);
+}
+
+TEST(Text, HashesWhatItHolds) {
+  Program program = full_program();
+  const auto hash = content_hash(program);
+  EXPECT_TRUE(to_text(program).ends_with("hash " + to_hex(hash) + "\n"));
+  program.lists[1][0].microbatch ^= 1;
+  EXPECT_NE(content_hash(program), hash);
+}
+
+TEST(Text, NamesLineAndColumn) {
+  const auto error = [](std::string_view text) { return user_error([&] { parse_program(text); }); };
+  const std::string head = "cleave-program 1\nstages 2\nmicrobatches 1\n";
+  EXPECT_EQ(error(""), "line 1, column 1: the text ends before its first line, 'cleave-program 1'");
+  EXPECT_EQ(error("F0 F1"), "line 1, column 1: a program begins with 'cleave-program 1'");
+  EXPECT_EQ(error("cleave-program 9"),
+            "line 1, column 16: this is version 9 of the text form; known is 1");
+  EXPECT_EQ(error("cleave-program 1\nstages many"),
+            "line 2, column 8: 'many' is not a whole number");
+  EXPECT_EQ(error("cleave-program 1\nstages -4"),
+            "line 2, column 8: '-4' is not between 1 and 2147483647");
+  EXPECT_EQ(error("cleave-program 1\nstages 99999999999999999999"),
+            "line 2, column 8: '99999999999999999999' is not between 1 and 2147483647");
+  EXPECT_EQ(error("cleave-program 1\nstages"), "line 2, column 7: 'stages' needs a number here");
+  EXPECT_EQ(error(head + "stages 3"), "line 4, column 1: 'stages' are given twice");
+  EXPECT_EQ(error(head + "speed 3"), "line 4, column 1: unknown word 'speed'");
+  EXPECT_EQ(error(head + "edge 0 2"), "line 4, column 8: '2' is not between 0 and 1");
+  EXPECT_EQ(error(head + "0F0"),
+            "line 4, column 1: '0F0' is no word of the header, and no device has begun");
+  EXPECT_EQ(error(head + "device 0\n  0F0 0X0"), "line 5, column 7: '0X0' is no instruction");
+  EXPECT_EQ(error(head + "device 1"), "line 4, column 8: the next device is 0");
+  EXPECT_EQ(error(head + "device 0\n"), "line 5, column 1: the text ends before 'device 1' of 2");
+  EXPECT_EQ(error("cleave-program 1\nstages 4\ndevices 2\nmicrobatches 1\ndevice 0\n"),
+            "line 3, column 9: say where the stages are: without 'place', stage s of replica r is "
+            "on device r * stages + s, and that needs 4 devices");
+}
+
+TEST(Text, RefusesClaimsThatTheTextCannotKeep) {
+  for (const char* claim : {"stages 1000000\nmicrobatches 1", "stages 1\nmicrobatches 2000000000",
+                            "stages 2000000000\nreplicas 2000000000\nmicrobatches 2000000000",
+                            "stages 1000000\nmicrobatches 1\nedges chain"})
+    EXPECT_NE(user_error([&] {
+                parse_program("cleave-program 1\n" + std::string(claim) + "\ndevice 0\n0F0\n");
+              }).find("the text is too short for"),
+              std::string::npos)
+        << claim;
+}
+
+// Broken input gives an error or a program, and nothing else. The sanitizers watch.
+TEST(Text, SurvivesEveryTruncationAndRandomDamage) {
+  const std::string text = to_text(full_program());
+  std::mt19937 random(7);
+  for (std::size_t size = 0; size < text.size(); size += 7)
+    EXPECT_NE(user_error([&] { read_text(text.substr(0, size)); }), "");
+  for (int round = 0; round < 3000; ++round) {
+    std::string damaged = text;
+    for (int k = 0; k < 4; ++k)
+      damaged[random() % damaged.size()] = "0129.:><FSWhd \n#-\xff"[random() % 18];
+    try {
+      const Program program = read_text(damaged).program;
+      verify(program);
+    } catch (const UserError& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("line ")) << error.what();
+    }
+  }
+}
+
+TEST(Csv, WritesOneRowPerDevice) {
+  const Program program = lower(generate("zb-h1", {.devices = 2, .microbatches = 2}), {});
+  EXPECT_EQ(to_torch_csv(program),
+            "0F0,0F1,0I0,0W0,0I1,0W1\n"
+            "1F0,1I0,1F1,1I1,1W0,1W1\n");
+}
+
+TEST(Csv, RoundTripsEverySchedule) {
+  for (const auto schedule : schedule_names()) {
+    Program program = generate(schedule, {.devices = 3, .microbatches = 7});
+    const Program read = parse_torch_csv(to_torch_csv(program));
+    program.schedule = "csv";
+    EXPECT_EQ(read, program) << schedule;
+  }
+}
+
+// As Python's csv module writes what torch holds: idle cells, CRLF, and F and B that overlap.
+TEST(Csv, TakesTheQuirksOfTorch) {
+  const Program program = parse_torch_csv(
+      "0F0,0F1,,3F0,3B0,(0F2;3B1)OVERLAP_F_B,,\r\n"
+      ",1F0, 2F0 ,\"1F1\",(2F1; 2B0)OVERLAP_F_B\r\n");
+
+  EXPECT_EQ(to_torch_csv(program), "0F0,0F1,3F0,3B0,0F2,3B1\n1F0,2F0,1F1,2F1,2B0\n");
+  EXPECT_EQ(program.placement, (std::vector<std::vector<int>>{{0}, {1}, {1}, {0}}));
+  EXPECT_EQ(program.microbatches, 3);
+}
+
+TEST(Csv, NamesLineAndColumn) {
+  const auto error = [](std::string_view text) {
+    return user_error([&] { parse_torch_csv(text); });
+  };
+  EXPECT_EQ(error(",,\n"), "line 2, column 1: the file has no action");
+  EXPECT_EQ(
+      error("0F0,0SEND_F0\n"),
+      "line 1, column 5: '0SEND_F0' is no compute action; one looks like 2F0: stage, F I W or "
+      "B, microbatch");
+  EXPECT_EQ(error("0F0\n1F0,0B0\n"),
+            "line 2, column 5: '0B0' is on row 2, but stage 0 is on row 1");
+  EXPECT_EQ(error("0F0\n2F0\n"),
+            "line 3, column 1: the file has no action of stage 1, but some of stage 2");
+  EXPECT_EQ(error("0F0,(0F1;3B0)TOGETHER"),
+            "line 1, column 5: '(0F1;3B0)TOGETHER' is no action; a pair looks like "
+            "(0F1;3B0)OVERLAP_F_B");
+  EXPECT_EQ(error("1000000F0"),
+            "line 1, column 1: '1000000F0' names a stage that cannot be complete");
+  EXPECT_EQ(error("0F2147483647"),
+            "line 1, column 1: '0F2147483647' names a microbatch that cannot be complete");
+}
+
+TEST(Csv, HasNoWordsForReplicasAndSegments) {
+  Program program = generate("gpipe", {.devices = 1, .microbatches = 1});
+  program.segments = {2};
+  EXPECT_EQ(user_error([&] { to_torch_csv(lower(program, {.replicas = 2})); }),
+            "the CSV form has no replicas, and the program has 2");
+  EXPECT_EQ(user_error([&] { to_torch_csv(lower(program, {.grain = Grain::Segment})); }),
+            "the CSV form has whole stages only, and the program runs 0.0F0");
+}
+
+}  // namespace
+}  // namespace cleave::schedule
