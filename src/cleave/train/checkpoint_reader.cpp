@@ -1,0 +1,122 @@
+#include "cleave/train/checkpoint_reader.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+#include "cleave/base/hash.h"
+#include "cleave/train/tensor_sum.h"
+
+namespace cleave::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kReadBytes = std::size_t{1} << 20;
+
+/// Throws UserError unless every file of the manifest is there in its full size.
+Manifest read_complete_manifest(const fs::path& directory) {
+  Manifest manifest = read_manifest(directory / kManifestFile);
+  for (const Manifest::Entry& entry : manifest.files) {
+    const fs::path path = directory / entry.file;
+    require(fs::exists(path), path.string(), " is missing; use another checkpoint");
+    const std::int64_t bytes = File::open(path).size();
+    require(bytes == entry.bytes, path.string(), " has ", bytes, " bytes instead of ", entry.bytes,
+            "; use another checkpoint");
+  }
+  return manifest;
+}
+
+std::uint64_t sum_in_file(const SafetensorsFile& file, const TensorEntry& tensor) {
+  std::vector<std::byte> buffer(kReadBytes);
+  std::uint64_t sum = 0;
+  for (std::int64_t done = 0; done < tensor.bytes();) {
+    const auto count = std::min<std::int64_t>(kReadBytes, tensor.bytes() - done);
+    const auto piece = std::span(buffer).first(count);
+    file.read_bytes(tensor.offset + done, piece);
+    sum += tensor_sum(piece, done / 4);
+    done += count;
+  }
+  return sum;
+}
+
+void verify_tensors(const fs::path& path, const Manifest::Entry& entry,
+                    std::vector<std::string>& problems) {
+  const SafetensorsFile file(path);
+  if (hash_of(std::as_bytes(std::span(file.header().text))) != entry.head) {
+    problems.push_back(detail::concat(path.string(), " has a header other than the saved one"));
+    return;
+  }
+  for (const auto& [name, sum] : entry.tensors) {
+    const TensorEntry* tensor = file.find(name);
+    if (tensor == nullptr || tensor->dtype != DType::F32) {
+      problems.push_back(detail::concat(path.string(), " has no f32 tensor \"", name, "\""));
+    } else if (sum_in_file(file, *tensor) != sum) {
+      problems.push_back(
+          detail::concat(path.string(), " has tensor \"", name, "\" with a wrong checksum"));
+    }
+  }
+}
+
+void verify_file(const fs::path& directory, const Manifest::Entry& entry,
+                 std::vector<std::string>& problems) {
+  const fs::path path = directory / entry.file;
+  if (!entry.tensors.empty()) {
+    verify_tensors(path, entry, problems);
+    return;
+  }
+  const std::string text = read_text(path);
+  if (hash_of(std::as_bytes(std::span(text))) != entry.head) {
+    problems.push_back(detail::concat(path.string(), " has a wrong checksum"));
+  }
+}
+
+}  // namespace
+
+CheckpointReader::CheckpointReader(const fs::path& directory)
+    : path_(directory),
+      manifest_(read_complete_manifest(directory)),
+      state_(read_state(directory / kStateFile)),
+      model_(directory / kModelFile),
+      optimizer_(directory / kOptimizerFile) {}
+
+void CheckpointReader::expect(const std::vector<Parameter>& parameters) const {
+  for (const Parameter& p : parameters) {
+    for (Part part : kParts) {
+      const SafetensorsFile& file = part == Part::Weight ? model_ : optimizer_;
+      const TensorEntry* tensor = file.find(tensor_name(part, p.name));
+      require(tensor != nullptr, file.path().string(), " has no tensor \"",
+              tensor_name(part, p.name), "\"; it was saved from a model of another architecture");
+      require(tensor->shape == p.shape, file.path().string(), " has tensor \"", tensor->name,
+              "\" of shape ", to_string(tensor->shape), ", but this model needs ",
+              to_string(p.shape), "; it was saved from a model of another architecture");
+    }
+  }
+  for (const TensorEntry& tensor : model_.header().tensors) {
+    const bool known =
+        std::ranges::find(parameters, tensor.name, &Parameter::name) != parameters.end();
+    require(known, model_.path().string(), " has tensor \"", tensor.name,
+            "\", which this model has not; it was saved from a model of another architecture");
+  }
+}
+
+void CheckpointReader::read(Part part, const std::string& parameter, std::int64_t first,
+                            std::span<float> elements) const {
+  const SafetensorsFile& file = part == Part::Weight ? model_ : optimizer_;
+  const TensorEntry* tensor = file.find(tensor_name(part, parameter));
+  CLEAVE_CHECK(tensor != nullptr, parameter, " is not in ", path_.string());
+  file.read(*tensor, first, elements);
+}
+
+std::vector<std::string> verify_checkpoint(const fs::path& directory) {
+  std::vector<std::string> problems;
+  try {
+    const Manifest manifest = read_complete_manifest(directory);
+    for (const Manifest::Entry& entry : manifest.files) verify_file(directory, entry, problems);
+    if (problems.empty()) CheckpointReader{directory};
+  } catch (const UserError& error) {
+    problems.emplace_back(error.what());
+  }
+  return problems;
+}
+
+}  // namespace cleave::train

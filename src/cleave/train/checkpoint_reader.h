@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cleave/train/checkpoint.h"
+#include "cleave/train/manifest.h"
+
+namespace cleave::train {
+
+/// A checkpoint to load any slices from, whatever layout wrote it.
+class CheckpointReader {
+ public:
+  /// Throws UserError, naming file and tensor, if a piece is missing or cut off or a header does
+  /// not hold together. Reads no tensors: for flipped bits see `verify_checkpoint`.
+  explicit CheckpointReader(const std::filesystem::path& directory);
+
+  const std::filesystem::path& path() const { return path_; }
+  const CheckpointState& state() const { return state_; }
+  const Manifest& manifest() const { return manifest_; }
+  const SafetensorsHeader& model() const { return model_.header(); }
+
+  /// Throws UserError naming the first parameter that is missing, has another shape, or is not in
+  /// `parameters`: the checkpoint is of another architecture.
+  void expect(const std::vector<Parameter>& parameters) const;
+
+  /// Elements `first` … of a parameter's weight or moment.
+  void read(Part part, const std::string& parameter, std::int64_t first,
+            std::span<float> elements) const;
+
+ private:
+  std::filesystem::path path_;
+  Manifest manifest_;
+  CheckpointState state_;
+  SafetensorsFile model_;
+  SafetensorsFile optimizer_;
+};
+
+/// Reads all of a checkpoint and compares with its manifest: one sentence, with file and tensor,
+/// for everything that is wrong; empty if it is sound.
+std::vector<std::string> verify_checkpoint(const std::filesystem::path& directory);
+
+}  // namespace cleave::train
