@@ -88,6 +88,11 @@ TEST(Config, LetsTheAxesDecideTheNumberOfDevices) {
   EXPECT_EQ(config.numerics.data_shards, 2);
 }
 
+TEST(Config, InterleavesWhenADeviceHoldsSeveralStages) {
+  EXPECT_EQ(with({"parallel.chunks=2"}).parallel.schedule, "interleaved");
+  EXPECT_EQ(with({"parallel.chunks=2", "parallel.schedule=zbv"}).parallel.schedule, "zbv");
+}
+
 TEST(Config, PrintsWhatLoadsBackToTheSameConfig) {
   const std::vector<std::vector<std::string>> cases = {
       {},
