@@ -42,6 +42,15 @@ TEST(Philox, NormalHasUnitVarianceAndNoMean) {
   EXPECT_LT(std::abs(squares / kCount - 1), 5 * std::sqrt(2.0 / kCount));
 }
 
+TEST(Philox, FillGivesTheSameNumbersOneByOne) {
+  const Philox random(3, "test");
+  for (std::uint64_t first : {0, 1, 2, 3, 4, 1001}) {
+    std::array<float, 11> filled{};
+    random.fill_normal(first, filled);
+    for (std::size_t i = 0; i < filled.size(); ++i) EXPECT_EQ(filled[i], random.normal(first + i));
+  }
+}
+
 TEST(Philox, BelowStaysBelow) {
   const Philox random(3, "test");
   for (std::uint64_t bound : {1ull, 2ull, 3ull, 1000003ull, 1ull << 63}) {

@@ -25,6 +25,12 @@ class DeviceLost : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A number became NaN or infinite; the message says where.
+class NonFinite : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// An invariant of this program was broken. Always our bug, never the user's.
 class InternalError : public std::logic_error {
  public:

@@ -39,11 +39,33 @@ float Philox::uniform(std::uint64_t index) const {
   return static_cast<float>(block(index)[0] >> 8) * 0x1p-24f;
 }
 
+namespace {
+
+/// Four words make two pairs, each pair two independent normals.
+std::array<float, 4> box_muller(const std::array<std::uint32_t, 4>& words) {
+  std::array<float, 4> normals{};
+  for (int pair = 0; pair < 2; ++pair) {
+    const double radius = std::sqrt(-2.0 * std::log((words[2 * pair] + 0.5) * 0x1p-32));
+    const double angle = 2.0 * std::numbers::pi * (words[2 * pair + 1] * 0x1p-32);
+    normals[2 * pair] = static_cast<float>(radius * std::cos(angle));
+    normals[2 * pair + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+  return normals;
+}
+
+}  // namespace
+
 float Philox::normal(std::uint64_t index) const {
-  const auto words = block(index);
-  const double radius = std::sqrt(-2.0 * std::log((words[0] + 0.5) * 0x1p-32));
-  const double angle = 2.0 * std::numbers::pi * (words[1] * 0x1p-32);
-  return static_cast<float>(radius * std::cos(angle));
+  return box_muller(block(index / 4))[index % 4];
+}
+
+void Philox::fill_normal(std::uint64_t first, std::span<float> out) const {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const std::uint64_t index = first + done;
+    const std::array<float, 4> normals = box_muller(block(index / 4));
+    for (std::uint64_t i = index % 4; i < 4 && done < out.size(); ++i) out[done++] = normals[i];
+  }
 }
 
 std::uint64_t Philox::below(std::uint64_t bound, std::uint64_t index) const {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace cleave {
@@ -21,6 +22,9 @@ class Philox {
 
   /// Standard normal, Box-Muller in f64 rounded once.
   float normal(std::uint64_t index) const;
+
+  /// normal(first), normal(first + 1), …, at a quarter of the cost.
+  void fill_normal(std::uint64_t first, std::span<float> out) const;
 
   /// Uniform in [0, bound), biased by less than bound / 2^64; `bound` > 0.
   std::uint64_t below(std::uint64_t bound, std::uint64_t index) const;
