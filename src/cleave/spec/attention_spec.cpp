@@ -24,7 +24,8 @@ CountedMatmul product(std::int64_t batch, DType in, std::int64_t m, std::int64_t
 
 }  // namespace
 
-std::vector<CountedMatmul> attention_matmuls(const AttentionShape& shape, DType dtype, Pass pass) {
+std::vector<CountedMatmul> attention_matmuls(const AttentionShape& shape, DType dtype,
+                                             AttentionPass pass) {
   std::vector<CountedMatmul> products;
   const std::int64_t batch = shape.sequences * shape.heads;
   for (std::int64_t first = 0; first < shape.sequence; first += kAttentionBlock) {
@@ -34,7 +35,7 @@ std::vector<CountedMatmul> attention_matmuls(const AttentionShape& shape, DType 
       products.push_back(product(batch, dtype, m, n, k));
     };
     add(rows, keys, shape.head_dim);  // q · kᵀ
-    if (pass == Pass::Forward) {
+    if (pass == AttentionPass::Forward) {
       add(rows, shape.head_dim, keys);  // p · v
       continue;
     }

@@ -22,7 +22,7 @@ struct AttentionShape {
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 
-enum class Pass : std::uint8_t { Forward, Backward };
+enum class AttentionPass : std::uint8_t { Forward, Backward };
 
 /// Queries are taken in blocks of this many rows. The rows [r, r + block) see the keys [0, r +
 /// block): blocks of keys beyond that are masked as a whole and skipped, the last one in part.
@@ -30,6 +30,7 @@ inline constexpr std::int64_t kAttentionBlock = 64;
 
 /// The products of one call, one entry per block of queries and product, batched over sequences and
 /// heads. Backward computes the scores again, so it has five where forward has two.
-std::vector<CountedMatmul> attention_matmuls(const AttentionShape& shape, DType dtype, Pass pass);
+std::vector<CountedMatmul> attention_matmuls(const AttentionShape& shape, DType dtype,
+                                             AttentionPass pass);
 
 }  // namespace cleave

@@ -1,0 +1,241 @@
+#include "cleave/spec/layers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cleave/spec/kernel_scratch.h"
+
+namespace cleave::spec {
+namespace {
+
+TensorSpec rows(const std::string& name, const Flow& flow, std::int64_t features) {
+  return {name, flow.dtype, {flow.tokens(), features}};
+}
+
+ParameterSpec vector_parameter(std::string name, std::int64_t size, float value) {
+  return {.name = name,
+          .shape = {size},
+          .init = {value, 0},
+          .decay = Decay::No,
+          .pieces = {{name, 0, size}}};
+}
+
+ParameterSpec matrix_parameter(const std::string& name, Shape shape, float deviation) {
+  return {.name = name,
+          .shape = shape,
+          .init = {0, deviation},
+          .decay = Decay::Yes,
+          .pieces = {{name, 0, shape[0]}}};
+}
+
+std::vector<MatmulSpec> attention_products(const AttentionShape& shape, DType dtype,
+                                           AttentionPass pass) {
+  std::vector<MatmulSpec> products;
+  for (const CountedMatmul& counted : attention_matmuls(shape, dtype, pass)) {
+    products.insert(products.end(), counted.count, counted.spec);
+  }
+  return products;
+}
+
+LayerSpec layer(std::string kind, const std::string& name, TensorSpec x, TensorSpec y) {
+  LayerSpec spec;
+  spec.kind = std::move(kind);
+  spec.name = name;
+  spec.x = std::move(x);
+  spec.y = std::move(y);
+  return spec;
+}
+
+LayerSpec norm(std::string kind, const std::string& name, const Flow& flow, std::int64_t features) {
+  LayerSpec spec =
+      layer(std::move(kind), name, rows("x", flow, features), rows("y", flow, features));
+  spec.x_until = Until::Input;
+  spec.parameters.push_back(vector_parameter(name + ".weight", features, 1));
+  spec.kept_by_forward = {{{"rstd", DType::F32, {flow.tokens()}}, Until::Input}};
+  spec.kept_by_input = {{"dweight", DType::F32, {features}}};
+  return spec;
+}
+
+}  // namespace
+
+LayerSpec layernorm(const std::string& name, const Flow& flow, std::int64_t features,
+                    float epsilon) {
+  LayerSpec spec = norm("layernorm", name, flow, features);
+  spec.parameters.push_back(vector_parameter(name + ".bias", features, 0));
+  spec.kept_by_forward.push_back({{"mean", DType::F32, {flow.tokens()}}, Until::Input});
+  spec.kept_by_input.push_back({"dbias", DType::F32, {features}});
+  spec.scratch = layernorm_backward_scratch_bytes(flow.tokens(), features);
+  spec.attributes = NormAttributes{epsilon};
+  return spec;
+}
+
+LayerSpec rmsnorm(const std::string& name, const Flow& flow, std::int64_t features, float epsilon) {
+  LayerSpec spec = norm("rmsnorm", name, flow, features);
+  spec.scratch = rmsnorm_backward_scratch_bytes(flow.tokens(), features);
+  spec.attributes = NormAttributes{epsilon};
+  return spec;
+}
+
+LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& shape) {
+  const std::int64_t tokens = flow.tokens();
+  const bool transposed = shape.weight == Transpose::Yes;  // stored [out, in]
+  LayerSpec spec = layer("linear", name, rows("x", flow, shape.in), rows("y", flow, shape.out));
+  spec.x_until = Until::Weight;
+  spec.dy_until = Until::Weight;
+
+  const Shape stored = transposed ? Shape{shape.out, shape.in} : Shape{shape.in, shape.out};
+  ParameterSpec weight = matrix_parameter(name + ".weight", stored, shape.deviation);
+  if (!shape.pieces.empty()) weight.pieces = shape.pieces;
+  spec.parameters.push_back(std::move(weight));
+  if (shape.bias == Bias::Add) {
+    spec.parameters.push_back(vector_parameter(name + ".bias", shape.out, 0));
+  }
+
+  const std::int64_t weight_stride = stored[1];
+  spec.forward = {{.m = tokens,
+                   .n = shape.out,
+                   .k = shape.in,
+                   .in = flow.dtype,
+                   .out = flow.dtype,
+                   .b = shape.weight,
+                   .a_stride = shape.in,
+                   .b_stride = weight_stride,
+                   .out_stride = shape.out,
+                   .bias = shape.bias}};
+  spec.backward_input = {{.m = tokens,
+                          .n = shape.in,
+                          .k = shape.out,
+                          .in = flow.dtype,
+                          .out = flow.dtype,
+                          .b = transposed ? Transpose::No : Transpose::Yes,
+                          .a_stride = shape.out,
+                          .b_stride = weight_stride,
+                          .out_stride = shape.in}};
+  // dw = xᵀ · dy, or dyᵀ · x where the weight is stored transposed.
+  spec.backward_weight = {{.m = stored[0],
+                           .n = stored[1],
+                           .k = tokens,
+                           .in = flow.dtype,
+                           .out = DType::F32,
+                           .a = Transpose::Yes,
+                           .a_stride = stored[0],
+                           .b_stride = stored[1],
+                           .out_stride = stored[1]}};
+  spec.attributes = LinearAttributes{shape.weight, shape.bias};
+  return spec;
+}
+
+LayerSpec attention(const std::string& name, const Flow& flow,
+                    const AttentionAttributes& attributes) {
+  const AttentionShape& shape = attributes.shape;
+  const std::int64_t wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+  LayerSpec spec = layer("attention", name, rows("x", flow, wide),
+                         rows("y", flow, shape.heads * shape.head_dim));
+  spec.x_until = Until::Input;
+  spec.y_until = Until::Input;
+  spec.kept_by_forward = {{{"lse", DType::F32, {flow.tokens() * shape.heads}}, Until::Input}};
+  if (attributes.rope_theta > 0) {
+    spec.constants = {{"rope.cos", DType::F32, {shape.sequence, shape.head_dim / 2}},
+                      {"rope.sin", DType::F32, {shape.sequence, shape.head_dim / 2}}};
+  }
+  spec.forward = attention_products(shape, flow.dtype, AttentionPass::Forward);
+  spec.backward_input = attention_products(shape, flow.dtype, AttentionPass::Backward);
+  spec.attributes = attributes;
+  return spec;
+}
+
+LayerSpec gelu(const std::string& name, const Flow& flow, std::int64_t features) {
+  LayerSpec spec = layer("gelu", name, rows("x", flow, features), rows("y", flow, features));
+  spec.x_until = Until::Input;
+  return spec;
+}
+
+LayerSpec swiglu(const std::string& name, const Flow& flow, std::int64_t features) {
+  LayerSpec spec = layer("swiglu", name, rows("x", flow, 2 * features), rows("y", flow, features));
+  spec.x_until = Until::Input;
+  return spec;
+}
+
+LayerSpec residual(const std::string& name, const Flow& flow, std::int64_t features, int skip) {
+  LayerSpec spec = layer("residual", name, rows("x", flow, features), rows("y", flow, features));
+  spec.dx_is_dy = true;
+  spec.skip = skip;
+  return spec;
+}
+
+LayerSpec embedding(const std::string& name, const Flow& flow, const EmbeddingShape& shape) {
+  LayerSpec spec = layer("embedding", name, {"tokens", DType::I32, {flow.tokens()}},
+                         rows("y", flow, shape.features));
+  spec.x_until = Until::Weight;
+  spec.dy_until = Until::Weight;
+  spec.parameters.push_back(
+      matrix_parameter(shape.token_name, {shape.vocabulary, shape.features}, 0.02f));
+  if (shape.context > 0) {
+    spec.parameters.push_back(
+        matrix_parameter(shape.position_name, {shape.context, shape.features}, 0.02f));
+  }
+  spec.attributes = EmbeddingAttributes{flow.sequence};
+  return spec;
+}
+
+LayerSpec loss(const std::string& name, const Flow& flow, const LossShape& shape) {
+  const std::int64_t tokens = flow.tokens();
+  LayerSpec spec =
+      layer("loss", name, rows("x", flow, shape.features), {"losses", DType::F32, {tokens}});
+  spec.x_until = Until::Weight;
+  spec.parameters.push_back(
+      matrix_parameter(shape.weight_name, {shape.vocabulary, shape.features}, 0.02f));
+  spec.parameters.back().tied_to = shape.tied_to;
+
+  const std::int64_t block = (shape.vocabulary + shape.blocks - 1) / shape.blocks;
+  // Rows of logits start on cache lines whatever the vocabulary: 50257 is odd.
+  const std::int64_t stride = aligned(block * size_of(flow.dtype)) / size_of(flow.dtype);
+  const TensorSpec logits{"logits", flow.dtype, {tokens, stride}};
+  spec.kept_by_forward = {{{"targets", DType::I32, {tokens}}, Until::Weight},
+                          {{"lse", DType::F32, {tokens}}, Until::Weight}};
+  if (shape.blocks == 1) {
+    spec.kept_by_forward.push_back({logits, Until::Weight});
+  } else {
+    spec.scratch = logits.bytes() + 2 * aligned(tokens * size_of(DType::F32));
+  }
+
+  for (std::int64_t first = 0; first < shape.vocabulary; first += block) {
+    const std::int64_t columns = std::min(block, shape.vocabulary - first);
+    const MatmulSpec logits_product{.m = tokens,
+                                    .n = columns,
+                                    .k = shape.features,
+                                    .in = flow.dtype,
+                                    .out = flow.dtype,
+                                    .b = Transpose::Yes,
+                                    .a_stride = shape.features,
+                                    .b_stride = shape.features,
+                                    .out_stride = stride};
+    spec.forward.push_back(logits_product);
+    if (shape.blocks > 1) {  // logits are not kept: both backward passes compute them again
+      spec.backward_input.push_back(logits_product);
+      spec.backward_weight.push_back(logits_product);
+    }
+    spec.backward_input.push_back({.m = tokens,
+                                   .n = shape.features,
+                                   .k = columns,
+                                   .in = flow.dtype,
+                                   .out = flow.dtype,
+                                   .a_stride = stride,
+                                   .b_stride = shape.features,
+                                   .out_stride = shape.features,
+                                   .write = first == 0 ? Write::Overwrite : Write::Accumulate});
+    spec.backward_weight.push_back({.m = columns,
+                                    .n = shape.features,
+                                    .k = tokens,
+                                    .in = flow.dtype,
+                                    .out = DType::F32,
+                                    .a = Transpose::Yes,
+                                    .a_stride = stride,
+                                    .b_stride = shape.features,
+                                    .out_stride = shape.features});
+  }
+  spec.attributes = LossAttributes{shape.vocabulary, shape.blocks};
+  return spec;
+}
+
+}  // namespace cleave::spec

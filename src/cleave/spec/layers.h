@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cleave/spec/layer_spec.h"
+
+namespace cleave::spec {
+
+/// What flows through the layers: `tokens` rows of one microbatch in one format.
+struct Flow {
+  std::int64_t sequences = 1;
+  std::int64_t sequence = 1;
+  DType dtype = DType::F32;
+
+  std::int64_t tokens() const { return sequences * sequence; }
+};
+
+/// One matrix [in, out] (or [out, in] if transposed) with an optional bias [out].
+struct LinearShape {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  Transpose weight = Transpose::No;
+  Bias bias = Bias::None;
+  float deviation = 0.02f;         ///< of the initial weights
+  std::vector<Piece> pieces = {};  ///< of a fused weight; empty: the weight is one piece
+};
+
+// One function per kind of layer; the class of the same name in `layers` computes it.
+// x and y are [tokens, features] unless said otherwise.
+
+/// kind "layernorm": parameters weight, bias [features].
+LayerSpec layernorm(const std::string& name, const Flow& flow, std::int64_t features,
+                    float epsilon);
+
+/// kind "rmsnorm": parameter weight [features].
+LayerSpec rmsnorm(const std::string& name, const Flow& flow, std::int64_t features, float epsilon);
+
+/// kind "linear": y = x · w + bias.
+LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& shape);
+
+/// kind "attention": x [tokens, (heads + 2·kv_heads)·head_dim] holds q, k, v; y [tokens,
+/// heads·head_dim]. With rotary positions F turns q and k in place.
+LayerSpec attention(const std::string& name, const Flow& flow,
+                    const AttentionAttributes& attributes);
+
+/// kind "gelu": the tanh form.
+LayerSpec gelu(const std::string& name, const Flow& flow, std::int64_t features);
+
+/// kind "swiglu": x [tokens, 2·features] (gate, then up) -> y [tokens, features].
+LayerSpec swiglu(const std::string& name, const Flow& flow, std::int64_t features);
+
+/// kind "residual": y = x + the x of layer `skip` of the segment.
+LayerSpec residual(const std::string& name, const Flow& flow, std::int64_t features, int skip);
+
+/// kind "embedding": x i32 [tokens] -> y [tokens, features]; `context` > 0 adds learned positions.
+struct EmbeddingShape {
+  std::int64_t vocabulary = 0;
+  std::int64_t features = 0;
+  std::int64_t context = 0;
+  std::string token_name = {};     ///< of the token table's parameter
+  std::string position_name = {};  ///< of the position table's parameter
+};
+LayerSpec embedding(const std::string& name, const Flow& flow, const EmbeddingShape& shape);
+
+/// kind "loss": x [tokens, features] -> y f32 [tokens], the cross-entropy of x · wᵀ against the
+/// targets.
+struct LossShape {
+  std::int64_t vocabulary = 0;
+  std::int64_t features = 0;
+  std::int64_t blocks = 1;
+  std::string weight_name = {};  ///< weight [vocabulary, features]
+  std::string tied_to = {};      ///< empty: the head has a weight of its own
+};
+LayerSpec loss(const std::string& name, const Flow& flow, const LossShape& shape);
+
+}  // namespace cleave::spec

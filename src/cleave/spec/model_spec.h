@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cleave/spec/layer_spec.h"
+#include "cleave/spec/layers.h"
+#include "cleave/spec/model_shape.h"
+
+namespace cleave {
+
+/// A model as data: the embedding, the blocks, the head.
+struct ModelSpec {
+  ModelShape shape;
+  spec::Flow flow;
+  std::vector<SegmentSpec> segments;
+};
+
+/// The layers of `shape` for microbatches of `flow`; `loss_blocks` > 1 computes the loss in that
+/// many blocks of the vocabulary and keeps no logits. Parameter names and shapes are those of the
+/// Hugging Face checkpoints of the same architecture. Throws UserError if the sequence exceeds the
+/// context.
+ModelSpec model_spec(const ModelShape& shape, const spec::Flow& flow, std::int64_t loss_blocks = 1);
+
+/// Counts a tied weight once.
+std::int64_t parameter_count(const ModelSpec& model);
+
+std::int64_t flops(const ModelSpec& model);
+
+}  // namespace cleave
