@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cleave/spec/layer_spec.h"
+
+namespace cleave::plan {
+
+/// The pieces of memory that a stage's tensors live in, by lifetime. All but Work exist once per
+/// microbatch in flight and are buffers of the program.
+enum class Region : std::uint8_t {
+  None,            ///< no such tensor
+  Input,           ///< x of the stage, as it arrives
+  Output,          ///< y of the stage, as it leaves
+  OutputGradient,  ///< dy of the stage, as it arrives
+  InputGradient,   ///< dx of the stage, as it leaves
+  KeptForInput,    ///< written by F, last read by I
+  KeptForWeight,   ///< written by F, last read by W
+  InputKept,       ///< written by I, last read by W
+  Work,            ///< used within one instruction
+};
+inline constexpr int kRegions = 9;
+
+struct Place {
+  Region region = Region::None;
+  std::int64_t offset = 0;
+};
+
+/// Places that differ with how the backward runs: I and W as instructions of their own, or fused
+/// (B), where each layer's W follows its I at once and nothing needs to be kept between them.
+struct BackwardPlaces {
+  Place dy;
+  Place dx;
+  Place add;  ///< a gradient that I adds into dx: the residual branch that left at this layer's x
+  std::vector<Place> kept_by_input;
+};
+
+struct LayerPlaces {
+  Place x;
+  Place y;
+  Place skip;
+  std::vector<Place> kept_by_forward;
+  BackwardPlaces split;
+  BackwardPlaces fused;
+};
+
+/// Where every tensor of a stage is, for one microbatch.
+struct StageLayout {
+  std::vector<LayerPlaces> layers;
+  std::array<std::int64_t, kRegions> bytes{};  ///< of each region, Work excepted
+  std::int64_t forward_work = 0;
+  std::int64_t input_work = 0;
+  std::int64_t fused_work = 0;
+  Until input_until = Until::Forward;   ///< who reads Input last
+  Until gradient_until = Until::Input;  ///< who reads OutputGradient last
+
+  std::int64_t bytes_of(Region region) const { return bytes[static_cast<int>(region)]; }
+};
+
+/// Lays out consecutive segments of a model as one stage. The first stage of a model loads its x
+/// itself and sends no gradient on; the last one receives none and keeps its y.
+enum class Position : std::uint8_t { Only, First, Middle, Last };
+StageLayout layout_stage(std::span<const SegmentSpec> segments, Position position);
+
+}  // namespace cleave::plan
