@@ -7,7 +7,8 @@ endif()
 
 add_library(cleave_warnings INTERFACE)
 target_compile_options(cleave_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion
-                                                 -Wno-sign-conversion)
+                                                 -Wno-sign-conversion
+                                                 -Wno-missing-field-initializers)
 if(CLEAVE_WERROR)
   target_compile_options(cleave_warnings INTERFACE -Werror)
 endif()

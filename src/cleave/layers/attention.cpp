@@ -1,0 +1,83 @@
+#include "cleave/layers/attention.h"
+
+#include "cleave/ops/attention.h"
+#include "cleave/ops/rope.h"
+
+namespace cleave {
+namespace {
+
+// Indices into what the spec declares (spec/layers.cpp).
+constexpr int kLse = 0;
+constexpr int kCos = 0;
+constexpr int kSin = 1;
+
+/// The heads of one of q, k, v inside rows that hold all three: [tokens, heads, head_dim].
+struct Heads {
+  View q;
+  View k;
+  View v;
+};
+
+View heads(View rows, std::int64_t first, std::int64_t count, std::int64_t head_dim) {
+  const std::int64_t tokens = rows.size(0);
+  return View(rows.bytes() + first * head_dim * size_of(rows.dtype()), rows.dtype(),
+              {tokens, count, head_dim}, {rows.stride(0), head_dim, 1, 0});
+}
+
+Heads split(View rows, const AttentionShape& shape) {
+  return {heads(rows, 0, shape.heads, shape.head_dim),
+          heads(rows, shape.heads, shape.kv_heads, shape.head_dim),
+          heads(rows, shape.heads + shape.kv_heads, shape.kv_heads, shape.head_dim)};
+}
+
+}  // namespace
+
+void Attention::fill_constants() {
+  if (rotary()) ops::fill_rope_tables(attributes().rope_theta, constant(kCos), constant(kSin));
+}
+
+void Attention::forward(ops::Compute& compute, const LayerCall& call) {
+  const AttentionShape& shape = attributes().shape;
+  const Heads in = split(call.x, shape);
+  if (rotary()) {
+    for (View x : {in.q, in.k}) {
+      ops::rope(compute,
+                {.x = x, .cos = constant(kCos), .sin = constant(kSin), .sequence = shape.sequence});
+    }
+  }
+  ops::attention(compute, shape, in.q, in.k, in.v, heads(call.y, 0, shape.heads, shape.head_dim),
+                 call.kept_by_forward[kLse]);
+}
+
+void Attention::backward_input(ops::Compute& compute, const LayerCall& call) {
+  const AttentionShape& shape = attributes().shape;
+  const Heads in = split(call.x, shape);
+  const Heads out = split(call.dx, shape);
+  const ConstView dy = call.dy;
+  const ConstView dout(dy.bytes(), dy.dtype(), {dy.size(0), shape.heads, shape.head_dim},
+                       {dy.stride(0), shape.head_dim, 1, 0});
+  ops::attention_backward(compute, shape,
+                          {.q = in.q,
+                           .k = in.k,
+                           .v = in.v,
+                           .out = heads(call.y, 0, shape.heads, shape.head_dim),
+                           .lse = call.kept_by_forward[kLse],
+                           .dout = dout,
+                           .dq = out.q,
+                           .dk = out.k,
+                           .dv = out.v});
+  if (!rotary()) return;
+  for (View dx : {out.q, out.k}) {
+    ops::rope(compute, {.x = dx,
+                        .cos = constant(kCos),
+                        .sin = constant(kSin),
+                        .sequence = shape.sequence,
+                        .rotation = ops::Rotation::Backward});
+  }
+}
+
+std::int64_t Attention::scratch_bytes(ops::Compute& compute) const {
+  return ops::attention_scratch_bytes(compute, attributes().shape, spec().x.dtype);
+}
+
+}  // namespace cleave

@@ -1,0 +1,29 @@
+#include "cleave/layers/embedding.h"
+
+#include "cleave/ops/elementwise.h"
+#include "cleave/ops/embedding.h"
+
+namespace cleave {
+
+void Embedding::forward(ops::Compute& compute, const LayerCall& call) {
+  ops::embedding(compute, {.ids = call.x,
+                           .table = parameter(0).value,
+                           .positions = has_positions() ? parameter(1).value : View(),
+                           .sequence = spec().as<EmbeddingAttributes>().sequence,
+                           .y = call.y});
+}
+
+void Embedding::backward_input(ops::Compute&, const LayerCall&) {}
+
+void Embedding::backward_weight(ops::Compute& compute, const LayerCall& call) {
+  const auto begin = [&](View gradient) {
+    if (call.gradient == Write::Overwrite) ops::fill(compute, 0, gradient);
+    return gradient;
+  };
+  ops::embedding_backward(compute, call.x, call.dy, begin(parameter(0).gradient));
+  if (!has_positions()) return;
+  ops::position_backward(compute, call.dy, spec().as<EmbeddingAttributes>().sequence,
+                         begin(parameter(1).gradient));
+}
+
+}  // namespace cleave

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "cleave/ops/compute.h"
+#include "cleave/spec/layer_spec.h"
+#include "cleave/tensor/view.h"
+
+namespace cleave {
+
+/// A parameter in memory: what the layer computes with, and where its gradient is summed.
+struct Parameter {
+  View value;     ///< in the model's dtype
+  View gradient;  ///< f32, the shape of value
+};
+
+/// Where the tensors of one call are. Only those that the spec declares for the pass are set.
+struct LayerCall {
+  View x;
+  View y;
+  ConstView skip;
+  ConstView dy;
+  View dx;
+  ConstView add;                          ///< I adds it into dx: the residual branch
+  std::span<const View> kept_by_forward;  ///< as declared, in that order
+  std::span<const View> kept_by_input;    ///< as declared, in that order
+  Write gradient = Write::Accumulate;     ///< W: Overwrite on the first microbatch of a step
+  float loss_scale = 1;                   ///< I of the loss: what one token's loss counts for
+};
+
+/// A layer computes what its spec declared, in three calls. It owns no memory: parameters and
+/// constants are bound once, activations are handed to every call.
+class Layer {
+ public:
+  explicit Layer(LayerSpec spec) : spec_(std::move(spec)) {}
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  const LayerSpec& spec() const { return spec_; }
+
+  /// In the order of spec().parameters and spec().constants. Fills the constants.
+  void bind(std::span<const Parameter> parameters, std::span<const View> constants) {
+    parameters_ = {parameters.begin(), parameters.end()};
+    constants_ = {constants.begin(), constants.end()};
+    fill_constants();
+  }
+
+  /// F: y from x; keeps what the spec declares.
+  virtual void forward(ops::Compute& compute, const LayerCall& call) = 0;
+
+  /// I: dx from dy; keeps what W still needs. Not called where no dx is wanted and nothing is kept.
+  virtual void backward_input(ops::Compute& compute, const LayerCall& call) = 0;
+
+  /// W: adds this microbatch's share to the gradients.
+  virtual void backward_weight(ops::Compute& compute, const LayerCall& call);
+
+  /// Scratch that the three calls need, exactly: what the kernels say, and the spec's own.
+  virtual std::int64_t scratch_bytes(ops::Compute& compute) const;
+
+ protected:
+  virtual void fill_constants() {}
+
+  const Parameter& parameter(int index) const { return parameters_[index]; }
+  View constant(int index) const { return constants_[index]; }
+
+  /// The largest scratch of the spec's products.
+  std::int64_t product_scratch_bytes(ops::Compute& compute) const;
+
+ private:
+  LayerSpec spec_;
+  std::vector<Parameter> parameters_;
+  std::vector<View> constants_;
+};
+
+/// The class for `spec.kind`. Throws UserError for a kind that cleave does not have.
+std::unique_ptr<Layer> make_layer(const LayerSpec& spec);
+
+}  // namespace cleave

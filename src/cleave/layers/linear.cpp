@@ -1,0 +1,34 @@
+#include "cleave/layers/linear.h"
+
+#include "cleave/ops/elementwise.h"
+#include "cleave/ops/matmul.h"
+#include "cleave/ops/reduce.h"
+
+namespace cleave {
+
+ConstView Linear::weight() const {
+  const View stored = parameter(0).value;
+  return transposed() ? stored.transposed() : stored;
+}
+
+void Linear::forward(ops::Compute& compute, const LayerCall& call) {
+  const ConstView bias = has_bias() ? parameter(1).value : View();
+  ops::matmul(compute, call.x, weight(), call.y, {.bias = bias});
+}
+
+void Linear::backward_input(ops::Compute& compute, const LayerCall& call) {
+  ops::matmul(compute, call.dy, weight().transposed(), call.dx);
+}
+
+void Linear::backward_weight(ops::Compute& compute, const LayerCall& call) {
+  // The gradient has the weight's own layout: dw = xᵀ · dy, or its transpose dyᵀ · x.
+  const ConstView x = call.x;
+  const ConstView left = transposed() ? call.dy : x;
+  const ConstView right = transposed() ? x : call.dy;
+  ops::matmul(compute, left.transposed(), right, parameter(0).gradient, {.write = call.gradient});
+  if (!has_bias()) return;
+  if (call.gradient == Write::Overwrite) ops::fill(compute, 0, parameter(1).gradient);
+  ops::add_column_sums(compute, call.dy, parameter(1).gradient);
+}
+
+}  // namespace cleave

@@ -1,0 +1,57 @@
+#include "cleave/tensor/arena.h"
+
+#include <algorithm>
+
+#include <sys/mman.h>
+
+#include "cleave/base/check.h"
+#include "cleave/base/units.h"
+
+namespace cleave {
+
+Arena::Arena(std::int64_t bytes) : bytes_(bytes) {
+  if (bytes == 0) return;
+  void* block = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (block == MAP_FAILED) {
+    throw DoesNotFit("the system does not give a device its " + format_bytes(bytes) +
+                     "; use a smaller model or more devices");
+  }
+  // Only advice: without huge pages everything works, with more TLB misses.
+  madvise(block, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
+  base_ = static_cast<std::byte*>(block);
+}
+
+Arena::~Arena() {
+  if (base_ != nullptr) munmap(base_, static_cast<std::size_t>(bytes_));
+}
+
+void Arena::acquire(std::int64_t offset, std::int64_t bytes) {
+  if (bytes == 0) return;
+  CLEAVE_CHECK(offset >= 0 && offset + bytes <= bytes_, "block ", offset, "+", bytes,
+               " of an arena of ", bytes_);
+  const auto next = std::ranges::upper_bound(live_, offset, {}, &Block::offset);
+  if (next != live_.end()) {
+    CLEAVE_CHECK(offset + bytes <= next->offset, "block ", offset, "+", bytes, " meets ",
+                 next->offset);
+  }
+  if (next != live_.begin()) {
+    const Block& before = *(next - 1);
+    CLEAVE_CHECK(before.offset + before.bytes <= offset, "block ", offset, " meets ", before.offset,
+                 "+", before.bytes);
+  }
+  live_.insert(next, {offset, bytes});
+  peak_ = std::max(peak_, offset + bytes);
+}
+
+void Arena::release(std::int64_t offset) {
+  const auto block = std::ranges::lower_bound(live_, offset, {}, &Block::offset);
+  CLEAVE_CHECK(block != live_.end() && block->offset == offset, "nothing was acquired at ", offset);
+  live_.erase(block);
+}
+
+void Arena::reset_peak() {
+  peak_ = live_.empty() ? 0 : live_.back().offset + live_.back().bytes;
+}
+
+}  // namespace cleave

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace cleave {
+
+/// A device's memory: one block, mapped once, zeroed, 64-byte aligned. Every tensor of the device
+/// lies in it, at an offset that was planned before the run.
+///
+/// acquire() and release() say what is in use. The peak is computed from them, so that it can
+/// differ from the plan, and a plan that gives one byte to two owners is caught at run time too.
+class Arena {
+ public:
+  /// Throws DoesNotFit if the system does not give that much address space.
+  explicit Arena(std::int64_t bytes);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  std::int64_t bytes() const { return bytes_; }
+  std::byte* at(std::int64_t offset) const { return base_ + offset; }
+
+  void acquire(std::int64_t offset, std::int64_t bytes);
+  void release(std::int64_t offset);
+  void release_all() { live_.clear(); }
+
+  /// The highest end of anything acquired since the last reset_peak().
+  std::int64_t peak() const { return peak_; }
+  void reset_peak();
+
+  /// Room for this many blocks in use at once, so that acquire() allocates nothing.
+  void reserve_blocks(std::size_t count) { live_.reserve(count); }
+
+ private:
+  struct Block {
+    std::int64_t offset;
+    std::int64_t bytes;
+  };
+
+  std::byte* base_ = nullptr;
+  std::int64_t bytes_ = 0;
+  std::int64_t peak_ = 0;
+  std::vector<Block> live_;  // by offset
+};
+
+}  // namespace cleave
