@@ -133,7 +133,8 @@ LayerSpec attention(const std::string& name, const Flow& flow,
                          rows("y", flow, shape.heads * shape.head_dim));
   spec.x_until = Until::Input;
   spec.y_until = Until::Input;
-  spec.kept_by_forward = {{{"lse", DType::F32, {flow.tokens() * shape.heads}}, Until::Input}};
+  spec.kept_by_forward = {
+      {{"lse", DType::F32, {shape.sequences, shape.heads, shape.sequence}}, Until::Input}};
   if (attributes.rope_theta > 0) {
     spec.constants = {{"rope.cos", DType::F32, {shape.sequence, shape.head_dim / 2}},
                       {"rope.sin", DType::F32, {shape.sequence, shape.head_dim / 2}}};

@@ -1,0 +1,171 @@
+#include "cleave/runtime/compile.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cleave/base/check.h"
+#include "cleave/plan/partition.h"
+#include "cleave/runtime/gradient_norm.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/schedule/verifier.h"
+
+namespace cleave::runtime {
+namespace {
+
+/// Segments per stage. The user counts blocks; the embedding belongs to the first stage, the head
+/// to the last.
+std::vector<std::int64_t> segments_per_stage(const ModelSpec& model, const Layout& layout,
+                                             int stages) {
+  const auto blocks = static_cast<std::int64_t>(model.segments.size()) - 2;
+  if (layout.partition.empty()) {
+    require(stages <= blocks + 2, stages, " stages need at least ", stages - 2,
+            " layers, and the model has ", blocks, "; use fewer pipeline devices or chunks");
+    std::vector<double> costs;
+    for (const SegmentSpec& segment : model.segments)
+      costs.push_back(static_cast<double>(flops(segment)));
+    return plan::balance(costs, stages);
+  }
+  const std::int64_t sum =
+      std::accumulate(layout.partition.begin(), layout.partition.end(), std::int64_t{0});
+  require(static_cast<int>(layout.partition.size()) == stages, "parallel.partition has ",
+          layout.partition.size(), " entries, and the schedule has ", stages,
+          " stages; give one number per stage");
+  require(sum == blocks, "parallel.partition adds up to ", sum, " layers, and the model has ",
+          blocks);
+  std::vector<std::int64_t> sizes = layout.partition;
+  ++sizes.front();
+  ++sizes.back();
+  require(std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; }),
+          "parallel.partition leaves a stage empty; give every stage but the first and the last a "
+          "layer");
+  return sizes;
+}
+
+plan::Position position_of(int stage, int stages) {
+  if (stages == 1) return plan::Position::Only;
+  if (stage == 0) return plan::Position::First;
+  return stage + 1 == stages ? plan::Position::Last : plan::Position::Middle;
+}
+
+/// The names of the parameters of all stages that share a device with `stage`.
+std::vector<std::string> resident_names(const CompiledStep& step, int stage) {
+  std::vector<std::string> names;
+  for (int other = 0; other < step.program.stages; ++other) {
+    if (step.program.placement[other][0] != step.program.placement[stage][0]) continue;
+    for (const SegmentSpec& segment : step.stages[other]) {
+      for (const LayerSpec& layer : segment.layers) {
+        for (const ParameterSpec& parameter : layer.parameters) names.push_back(parameter.name);
+      }
+    }
+  }
+  return names;
+}
+
+std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, const LayerFactory& make) {
+  return std::make_unique<Stage>(step.stages[stage], position_of(stage, step.program.stages),
+                                 step.model.flow.dtype, resident_names(step, stage), make);
+}
+
+schedule::Op op_of(Until until) {
+  return until == Until::Forward ? schedule::Op::Forward
+         : until == Until::Input ? schedule::Op::BackwardInput
+                                 : schedule::Op::BackwardWeight;
+}
+
+plan::StageMemory memory_of(const Stage& stage) {
+  using plan::Region;
+  const plan::StageLayout& layout = stage.layout();
+  return {.weights = stage.state().weights,
+          .gradients = stage.state().gradients,
+          .optimizer = stage.state().optimizer,
+          .kept_for_input = layout.bytes_of(Region::KeptForInput),
+          .kept_for_weight = layout.bytes_of(Region::KeptForWeight),
+          .input_kept = layout.bytes_of(Region::InputKept),
+          .input_until = op_of(layout.input_until),
+          .gradient_until = op_of(layout.gradient_until)};
+}
+
+void set_edge_bytes(CompiledStep& step) {
+  for (schedule::Edge& edge : step.program.edges) {
+    const std::int64_t bytes = step.stages[edge.to].front().layers.front().x.bytes();
+    edge.forward_bytes = bytes;
+    edge.backward_bytes = bytes;
+  }
+}
+
+/// Scratch is a device's own: the largest kernel scratch of its stages, then the largest work.
+void plan_scratch(CompiledStep& step, std::span<const std::unique_ptr<Stage>> stages, int threads) {
+  ops::Compute compute(threads);
+  step.kernel_scratch.assign(step.program.devices, 0);
+  for (int s = 0; s < step.program.stages; ++s) {
+    for (int device : step.program.placement[s]) {
+      std::int64_t& scratch = step.kernel_scratch[device];
+      scratch = std::max(scratch, stages[s]->kernel_scratch_bytes(compute));
+    }
+  }
+  for (int s = 0; s < step.program.stages; ++s) {
+    step.memory[s].scratch =
+        step.kernel_scratch[step.program.placement[s][0]] + stages[s]->work_bytes();
+  }
+}
+
+void check_budgets(const CompiledStep& step) {
+  for (int device = 0; device < step.program.devices; ++device) {
+    const std::int64_t planned = step.planned_bytes[device];
+    const std::int64_t budget =
+        step.program.budgets.empty() ? planned : step.program.budgets[device];
+    if (planned <= budget) continue;
+    throw DoesNotFit(detail::concat("device ", device, " needs ", format_bytes(planned), " (",
+                                    planned, " bytes) and has ", format_bytes(budget), " (", budget,
+                                    " bytes); raise devices.memory, use more devices, or make the "
+                                    "microbatch or the model smaller"));
+  }
+}
+
+}  // namespace
+
+CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
+  const Layout& layout = options.layout;
+  CompiledStep step{.model = model};
+  step.program = schedule::generate(
+      layout.schedule,
+      {.devices = layout.pipeline, .microbatches = options.microbatches, .chunks = layout.chunks});
+  auto next = model.segments.begin();
+  for (std::int64_t size : segments_per_stage(model, layout, step.program.stages)) {
+    step.stages.emplace_back(next, next + size);
+    next += size;
+  }
+  set_edge_bytes(step);
+  step.program = schedule::lower(std::move(step.program), {.replicas = layout.data});
+
+  std::vector<std::unique_ptr<Stage>> stages;
+  for (int s = 0; s < step.program.stages; ++s) {
+    stages.push_back(make_stage(step, s, options.make_layer));
+    step.memory.push_back(memory_of(*stages.back()));
+  }
+  plan_scratch(step, stages, options.threads);
+  plan::plan_memory(step.program, step.memory);
+  step.planned_bytes = plan::peak_bytes(step.program);
+  step.program.budgets = options.budgets;
+  step.tensor_names = tensor_names(model.segments);
+  check_budgets(step);
+
+  const auto violations = schedule::verify(step.program);
+  CLEAVE_CHECK(violations.empty(),
+               "the program is not sound: ", to_string(step.program, violations[0]));
+  return step;
+}
+
+std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,
+                                                const LayerFactory& make) {
+  std::vector<std::unique_ptr<Stage>> stages(step.program.stages);
+  for (int s = 0; s < step.program.stages; ++s) {
+    if (std::ranges::find(step.program.placement[s], device) != step.program.placement[s].end()) {
+      stages[s] = make_stage(step, s, make);
+    }
+  }
+  return stages;
+}
+
+}  // namespace cleave::runtime

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cleave/plan/memory.h"
+#include "cleave/runtime/stage.h"
+#include "cleave/schedule/program.h"
+#include "cleave/spec/model_spec.h"
+
+namespace cleave::runtime {
+
+/// How a model is laid out over devices.
+struct Layout {
+  int pipeline = 1;
+  int data = 1;
+  int chunks = 0;  ///< stages per device; 0: what the schedule wants
+  std::string schedule = "1f1b";
+  std::vector<std::int64_t> partition;  ///< blocks of each stage; empty: as even as possible
+};
+
+struct CompileOptions {
+  Layout layout;
+  int microbatches = 1;               ///< per replica
+  int threads = 1;                    ///< per device
+  std::vector<std::int64_t> budgets;  ///< [device] bytes; empty: no limit
+  LayerFactory make_layer = &cleave::make_layer;
+};
+
+/// A training step, ready to be run: every instruction and every byte is known and verified.
+struct CompiledStep {
+  ModelSpec model;
+  schedule::Program program;
+  std::vector<std::vector<SegmentSpec>> stages;  ///< [stage]
+  std::vector<plan::StageMemory> memory;         ///< [stage]
+  std::vector<std::int64_t> kernel_scratch;      ///< [device]
+  std::vector<std::string> tensor_names;         ///< sorted
+  std::vector<std::int64_t> planned_bytes;       ///< [device]
+};
+
+/// partition -> program -> passes -> memory plan -> verify. Throws UserError if the layout is
+/// impossible, DoesNotFit (with the numbers) if a device's plan exceeds its budget.
+CompiledStep compile(const ModelSpec& model, const CompileOptions& options);
+
+/// The stages of `device`, without memory; [stage], null where it is elsewhere.
+std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,
+                                                const LayerFactory& make);
+
+}  // namespace cleave::runtime

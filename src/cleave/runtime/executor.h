@@ -1,0 +1,87 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cleave/comm/communicator.h"
+#include "cleave/ops/compute.h"
+#include "cleave/plan/trace.h"
+#include "cleave/runtime/gradient_norm.h"
+#include "cleave/runtime/linked_program.h"
+#include "cleave/runtime/microbatch_source.h"
+#include "cleave/runtime/optimizer.h"
+#include "cleave/runtime/stage.h"
+
+namespace cleave::runtime {
+
+/// What a step needs from outside.
+struct StepInput {
+  MicrobatchSource* source = nullptr;
+  Optimizer* optimizer = nullptr;  ///< null: STEP leaves the weights alone
+  float loss_scale = 1;            ///< what one token's loss counts for: 1 / tokens of the step
+  Search search = Search::Off;
+};
+
+/// What a step gives back, the same on every device.
+struct StepResult {
+  double loss = 0;           ///< mean over the tokens of the step
+  double gradient_norm = 0;  ///< before clipping
+};
+
+/// Runs the instruction list of one device, and adds nothing of its own to it.
+///
+/// Allocates nothing inside a step. Records when every instruction ran and how long it waited.
+class Executor {
+ public:
+  struct Parts {
+    const schedule::Program* program = nullptr;
+    int device = 0;
+    LinkedProgram linked;
+    std::vector<Stage*> stages;          ///< [stage], null: not on this device
+    std::span<const std::string> names;  ///< tensors of the whole model, sorted
+    Arena* arena = nullptr;
+    ops::Compute* compute = nullptr;
+    comm::Communicator* world = nullptr;  ///< all devices of the run; null for one device alone
+    std::chrono::nanoseconds patience = std::chrono::minutes(5);  ///< of the watchdog
+  };
+
+  explicit Executor(Parts parts);
+
+  /// After an exception the next run begins afresh.
+  StepResult run(const StepInput& input);
+
+  /// The sum of the losses of microbatch 0 of `source`, without backward.
+  double evaluate(MicrobatchSource& source);
+
+  /// The last step of this device, instruction by instruction, in seconds since its start.
+  std::span<const plan::Span> spans() const { return spans_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void execute(const LinkedInstruction& entry, const StepInput& input);
+  double forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
+  void post(const LinkedInstruction& entry);
+  void wait(const LinkedInstruction& entry);
+  void take_lasting();
+  void norm(const StepInput& input);
+  void step(const StepInput& input);
+  void tie_local();
+  double now() const;
+
+  Parts parts_;
+  GradientNorm norm_;
+  std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
+  std::vector<double>
+      shared_;  ///< what NORM makes known to all: losses by microbatch, then squares
+  std::vector<plan::Span> spans_;
+  StepResult result_;
+  bool interrupted_ = false;  ///< the last run threw
+  Clock::time_point start_;
+};
+
+}  // namespace cleave::runtime

@@ -1,0 +1,219 @@
+#include "cleave/runtime/linked_program.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "cleave/base/check.h"
+
+namespace cleave::runtime {
+namespace {
+
+using plan::Region;
+using schedule::Buffer;
+using schedule::BufferKind;
+using schedule::Direction;
+using schedule::Instruction;
+using schedule::Op;
+
+bool is_lasting(BufferKind kind) {
+  return kind == BufferKind::Weights || kind == BufferKind::Gradients ||
+         kind == BufferKind::Optimizer || kind == BufferKind::Scratch;
+}
+
+/// The buffers of one device, by what they are for.
+class Buffers {
+ public:
+  Buffers(const schedule::Program& program, int device) {
+    for (const Buffer& buffer : program.buffers) {
+      if (buffer.device == device) by_key_.emplace(key(buffer), &buffer);
+    }
+  }
+
+  /// The buffer of a kind that a stage has for a microbatch (-1: once), or null.
+  const Buffer* of_stage(BufferKind kind, int stage, int microbatch) const {
+    return find({kind, stage, -1, Direction::Forward, microbatch});
+  }
+  const Buffer* of_edge(BufferKind kind, int edge, Direction direction, int microbatch) const {
+    return find({kind, -1, edge, direction, microbatch});
+  }
+
+ private:
+  using Key = std::tuple<BufferKind, int, int, Direction, int>;
+
+  static Key key(const Buffer& b) {
+    const bool message = b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving;
+    if (message && b.edge >= 0) return {b.kind, -1, b.edge, b.direction, b.microbatch};
+    return {b.kind, b.stage, -1, Direction::Forward, b.microbatch};
+  }
+  const Buffer* find(const Key& wanted) const {
+    const auto found = by_key_.find(wanted);
+    return found == by_key_.end() ? nullptr : found->second;
+  }
+
+  std::map<Key, const Buffer*> by_key_;
+};
+
+/// Resolves names of the program to addresses of one device.
+class Linker {
+ public:
+  Linker(const schedule::Program& program, int device, Arena& arena)
+      : program_(program),
+        device_(device),
+        arena_(arena),
+        topology_(program),
+        buffers_(program, device) {}
+
+  std::byte* address(const Buffer* buffer) const {
+    return buffer == nullptr ? nullptr : arena_.at(buffer->offset);
+  }
+
+  Frame frame(int stage, int microbatch) const {
+    Frame frame{};
+    const auto set = [&](Region region, const Buffer* buffer) {
+      frame[static_cast<int>(region)] = address(buffer);
+    };
+    set(Region::KeptForInput, buffers_.of_stage(BufferKind::KeptForInput, stage, microbatch));
+    set(Region::KeptForWeight, buffers_.of_stage(BufferKind::KeptForWeight, stage, microbatch));
+    set(Region::InputKept, buffers_.of_stage(BufferKind::InputKept, stage, microbatch));
+    for (int edge : topology_.incoming[stage]) {
+      set(Region::Input,
+          buffers_.of_edge(BufferKind::Arriving, edge, Direction::Forward, microbatch));
+      set(Region::InputGradient, outgoing(edge, Direction::Backward, microbatch));
+    }
+    for (int edge : topology_.outgoing[stage]) {
+      set(Region::Output, outgoing(edge, Direction::Forward, microbatch));
+      set(Region::OutputGradient,
+          buffers_.of_edge(BufferKind::Arriving, edge, Direction::Backward, microbatch));
+    }
+    return frame;
+  }
+
+  std::span<std::byte> message(const Instruction& instruction) const {
+    const BufferKind kind = instruction.op == Op::Send ? BufferKind::Leaving : BufferKind::Arriving;
+    const Buffer* buffer =
+        buffers_.of_edge(kind, instruction.edge, instruction.direction, instruction.microbatch);
+    if (buffer == nullptr) return {};
+    const schedule::Edge& edge = program_.edges[instruction.edge];
+    const std::int64_t bytes =
+        instruction.direction == Direction::Forward ? edge.forward_bytes : edge.backward_bytes;
+    return {arena_.at(buffer->offset), static_cast<std::size_t>(bytes)};
+  }
+
+  /// The device at the other end of the message.
+  int peer(const Instruction& instruction) const {
+    const schedule::Edge& edge = program_.edges[instruction.edge];
+    const bool at_source =
+        (instruction.op == Op::Send) == (instruction.direction == Direction::Forward);
+    return program_.placement[at_source ? edge.to : edge.from][topology_.replica[device_]];
+  }
+
+  /// Unique among the messages between two devices within a step.
+  int tag(const Instruction& i) const {
+    return ((i.edge * program_.microbatches + i.microbatch) << 1) | static_cast<int>(i.direction);
+  }
+
+ private:
+  /// Between two stages of one device the writer fills the reader's buffer directly.
+  const Buffer* outgoing(int edge, Direction direction, int microbatch) const {
+    const Buffer* leaving = buffers_.of_edge(BufferKind::Leaving, edge, direction, microbatch);
+    return leaving != nullptr ? leaving
+                              : buffers_.of_edge(BufferKind::Arriving, edge, direction, microbatch);
+  }
+
+  const schedule::Program& program_;
+  int device_;
+  Arena& arena_;
+  schedule::Topology topology_;
+  Buffers buffers_;
+};
+
+/// Numbers the messages in flight, so that a WAIT finds its SEND or RECV without a search.
+class Slots {
+ public:
+  int take(const Instruction& post) {
+    int slot = free_.empty() ? count_++ : free_.back();
+    if (!free_.empty()) free_.pop_back();
+    in_flight_[key(post, post.op)] = slot;
+    return slot;
+  }
+  int give_back(const Instruction& wait) {
+    const auto found = in_flight_.find(key(wait, wait.completes));
+    CLEAVE_CHECK(found != in_flight_.end(), to_string(wait), " completes nothing");
+    const int slot = found->second;
+    in_flight_.erase(found);
+    free_.push_back(slot);
+    return slot;
+  }
+  int count() const { return count_; }
+
+ private:
+  using Key = std::tuple<Op, int, Direction, int>;
+  static Key key(const Instruction& i, Op op) { return {op, i.edge, i.direction, i.microbatch}; }
+
+  std::map<Key, int> in_flight_;
+  std::vector<int> free_;
+  int count_ = 0;
+};
+
+}  // namespace
+
+LinkedProgram link(const schedule::Program& program, int device, std::span<Stage* const> stages,
+                   std::int64_t kernel_scratch, Arena& arena) {
+  const Linker linker(program, device, arena);
+  LinkedProgram linked;
+  const auto& list = program.lists[device];
+  linked.instructions.resize(list.size());
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.device != device) continue;
+    const Block block{buffer.offset, buffer.bytes};
+    if (is_lasting(buffer.kind)) {
+      linked.lasting.push_back(block);
+      if (buffer.kind == BufferKind::Scratch) {
+        linked.scratch = arena.at(buffer.offset);
+        linked.scratch_bytes = buffer.bytes;
+      }
+      continue;
+    }
+    linked.instructions[buffer.first].acquire.push_back(block);
+    linked.instructions[buffer.last].release.push_back(block);
+  }
+
+  Slots slots;
+  std::vector<bool> started(program.stages);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    LinkedInstruction& entry = linked.instructions[i];
+    entry.instruction = list[i];
+    if (schedule::is_compute(list[i].op)) {
+      entry.stage = stages[list[i].stage];
+      entry.pass.frame = linker.frame(list[i].stage, list[i].microbatch);
+      entry.pass.frame[static_cast<int>(Region::Work)] = linked.scratch + kernel_scratch;
+      const bool weight = list[i].op == Op::BackwardWeight || list[i].op == Op::Backward;
+      if (weight && !started[list[i].stage]) {
+        entry.pass.gradient = Write::Overwrite;
+        started[list[i].stage] = true;
+      }
+    } else if (list[i].op == Op::Send || list[i].op == Op::Receive) {
+      entry.message = linker.message(list[i]);
+      entry.peer = linker.peer(list[i]);
+      entry.tag = linker.tag(list[i]);
+      entry.slot = slots.take(list[i]);
+    } else if (list[i].op == Op::Wait) {
+      entry.slot = slots.give_back(list[i]);
+    }
+  }
+  linked.slots = slots.count();
+  return linked;
+}
+
+Stage::Memory lasting_memory(const schedule::Program& program, int device, int stage,
+                             Arena& arena) {
+  const Buffers buffers(program, device);
+  const auto at = [&](BufferKind kind) {
+    const Buffer* buffer = buffers.of_stage(kind, stage, -1);
+    return buffer == nullptr ? nullptr : arena.at(buffer->offset);
+  };
+  return {at(BufferKind::Weights), at(BufferKind::Gradients), at(BufferKind::Optimizer)};
+}
+
+}  // namespace cleave::runtime

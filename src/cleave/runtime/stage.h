@@ -1,0 +1,104 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cleave/layers/layer.h"
+#include "cleave/ops/compute.h"
+#include "cleave/plan/stage_layout.h"
+#include "cleave/plan/state_layout.h"
+
+namespace cleave::runtime {
+
+/// A parameter with everything that belongs to it on this device.
+struct ParameterState {
+  const ParameterSpec* spec = nullptr;
+  View value;
+  View master;    ///< f32; the same memory as value in f32
+  View gradient;  ///< f32
+  View m;
+  View v;
+  bool borrowed = false;  ///< values and moments are those of the parameter it is tied to
+};
+
+/// Where the regions of one microbatch begin.
+using Frame = std::array<std::byte*, plan::kRegions>;
+
+/// One pass of one microbatch through a stage.
+struct Pass {
+  Frame frame{};
+  Write gradient = Write::Accumulate;  ///< Overwrite: the first microbatch of the step
+  float loss_scale = 1;
+};
+
+/// Makes the layers of a model; `make_layer`, or one that also knows layers of the user's own.
+using LayerFactory = std::function<std::unique_ptr<Layer>(const LayerSpec&)>;
+
+/// Whether results are searched for NaN and infinity, to find the layer where they begin.
+enum class Search : std::uint8_t { Off, NonFinite };
+
+/// A piece of the model on one device: consecutive segments, bound to the device's memory.
+class Stage {
+ public:
+  struct Memory {
+    std::byte* weights = nullptr;
+    std::byte* gradients = nullptr;
+    std::byte* optimizer = nullptr;
+  };
+
+  /// `resident`: names of the parameters of all stages on the device (see plan::layout_state).
+  Stage(std::vector<SegmentSpec> segments, plan::Position position, DType dtype,
+        std::span<const std::string> resident, const LayerFactory& make);
+
+  const plan::StageLayout& layout() const { return layout_; }
+  const plan::StateLayout& state() const { return state_; }
+  const std::vector<SegmentSpec>& segments() const { return segments_; }
+
+  /// Scratch that the kernels need; compiles them.
+  std::int64_t kernel_scratch_bytes(ops::Compute& compute) const;
+
+  /// Bytes of the Work region: the most that any one instruction needs.
+  std::int64_t work_bytes() const;
+
+  /// Gives the stage its lasting memory. `others` are the device's parameters bound so far: where a
+  /// tied weight finds what it borrows.
+  void bind(const Memory& memory, std::span<const ParameterState> others);
+
+  std::span<ParameterState> parameters() { return parameters_; }
+  std::span<const ParameterState> parameters() const { return parameters_; }
+
+  void forward(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
+  void backward_input(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
+  void backward_weight(ops::Compute& compute, const Pass& pass);
+  /// I then W, layer by layer: nothing is kept between them.
+  void backward(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
+
+  /// i32 [tokens], to be filled before F; empty unless the stage begins the model.
+  View tokens(const Frame& frame) const;
+  /// i32 [tokens], to be filled before F; empty unless the stage ends the model.
+  View targets(const Frame& frame) const;
+  /// f32 [tokens], valid right after F; empty unless the stage ends the model.
+  View losses(const Frame& frame) const;
+
+ private:
+  class Call;
+  struct Entry {
+    std::unique_ptr<Layer> layer;
+    const plan::LayerPlaces* places = nullptr;
+  };
+
+  std::vector<SegmentSpec> segments_;
+  plan::Position position_;
+  DType dtype_;
+  plan::StageLayout layout_;
+  plan::StateLayout state_;
+  std::vector<Entry> entries_;
+  std::vector<ParameterState> parameters_;
+};
+
+}  // namespace cleave::runtime
