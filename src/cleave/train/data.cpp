@@ -54,11 +54,11 @@ void Dataset::read(std::int64_t step, std::int64_t index, std::span<std::int32_t
 void Dataset::read_window(std::int64_t window, std::span<std::int32_t> x,
                           std::span<std::int32_t> y) const {
   CLEAVE_CHECK(window >= 0 && window < windows_.count, window, " of ", windows_.count);
-  CLEAVE_CHECK(std::ssize(x) == sequence_ && std::ssize(y) == sequence_, x.size(), ", ", y.size());
   const std::int64_t first = (windows_.first + window) * sequence_;
-  stream_->read(first, x);
-  std::ranges::copy(x.subspan(1), y.begin());
-  stream_->read(first + sequence_, y.last(1));
+  for (const auto& [out, begin] : {std::pair(x, first), std::pair(y, first + 1)}) {
+    CLEAVE_CHECK(out.empty() || std::ssize(out) == sequence_, out.size());
+    stream_->read(begin, out);
+  }
 }
 
 Data::Data(const Config& config) : stream_(open(config.data.path, config)) {

@@ -31,7 +31,8 @@ class Dataset {
   /// The window that is sequence `index` of `step`'s batch; both from 0.
   std::int64_t window(std::int64_t step, std::int64_t index) const;
 
-  /// Fills x [sequence] and y [sequence] for sequence `index` of `step`'s batch.
+  /// Fills x [sequence] and y [sequence] for sequence `index` of `step`'s batch; either may be
+  /// empty, since the two ends of a pipeline need one each.
   void read(std::int64_t step, std::int64_t index, std::span<std::int32_t> x,
             std::span<std::int32_t> y) const;
 

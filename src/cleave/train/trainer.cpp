@@ -1,0 +1,114 @@
+#include "cleave/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "cleave/base/check.h"
+
+namespace cleave::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Enough to tell models apart without holding up the training.
+constexpr std::int64_t kMostValidationTokens = 1 << 17;
+
+std::vector<std::int64_t> budgets_of(const DevicesConfig& devices) {
+  if (devices.memory.empty()) return {};
+  if (devices.memory.size() > 1) return devices.memory;
+  return std::vector<std::int64_t>(static_cast<std::size_t>(devices.count), devices.memory[0]);
+}
+
+BatchSource::Share share_of(const Config& config, const runtime::CompiledStep& compiled,
+                            int device) {
+  const schedule::Topology topology(compiled.program);
+  const std::int64_t share = config.train.batch / compiled.program.replicas;
+  return {.first = topology.replica[device] * share, .microbatch = *config.train.microbatch};
+}
+
+}  // namespace
+
+ModelSpec model_of(const Config& config) {
+  return model_spec(config.model, {.sequences = *config.train.microbatch,
+                                   .sequence = config.train.sequence,
+                                   .dtype = config.train.dtype});
+}
+
+runtime::CompiledStep compile_step(const Config& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const std::int64_t data = *parallel.data;
+  return runtime::compile(
+      model_of(config),
+      {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
+                  .data = static_cast<int>(data),
+                  .chunks = static_cast<int>(parallel.chunks.value_or(0)),
+                  .schedule = parallel.schedule,
+                  .partition = parallel.partition.value_or(std::vector<std::int64_t>{})},
+       .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
+       .threads = static_cast<int>(config.devices.threads),
+       .budgets = budgets_of(config.devices)});
+}
+
+Trainer::Trainer(const Config& config, const Data& data, const runtime::CompiledStep& compiled,
+                 int device)
+    : config_(&config),
+      compiled_(&compiled),
+      device_(compiled, device, static_cast<int>(config.devices.threads)),
+      optimizer_(config.train),
+      source_(data.training(), share_of(config, compiled, device)) {
+  if (const Dataset* held_out = data.validation()) {
+    const std::int64_t most =
+        std::max<std::int64_t>(1, kMostValidationTokens / config.train.sequence);
+    const std::int64_t microbatch = *config.train.microbatch;
+    // Whole microbatches only: kernels are compiled for one shape.
+    validation_sequences_ = std::min(held_out->windows(), most) / microbatch * microbatch;
+    if (validation_sequences_ > 0) validation_.emplace(*held_out, microbatch);
+  }
+}
+
+void Trainer::initialise() {
+  device_.initialise(static_cast<std::uint64_t>(config_->train.seed));
+  steps_done_ = 0;
+}
+
+StepReport Trainer::step() {
+  const Clock::time_point start = Clock::now();
+  optimizer_.begin_step(steps_done_);
+  source_.begin_step(steps_done_);
+  const double tokens = static_cast<double>(config_->train.batch * config_->train.sequence);
+  runtime::StepInput input{
+      .source = &source_, .optimizer = &optimizer_, .loss_scale = static_cast<float>(1.0 / tokens)};
+  runtime::StepResult result;
+  try {
+    result = device_.executor().run(input);
+  } catch (const NonFinite& error) {
+    const std::string step = "step " + std::to_string(steps_done_ + 1) + ": ";
+    input.search = runtime::Search::NonFinite;
+    try {
+      device_.executor().run(input);
+    } catch (const NonFinite& where) {
+      throw NonFinite(step + error.what() + "; " + where.what() +
+                      "; lower train.lr, lengthen train.warmup, or set train.clip");
+    }
+    throw NonFinite(step + error.what());
+  }
+  ++steps_done_;
+  return {.step = steps_done_,
+          .loss = result.loss,
+          .gradient_norm = result.gradient_norm,
+          .lr = optimizer_.lr(),
+          .seconds = std::chrono::duration<double>(Clock::now() - start).count()};
+}
+
+std::optional<double> Trainer::evaluate() {
+  if (!validation_) return std::nullopt;
+  const std::int64_t microbatch = *config_->train.microbatch;
+  double sum = 0;
+  for (std::int64_t first = 0; first < validation_sequences_; first += microbatch) {
+    validation_->begin_at(first);
+    sum += device_.executor().evaluate(*validation_);
+  }
+  return sum / static_cast<double>(validation_sequences_ * config_->train.sequence);
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cleave/runtime/compile.h"
+#include "cleave/runtime/device.h"
+#include "cleave/train/adamw.h"
+#include "cleave/train/batch_source.h"
+#include "cleave/train/config.h"
+#include "cleave/train/data.h"
+
+namespace cleave::train {
+
+/// What one step came to.
+struct StepReport {
+  std::int64_t step = 0;  ///< counted from 1: how many are done
+  double loss = 0;
+  double gradient_norm = 0;
+  double lr = 0;
+  double seconds = 0;
+};
+
+/// The model of `config` in microbatches, as data.
+ModelSpec model_of(const Config& config);
+
+/// Partition, program, memory plan and proof for `config`.
+runtime::CompiledStep compile_step(const Config& config);
+
+/// The training loop of one device. All devices of a run do the same steps in the same order.
+class Trainer {
+ public:
+  /// All three must outlive the trainer.
+  Trainer(const Config& config, const Data& data, const runtime::CompiledStep& compiled,
+          int device);
+
+  /// Fresh weights, step 0.
+  void initialise();
+
+  /// One optimizer update. Throws NonFinite, with the step and where it began, if a number is no
+  /// number any more; the weights are then as they were.
+  StepReport step();
+
+  /// How many steps are done; also the position in the data.
+  std::int64_t steps_done() const { return steps_done_; }
+
+  /// Mean loss over the held-out sequences; nothing if there are none.
+  std::optional<double> evaluate();
+
+  runtime::Device& device() { return device_; }
+
+ private:
+  const Config* config_;
+  const runtime::CompiledStep* compiled_;
+  runtime::Device device_;
+  AdamW optimizer_;
+  BatchSource source_;
+  std::optional<ValidationSource> validation_;
+  std::int64_t validation_sequences_ = 0;
+  std::int64_t steps_done_ = 0;
+};
+
+}  // namespace cleave::train
