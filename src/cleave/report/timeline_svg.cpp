@@ -173,19 +173,15 @@ class Svg {
 
   double legend(double y) {
     double at = kLeft;
-    for (const Shade& shade : shades_) {
-      const auto& [paint, chunk] = shade;
-      std::string text(name_of(paint));
-      if (chunk > 0) text = fmt::format("chunk {}", chunk);
-      const double wide = 30 + 5.9 * static_cast<double>(text.size());
-      if (at + wide > width_ - 8 && at > kLeft) {
-        at = kLeft;
-        y += 20;
+    for (Paint paint : kPaints) {
+      const std::string_view text = name_of(paint);
+      if (!shades_.contains({paint, 0})) continue;
+      for (int chunk = 0; shades_.contains({paint, chunk}); ++chunk, at += 15) {
+        put("<g class=\"{}\"><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"13\" height=\"13\"/></g>",
+            class_of({paint, chunk}), at, y - 10);
       }
-      put("<g class=\"{}\"><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"13\" height=\"13\"/></g>"
-          "<text class=\"quiet\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-          class_of(shade), at, y - 10, at + 18, y + 0.5, text);
-      at += wide;
+      put("<text class=\"quiet\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", at + 3, y + 0.5, text);
+      at += 20 + 5.9 * static_cast<double>(text.size());
     }
     return y + 14;
   }

@@ -86,7 +86,8 @@ class Picture {
     for (const plan::Span& span : timeline_.trace.spans) {
       if (!is_drawn(span)) continue;
       const double length = span.end - span.begin;
-      enough = std::max(enough, static_cast<double>(label_of(span).size() + 1) / length);
+      const std::size_t room = label_of(span).size() + (ink_ == Ink::Plain ? 1 : 2);
+      enough = std::max(enough, static_cast<double>(room) / length);
       shortest = std::min(shortest, length);
     }
     scale_ = std::min(columns / makespan, enough);

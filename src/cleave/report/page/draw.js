@@ -27,11 +27,13 @@ const percent = (share) => (100 * share).toFixed(1) + " %";
 function makePanel(trace, index) {
   const section = element("section");
   const title = element("h2", trace.name);
-  let line = `makespan ${formatTime(trace.makespan)} · bubble ${percent(trace.bubble_rate)}`;
+  const peak = Math.max(...trace.devices.map((device) => device.peak_activations));
+  let line = `makespan ${formatTime(trace.makespan)} · bubble ${percent(trace.bubble_rate)} · peak ${peak} microbatches`;
   const first = data.traces[0].makespan;
   if (index > 0 && first > 0) {
     const more = trace.makespan / first - 1;
-    line += ` · ${more > 0 ? "+" : "−"}${percent(Math.abs(more))} against ${data.traces[0].name}`;
+    const sign = Math.abs(more) < 5e-4 ? "" : more > 0 ? "+" : "−";
+    line += ` · ${sign}${percent(Math.abs(more))} against ${data.traces[0].name}`;
   }
   title.append(element("span", line));
   const lanes = element("div");
