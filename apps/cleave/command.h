@@ -9,6 +9,10 @@ enum class Exit : int { Done = 0, Failed = 1, Usage = 2, DoesNotFit = 3, DeviceL
 
 // Each adds one verb, whose callback does the work. It throws on errors; when the answer is "no"
 // without being an error (not verified, does not fit) it sets `answer`.
+void add_bench_command(CLI::App& app);
+void add_bench_schedule_command(CLI::App& bench);
+void add_schedule_command(CLI::App& app, Exit& answer);
+void add_verify_command(CLI::App& app, Exit& answer);
 void add_version_command(CLI::App& app);
 
 /// All verbs that this build has.

@@ -2,7 +2,10 @@
 
 namespace cleave::app {
 
-void add_commands(CLI::App& app, Exit& /*answer*/) {
+void add_commands(CLI::App& app, Exit& answer) {
+  add_schedule_command(app, answer);
+  add_verify_command(app, answer);
+  add_bench_command(app);
   add_version_command(app);
 }
 

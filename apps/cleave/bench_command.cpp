@@ -1,0 +1,12 @@
+#include "command.h"
+
+namespace cleave::app {
+
+void add_bench_command(CLI::App& app) {
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measure how fast cleave itself is, on this machine.");
+  bench->require_subcommand(1);
+  add_bench_schedule_command(*bench);
+}
+
+}  // namespace cleave::app

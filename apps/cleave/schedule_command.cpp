@@ -1,0 +1,80 @@
+#include <memory>
+
+#include "command.h"
+#include "files.h"
+#include "schedule_output.h"
+#include "schedule_run.h"
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cleave/base/check.h"
+
+namespace cleave::app {
+
+namespace {
+
+struct Options {
+  ScheduleQuery query;
+  std::string format;
+  std::string path;
+  bool json = false;
+};
+
+void run(const Options& options, Exit& answer) {
+  const ScheduleFormat format = parse_format(options.format, options.path);
+  require(!options.json || options.format.empty() || !options.path.empty(), "--json and --format ",
+          options.format, " both want standard output; give the format a file with --output");
+  require(options.query.costs.file.empty() || options.query.costs.uniform == CostFlags{}.uniform,
+          "--cost and --costs exclude each other; give one of them");
+
+  const std::vector<ScheduleRun> runs = run_schedules(options.query);
+  for (const ScheduleRun& run : runs) {
+    for (const std::string& violation : run.violations) {
+      fmt::print(stderr, "cleave: {}: {}\n", run.name, violation);
+      answer = Exit::Failed;
+    }
+  }
+  if (options.json) write_file("", to_json(runs));
+  const bool picture_wanted = !options.json || !options.path.empty();
+  if (answer != Exit::Done || !picture_wanted) return;
+  const bool to_terminal = options.path.empty();
+  write_file(
+      options.path,
+      render(runs, format, to_terminal ? report::terminal_of(STDOUT_FILENO) : report::Terminal{}));
+}
+
+}  // namespace
+
+void add_schedule_command(CLI::App& app, Exit& answer) {
+  auto options = std::make_shared<Options>();
+  ScheduleQuery& query = options->query;
+  CLI::App* verb = app.add_subcommand("schedule", "Make, verify, time and draw a schedule.");
+  verb->add_option("kind", query.kinds,
+                   "A schedule, auto, or a file; several with commas to compare")
+      ->required();
+  verb->add_option("--stages", query.stages, "Devices of the pipeline");
+  verb->add_option("--microbatches", query.microbatches, "Microbatches of a step");
+  verb->add_option("--chunks", query.chunks,
+                   "Stages on each device (default: what the kind wants)");
+  verb->add_option("--cost", query.costs.uniform,
+                   "Time of F, I, W per device and microbatch, and of a message")
+      ->capture_default_str();
+  verb->add_option("--costs", query.costs.file,
+                   "The same per stage: a CSV file with heading f,i,w,comm and a row per stage");
+  verb->add_option("--memory", query.memory, "Most microbatches alive on a device");
+  verb->add_option("--format", options->format,
+                   "text (the program), csv (torch.distributed.pipelining), svg, html or trace "
+                   "(Perfetto); default: a picture in letters");
+  verb->add_option("--output", options->path, "Write there; its ending may stand for --format");
+  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->footer(
+      "Kinds: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zbv, v-half, v-min, dualpipev, "
+      "auto.\n"
+      "Examples:\n"
+      "  cleave schedule 1f1b --stages 4 --microbatches 8\n"
+      "  cleave schedule 1f1b,zb-h1,zbv --stages 8 --microbatches 24 --cost f=1,i=1,w=0.8,comm=0.1 "
+      "--output compare.html");
+  verb->callback([options, &answer] { run(*options, answer); });
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,115 @@
+#include "schedule_run.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "program_file.h"
+#include "words.h"
+#include <fmt/format.h>
+
+#include "cleave/base/check.h"
+#include "cleave/base/nearest.h"
+#include "cleave/plan/simulator.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/schedule/verifier.h"
+
+namespace cleave::app {
+
+namespace {
+
+using schedule::Program;
+
+Program read_program_for(const std::string& path, const ScheduleQuery& query) {
+  Program program = read_program(path);
+  const auto agree = [&](const char* flag, std::optional<int> wanted, int found) {
+    require(!wanted || *wanted == found, flag, " ", wanted.value_or(0), " does not agree with ",
+            path, ", which has ", found, "; leave it out");
+  };
+  agree("--stages", query.stages, program.devices);
+  agree("--microbatches", query.microbatches, program.microbatches);
+  return program;
+}
+
+Program generate_for(std::string_view kind, const ScheduleQuery& query) {
+  const std::vector<std::string_view> known = schedule::schedule_names();
+  require(std::ranges::count(known, kind) == 1, "unknown schedule '", kind, "'",
+          did_you_mean(kind, known), "; known are ", fmt::format("{}", fmt::join(known, ", ")),
+          ", and the name of a file");
+  require(query.stages && query.microbatches, "schedule ", kind,
+          " needs --stages and --microbatches, as in: cleave schedule ", kind,
+          " --stages 4 --microbatches 8");
+  require(*query.stages >= 1, "--stages ", *query.stages, " must be at least 1");
+  require(*query.microbatches >= 1, "--microbatches ", *query.microbatches, " must be at least 1");
+  require(query.chunks >= 0, "--chunks ", query.chunks, " must be at least 1");
+  return schedule::generate(
+      kind,
+      {.devices = *query.stages, .microbatches = *query.microbatches, .chunks = query.chunks});
+}
+
+ScheduleRun run_one(std::string_view kind, const ScheduleQuery& query) {
+  const std::string path(kind);
+  const bool named = std::ranges::count(schedule::schedule_names(), kind) == 1;
+  ScheduleRun run;
+  run.name = path;
+  run.program = !named && std::filesystem::exists(path) ? read_program_for(path, query)
+                                                        : generate_for(kind, query);
+  run.violations = violations_of(run.program, run.final);
+  if (!run.violations.empty()) return run;
+
+  run.timeline.trace = plan::simulate(run.final, costs_for(run.final, query.costs));
+  run.timeline.trace.name = run.name;
+  run.timeline.summary = plan::summarise(run.final, run.timeline.trace);
+  return run;
+}
+
+/// Empty if the run fits the limit, else a sentence.
+std::string excess(const ScheduleRun& run, std::optional<double> memory) {
+  if (!memory || !run.violations.empty()) return "";
+  const auto& devices = run.timeline.summary.devices;
+  const auto most = std::ranges::max_element(devices, {}, &plan::DeviceSummary::peak_activations);
+  if (most->peak_activations <= *memory + 1e-9) return "";
+  return fmt::format("{} keeps {:.6g} microbatches alive on device {}, more than --memory {:.6g}",
+                     run.name, most->peak_activations, most - devices.begin(), *memory);
+}
+
+}  // namespace
+
+std::vector<std::string> violations_of(const Program& program, Program& final) {
+  const auto sentences = [](const Program& of, schedule::Level level) {
+    std::vector<std::string> texts;
+    for (const auto& violation : schedule::verify(of, level)) {
+      texts.push_back(schedule::to_string(of, violation));
+    }
+    return texts;
+  };
+  const bool compute_only = schedule::is_compute_only(program);
+  if (compute_only) {
+    auto found = sentences(program, schedule::Level::Compute);
+    if (!found.empty()) return found;
+  }
+  final = compute_only ? schedule::lower(program, {}) : program;
+  return sentences(final, schedule::Level::Final);
+}
+
+std::vector<ScheduleRun> run_schedules(const ScheduleQuery& query) {
+  require(!query.memory || *query.memory > 0, "--memory ", query.memory.value_or(0),
+          " must be more than 0 microbatches");
+  std::vector<ScheduleRun> runs;
+  std::string refused;
+  const bool one_file = std::filesystem::exists(query.kinds);
+  for (std::string_view kind : split(query.kinds, one_file ? '\0' : ',')) {
+    ScheduleRun run = run_one(kind, query);
+    const std::string reason = excess(run, query.memory);
+    if (reason.empty()) {
+      runs.push_back(std::move(run));
+    } else {
+      refused += (refused.empty() ? "" : "; ") + reason;
+    }
+  }
+  if (runs.empty()) throw DoesNotFit(refused + "; raise --memory, or try auto, v-half or v-min");
+  if (!refused.empty()) fmt::print(stderr, "cleave: left out: {}\n", refused);
+  return runs;
+}
+
+}  // namespace cleave::app
