@@ -20,3 +20,7 @@ elseif(CLEAVE_SANITIZE STREQUAL "thread")
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
   add_link_options(-fsanitize=thread)
 endif()
+
+if(CLEAVE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
