@@ -18,6 +18,7 @@ struct Options {
   std::string format;
   std::string path;
   bool json = false;
+  bool final = false;
 };
 
 void run(const Options& options, Exit& answer) {
@@ -27,7 +28,10 @@ void run(const Options& options, Exit& answer) {
   require(options.query.costs.file.empty() || options.query.costs.uniform == CostFlags{}.uniform,
           "--cost and --costs exclude each other; give one of them");
 
-  const std::vector<ScheduleRun> runs = run_schedules(options.query);
+  require(!options.final || format == ScheduleFormat::Text,
+          "--final says which program to write; it goes with --format text");
+
+  std::vector<ScheduleRun> runs = run_schedules(options.query);
   for (const ScheduleRun& run : runs) {
     for (const std::string& violation : run.violations) {
       fmt::print(stderr, "cleave: {}: {}\n", run.name, violation);
@@ -35,6 +39,7 @@ void run(const Options& options, Exit& answer) {
     }
   }
   if (options.json) write_file("", to_json(runs));
+  if (options.final) runs.front().program = runs.front().final;
   const bool picture_wanted = !options.json || !options.path.empty();
   if (answer != Exit::Done || !picture_wanted) return;
   const bool to_terminal = options.path.empty();
@@ -66,6 +71,8 @@ void add_schedule_command(CLI::App& app, Exit& answer) {
                    "text (the program), csv (torch.distributed.pipelining), svg, html or trace "
                    "(Perfetto); default: a picture in letters");
   verb->add_option("--output", options->path, "Write there; its ending may stand for --format");
+  verb->add_flag("--final", options->final,
+                 "With --format text: the program with its messages, reductions and optimizer");
   verb->add_flag("--json", options->json, "Print one JSON object");
   verb->footer(
       "Kinds: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zbv, v-half, v-min, dualpipev, "

@@ -133,6 +133,7 @@ TEST(ScheduleCommand, NamesTheMistakeInOneSentence) {
       {"1f1b" + shape + "--memory 0", "--memory 0 must be more than 0"},
       {"1f1b" + shape + "--format png", "unknown format 'png'"},
       {"1f1b,zbv" + shape + "--format text", "take one schedule"},
+      {"1f1b" + shape + "--format svg --final", "--final says which program"},
       {"1f1b" + shape + "--json --format svg", "both want standard output"},
       {"1f1b" + shape + "--output /nowhere/a.svg", "cannot write /nowhere/a.svg"},
       {shape, "kind is required"},
