@@ -38,6 +38,7 @@ text { fill: currentColor; font-variant-numeric: tabular-nums; }
   svg { background: #14171c; color: #dfe4ea; }
   .quiet { fill: #98a2af; }
   .track { fill: #20252c; }
+  .grid { stroke-opacity: .18; }
   .meter { fill: #98a2af; }
 }
 )";

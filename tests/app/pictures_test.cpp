@@ -1,0 +1,30 @@
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "app/run_cleave.h"
+#include <gtest/gtest.h>
+
+namespace cleave {
+namespace {
+
+TEST(Pictures, InTheDocumentsAreWhatTheProgramDraws) {
+  const testing::TemporaryDirectory directory;
+  const std::string command = "CLEAVE='" CLEAVE_BINARY "' " CLEAVE_SOURCE_DIR "/scripts/pictures " +
+                              directory.path("") + " >/dev/null";
+
+  ASSERT_EQ(std::system(command.c_str()), 0);
+
+  int compared = 0;
+  for (const auto& drawn : std::filesystem::directory_iterator(directory.path(""))) {
+    const std::string name = drawn.path().filename();
+    EXPECT_TRUE(testing::read_text(drawn.path()) ==
+                testing::read_text(CLEAVE_SOURCE_DIR "/docs/pictures/" + name))
+        << name << " is not up to date: run scripts/pictures";
+    ++compared;
+  }
+  EXPECT_GE(compared, 10);
+}
+
+}  // namespace
+}  // namespace cleave
