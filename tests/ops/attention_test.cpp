@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/every_target.h"
 #include "ops/tensor.h"
 #include <gtest/gtest.h>
 
@@ -41,27 +42,31 @@ const std::vector<AttentionShape> kShapes = {
     {3, 40, 4, 2, 24}, {1, 130, 4, 1, 64}, {1, 200, 4, 2, 80},
 };
 
-std::string name_of(const AttentionShape& shape, DType dtype, int threads) {
+std::string name_of(const AttentionShape& shape, DType dtype) {
   return std::to_string(shape.sequences) + "x" + std::to_string(shape.sequence) + " heads " +
          std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) + " of " +
-         std::to_string(shape.head_dim) + " " + std::string(to_string(dtype)) + " threads " +
-         std::to_string(threads);
+         std::to_string(shape.head_dim) + " " + std::string(to_string(dtype));
 }
 
+/// fn(shape, dtype), which then calls test(compute) on every target.
 template <class Fn>
 void for_cases(const Fn& fn) {
-  for (int threads : {1, 2}) {
-    Compute compute(threads);
-    for (const AttentionShape& shape : kShapes) {
-      for (DType dtype : {DType::F32, DType::BF16}) {
-        SCOPED_TRACE(name_of(shape, dtype, threads));
-        Scratch scratch(attention_scratch_bytes(compute, shape, dtype));
-        compute.set_scratch(scratch.bytes());
-        fn(compute, shape, dtype);
-        if (::testing::Test::HasFatalFailure()) return;
-      }
+  for (const AttentionShape& shape : kShapes) {
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      SCOPED_TRACE(name_of(shape, dtype));
+      fn(shape, dtype);
+      if (::testing::Test::HasFatalFailure()) return;
     }
   }
+}
+
+template <class Test>
+void on_every_target(const AttentionShape& shape, DType dtype, const Test& test) {
+  testing::on_every_target([&](Compute& compute) {
+    Scratch scratch(attention_scratch_bytes(compute, shape, dtype));
+    compute.set_scratch(scratch.bytes());
+    test(compute);
+  });
 }
 
 void expect_near(Tensor& actual, Tensor& expected, double tolerance, const char* what) {
@@ -80,44 +85,49 @@ double unit(const AttentionShape& shape, DType dtype) {
 // Elements of q, k, v are at most 1, so a score is at most √head_dim and its relative error in e^s
 // is that times eps (twice: s and the maximum); out is a mean of v, at most 1.
 TEST(Attention, AgreesWithTheReference) {
-  for_cases([](Compute& compute, const AttentionShape& shape, DType dtype) {
+  for_cases([](const AttentionShape& shape, DType dtype) {
     const Qkv in(shape, dtype, 1);
-    Result actual(shape, dtype);
     Result expected(shape, dtype);
-
-    attention(compute, shape, in.q, in.k, in.v, actual.out.view(), actual.lse.view());
     reference::attention(shape, in.q, in.k, in.v, expected.out.view(), expected.lse.view());
-
     const double root = std::sqrt(static_cast<double>(shape.head_dim));
-    expect_near(actual.out, expected.out,
-                (2 + 2 * root * (dtype == DType::F32)) * unit(shape, dtype), "out");
-    expect_near(actual.lse, expected.lse, 4 * root * unit(shape, DType::F32), "lse");
+    on_every_target(shape, dtype, [&](Compute& compute) {
+      Result actual(shape, dtype);
+
+      attention(compute, shape, in.q, in.k, in.v, actual.out.view(), actual.lse.view());
+
+      expect_near(actual.out, expected.out,
+                  (2 + 2 * root * (dtype == DType::F32)) * unit(shape, dtype), "out");
+      expect_near(actual.lse, expected.lse, 4 * root * unit(shape, DType::F32), "lse");
+    });
   });
 }
 
 // dv sums at most group · sequence terms p · dout whose p add up to the weight that a key gets; dp
 // and delta are at most head_dim, so ds errs by scale · head_dim = √head_dim units per term.
 TEST(Attention, BackwardAgreesWithTheReference) {
-  for_cases([](Compute& compute, const AttentionShape& shape, DType dtype) {
+  for_cases([](const AttentionShape& shape, DType dtype) {
     const Qkv in(shape, dtype, 1);
-    Result made(shape, dtype);
-    attention(compute, shape, in.q, in.k, in.v, made.out.view(), made.lse.view());
     Tensor dout = Tensor::random(dtype, {shape.tokens(), shape.heads, shape.head_dim}, 2);
-    Qkv actual(shape, dtype, 3);
+    Result made(shape, dtype);
+    reference::attention(shape, in.q, in.k, in.v, made.out.view(), made.lse.view());
     Qkv expected(shape, dtype, 4);
-    AttentionGradient at{in.q,        in.k,     in.v,     made.out.view(), made.lse.view(),
-                         dout.view(), actual.q, actual.k, actual.v};
-
-    attention_backward(compute, shape, at);
-    at.dq = expected.q;
-    at.dk = expected.k;
-    at.dv = expected.v;
+    AttentionGradient at{in.q,        in.k,       in.v,       made.out.view(), made.lse.view(),
+                         dout.view(), expected.q, expected.k, expected.v};
     reference::attention_backward(shape, at);
-
     const double root = std::sqrt(static_cast<double>(shape.head_dim));
     const double terms =
         static_cast<double>(shape.group()) * (2 + std::log(static_cast<double>(shape.sequence)));
-    expect_near(actual.rows, expected.rows, 4 * root * terms * unit(shape, dtype), "dq, dk or dv");
+    on_every_target(shape, dtype, [&](Compute& compute) {
+      Qkv actual(shape, dtype, 3);
+      at.dq = actual.q;
+      at.dk = actual.k;
+      at.dv = actual.v;
+
+      attention_backward(compute, shape, at);
+
+      expect_near(actual.rows, expected.rows, 4 * root * terms * unit(shape, dtype),
+                  "dq, dk or dv");
+    });
   });
 }
 

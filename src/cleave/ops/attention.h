@@ -31,7 +31,7 @@ struct AttentionGradient {
 
 void attention_backward(Compute& compute, const AttentionShape& shape, const AttentionGradient& at);
 
-/// Scratch that attention() and attention_backward() need; compiles their kernels.
+/// Scratch that attention() and attention_backward() need.
 std::int64_t attention_scratch_bytes(Compute& compute, const AttentionShape& shape, DType dtype);
 
 /// Attention of one new token to all tokens of a key-value cache, itself included.

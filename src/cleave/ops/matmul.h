@@ -19,16 +19,17 @@ struct MatmulOptions {
 ///   b    [k, n] or [batch, k, n]   same dtype as a; may be transposed
 ///   out  [m, n] or [batch, m, n]   f32 or bf16, rows contiguous; must not overlap a or b
 ///
-/// The kernel is compiled on the first call of its kind; later ones allocate nothing of ours. Needs
-/// matmul_scratch_bytes of compute.scratch(). The same shapes, strides, dtypes and thread count
-/// give the same bits.
+/// Needs matmul_scratch_bytes of compute.scratch(); allocates nothing. An element of out has bits
+/// that depend on its row of a, its column of b and the processor: not on m, n, strides,
+/// transposition or threads. (Where AMX multiplies bf16, oneDNN does it: the bits then depend on
+/// all of these, and the kernel is compiled on the first call of its kind.)
 void matmul(Compute& compute, ConstView a, ConstView b, View out,
             const MatmulOptions& options = {});
 
 /// The product that the same arguments to matmul() would do.
 MatmulSpec describe(ConstView a, ConstView b, ConstView out, const MatmulOptions& options = {});
 
-/// Scratch that matmul() needs for `spec`; compiles the kernel.
+/// Scratch that matmul() needs for `spec`.
 std::int64_t matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec);
 
 }  // namespace cleave::ops

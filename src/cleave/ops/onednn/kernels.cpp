@@ -25,18 +25,10 @@ std::size_t Compute::Kernels::Hash::operator()(const MatmulSpec& spec) const {
   return hash;
 }
 
-onednn::MatmulKernel& Compute::Kernels::find(Cache& cache, const MatmulSpec& spec, int threads,
-                                             int slots) {
-  if (const auto found = cache.find(spec); found != cache.end()) return found->second;
-  return cache.try_emplace(spec, engine_, spec, threads, slots).first->second;
-}
-
-onednn::MatmulKernel& Compute::Kernels::team_matmul(const MatmulSpec& spec) {
-  return find(by_team_, spec, threads_, 1);
-}
-
-onednn::MatmulKernel& Compute::Kernels::thread_matmul(const MatmulSpec& spec) {
-  return find(by_thread_, spec, 1, threads_);
+onednn::MatmulKernel& Compute::Kernels::matmul(const MatmulSpec& spec) {
+  // Not try_emplace alone: it would allocate the node before it looks.
+  if (const auto found = matmuls_.find(spec); found != matmuls_.end()) return found->second;
+  return matmuls_.try_emplace(spec, engine_, spec, threads_).first->second;
 }
 
 }  // namespace cleave::ops

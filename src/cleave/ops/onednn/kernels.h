@@ -16,25 +16,16 @@ class Compute::Kernels {
  public:
   explicit Kernels(int threads) : threads_(threads), engine_(dnnl::engine::kind::cpu, 0) {}
 
-  /// The product run by the whole team.
-  onednn::MatmulKernel& team_matmul(const MatmulSpec& spec);
-
-  /// The product run by one thread; each thread of the team may run it at the same time, in the
-  /// slot of its own number.
-  onednn::MatmulKernel& thread_matmul(const MatmulSpec& spec);
+  onednn::MatmulKernel& matmul(const MatmulSpec& spec);
 
  private:
   struct Hash {
     std::size_t operator()(const MatmulSpec& spec) const;
   };
-  using Cache = std::unordered_map<MatmulSpec, onednn::MatmulKernel, Hash>;
-
-  onednn::MatmulKernel& find(Cache& cache, const MatmulSpec& spec, int threads, int slots);
 
   int threads_;
   dnnl::engine engine_;
-  Cache by_team_;
-  Cache by_thread_;
+  std::unordered_map<MatmulSpec, onednn::MatmulKernel, Hash> matmuls_;
 };
 
 }  // namespace cleave::ops

@@ -60,8 +60,8 @@ void point(memory& operand, const void* at) {
 
 }  // namespace
 
-MatmulKernel::MatmulKernel(const dnnl::engine& engine, const MatmulSpec& spec, int threads,
-                           int slots) {
+MatmulKernel::MatmulKernel(const dnnl::engine& engine, const MatmulSpec& spec, int threads)
+    : threads_(threads), stream_(engine) {
   const TeamOf team(threads);
   const dnnl::matmul::primitive_desc compiled = compile(engine, spec);
   primitive_ = dnnl::matmul(compiled);
@@ -69,15 +69,15 @@ MatmulKernel::MatmulKernel(const dnnl::engine& engine, const MatmulSpec& spec, i
   const auto hollow = [&](const memory::desc& desc) {
     return desc.get_size() == 0 ? memory() : memory(desc, engine, DNNL_MEMORY_NONE);
   };
-  for (int slot = 0; slot < slots; ++slot) {
-    slots_.push_back({dnnl::stream(engine), hollow(compiled.src_desc()),
-                      hollow(compiled.weights_desc()), hollow(compiled.dst_desc()),
-                      hollow(bias_of(spec)), hollow(compiled.scratchpad_desc())});
-  }
+  a_ = hollow(compiled.src_desc());
+  b_ = hollow(compiled.weights_desc());
+  out_ = hollow(compiled.dst_desc());
+  bias_ = hollow(bias_of(spec));
+  scratch_ = hollow(compiled.scratchpad_desc());
 }
 
-void MatmulKernel::run(const MatmulPointers& at, int slot) {
-  Slot& handles = slots_[slot];
+void MatmulKernel::run(const MatmulPointers& at) {
+  const TeamOf team(threads_);
   // The C interface: the C++ one builds a map and a vector on every call.
   std::array<dnnl_exec_arg_t, 5> args;
   int count = 0;
@@ -86,13 +86,13 @@ void MatmulKernel::run(const MatmulPointers& at, int slot) {
     point(operand, address);
     args[count++] = {role, operand.get()};
   };
-  pass(DNNL_ARG_SRC, handles.a, at.a);
-  pass(DNNL_ARG_WEIGHTS, handles.b, at.b);
-  pass(DNNL_ARG_DST, handles.out, at.out);
-  pass(DNNL_ARG_BIAS, handles.bias, at.bias);
-  pass(DNNL_ARG_SCRATCHPAD, handles.scratch, at.scratch);
+  pass(DNNL_ARG_SRC, a_, at.a);
+  pass(DNNL_ARG_WEIGHTS, b_, at.b);
+  pass(DNNL_ARG_DST, out_, at.out);
+  pass(DNNL_ARG_BIAS, bias_, at.bias);
+  pass(DNNL_ARG_SCRATCHPAD, scratch_, at.scratch);
   const dnnl_status_t status =
-      dnnl_primitive_execute(primitive_.get(), handles.stream.get(), count, args.data());
+      dnnl_primitive_execute(primitive_.get(), stream_.get(), count, args.data());
   CLEAVE_CHECK(status == dnnl_success, "oneDNN status ", status);
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -19,26 +18,22 @@ struct MatmulPointers {
   std::byte* scratch = nullptr;
 };
 
-/// One compiled product. Threads of a team may run it at the same time, each in its own slot.
+/// One product, compiled for a team of threads.
 class MatmulKernel {
  public:
-  /// Compiled for a team of `threads`.
-  MatmulKernel(const dnnl::engine& engine, const MatmulSpec& spec, int threads, int slots);
+  MatmulKernel(const dnnl::engine& engine, const MatmulSpec& spec, int threads);
 
   std::int64_t scratch_bytes() const { return scratch_bytes_; }
 
-  void run(const MatmulPointers& at, int slot = 0);
+  void run(const MatmulPointers& at);
 
  private:
-  // oneDNN's handles of the operands, made once: a call only changes the addresses in them.
-  struct Slot {
-    dnnl::stream stream;
-    dnnl::memory a, b, out, bias, scratch;
-  };
-
+  int threads_;
+  dnnl::stream stream_;
   dnnl::matmul primitive_;
   std::int64_t scratch_bytes_ = 0;
-  std::vector<Slot> slots_;
+  // oneDNN's handles of the operands, made once: a call only changes the addresses in them.
+  dnnl::memory a_, b_, out_, bias_, scratch_;
 };
 
 }  // namespace cleave::ops::onednn

@@ -21,8 +21,8 @@ void zero(T* at, std::int64_t count) {
 template <class T>
 void softmax_rows(const ScoreBlock& block, const float* s, T* p, float* lse, float* norm) {
   for (std::int64_t row = 0; row < block.rows; ++row) {
-    const float* scores = s + row * block.keys();
-    T* weights = p + row * block.keys();
+    const float* scores = s + row * block.stride;
+    T* weights = p + row * block.stride;
     const std::size_t seen = static_cast<std::size_t>(block.first + row + 1);
     const float largest = block.scale * max_vectors(seen, [=](std::size_t i, auto part) HWY_ATTR {
                             return load(scores + i, part);
@@ -76,10 +76,10 @@ void delta_block(const ScoreBlock& block, std::int64_t head_dim, HeadRows dout, 
 template <class T>
 void score_gradient_rows(const ScoreBlock& block, const ScoreGradient& at) {
   for (std::int64_t row = 0; row < block.rows; ++row) {
-    const float* s = at.s + row * block.keys();
-    const float* dp = at.dp + row * block.keys();
-    T* p = reinterpret_cast<T*>(at.p) + row * block.keys();
-    T* ds = reinterpret_cast<T*>(at.ds) + row * block.keys();
+    const float* s = at.s + row * block.stride;
+    const float* dp = at.dp + row * block.stride;
+    T* p = reinterpret_cast<T*>(at.p) + row * block.stride;
+    T* ds = reinterpret_cast<T*>(at.ds) + row * block.stride;
     const Vec lse = set(at.lse[row]);
     const Vec delta = set(at.delta[row]);
     const Vec scale = set(block.scale);
@@ -127,7 +127,7 @@ void decode_rows(const DecodeHead& head) {
   }
   float lse = 0;
   float norm = 0;
-  const ScoreBlock last{head.length - 1, 1, scale, DType::F32};
+  const ScoreBlock last{head.length - 1, 1, head.length, scale, DType::F32};
   softmax_rows(last, head.p, head.p, &lse, &norm);
   for_vectors(head_dim, [&](std::size_t i, auto part) HWY_ATTR {
     Vec sum = hn::Zero(F32());

@@ -12,8 +12,9 @@ namespace cleave::ops {
 struct ScoreBlock {
   std::int64_t first;
   std::int64_t rows;
-  float scale;  ///< of the scores: 1/√head_dim
-  DType dtype;  ///< of p, ds and the rows of heads
+  std::int64_t stride;  ///< of the rows of s, dp, p and ds, in elements; ≥ keys()
+  float scale;          ///< of the scores: 1/√head_dim
+  DType dtype;          ///< of p, ds and the rows of heads
 
   std::int64_t keys() const { return first + rows; }
 };

@@ -1,0 +1,30 @@
+#include "cleave/ops/onednn/amx_matmul.h"
+
+#include "cleave/base/check.h"
+#include "cleave/ops/onednn/kernels.h"
+
+namespace cleave::ops::onednn {
+
+bool has_amx(DType dtype) {
+  static const bool amx = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
+  return amx && dtype == DType::BF16;
+}
+
+std::int64_t amx_matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec) {
+  return compute.kernels().matmul(spec).scratch_bytes();
+}
+
+void amx_matmul(Compute& compute, const MatmulSpec& spec, ConstView a, ConstView b, View out,
+                ConstView bias) {
+  MatmulKernel& kernel = compute.kernels().matmul(spec);
+  CLEAVE_CHECK(kernel.scratch_bytes() <= static_cast<std::int64_t>(compute.scratch().size()),
+               "matmul needs ", kernel.scratch_bytes(), " bytes of scratch and has ",
+               compute.scratch().size());
+  kernel.run({.a = a.bytes(),
+              .b = b.bytes(),
+              .out = out.bytes(),
+              .bias = bias.bytes(),
+              .scratch = compute.scratch().data()});
+}
+
+}  // namespace cleave::ops::onednn

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cleave/ops/compute.h"
+#include "cleave/spec/matmul_spec.h"
+#include "cleave/tensor/view.h"
+
+namespace cleave::ops::onednn {
+
+/// True where the processor multiplies matrices of `dtype` in hardware and oneDNN uses that.
+bool has_amx(DType dtype);
+
+/// ops::matmul by oneDNN's kernels; they run anywhere that oneDNN supports the dtype.
+void amx_matmul(Compute& compute, const MatmulSpec& spec, ConstView a, ConstView b, View out,
+                ConstView bias);
+std::int64_t amx_matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec);
+
+}  // namespace cleave::ops::onednn

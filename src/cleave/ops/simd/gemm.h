@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cleave/spec/dtype.h"
+#include "cleave/spec/matmul_spec.h"
+
+namespace cleave::ops {
+
+/// A matrix in memory; strides in elements, one of them 1.
+struct GemmOperand {
+  const std::byte* at;
+  DType dtype;
+  std::int64_t row_stride;
+  std::int64_t column_stride;
+};
+
+struct GemmOut {
+  std::byte* at;
+  DType dtype;
+  std::int64_t stride;  ///< between rows, in elements
+  Write write = Write::Overwrite;
+  const std::byte* bias = nullptr;
+  DType bias_dtype = DType::F32;
+};
+
+/// out [m, n] = a [m, k] · b [k, n], by one thread.
+struct Gemm {
+  std::int64_t m, n, k;
+  GemmOperand a, b;
+  GemmOut out;
+};
+
+/// Panels of a matrix b, packed once for many products; see gemm_kernel.h.
+struct PackedB {
+  const std::uint32_t* words;
+  std::int64_t n, k;  ///< of the packed matrix
+};
+
+std::int64_t gemm_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType in,
+                                DType out);
+
+/// Works in any blocks that suit the caches: an element of out is one chain of additions along k,
+/// cut every kDepth words, so its bits depend on k and on the processor alone.
+void gemm(const Gemm& product, std::byte* scratch);
+
+std::int64_t packed_b_bytes(std::int64_t n, std::int64_t k, DType in);
+PackedB pack_b(const GemmOperand& b, std::int64_t n, std::int64_t k, std::byte* to);
+
+/// Scratch of gemm_packed for up to `k`.
+std::int64_t gemm_packed_scratch_bytes(std::int64_t k, DType in);
+
+/// As gemm(), with the first k rows and the first n columns of a packed b, all of k in one chain. n
+/// must be a multiple of gemm_columns(), or all columns. Out is f32, without bias.
+void gemm_packed(const Gemm& product, const PackedB& b, std::byte* scratch);
+
+/// Columns of a packed panel and rows of a strip: the grid on which a product is best cut.
+std::int64_t gemm_columns(DType in);
+std::int64_t gemm_rows(DType in);
+
+}  // namespace cleave::ops

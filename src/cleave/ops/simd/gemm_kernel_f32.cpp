@@ -1,0 +1,98 @@
+#include <cstring>
+
+#include <hwy/cache_control.h>
+
+#include "cleave/ops/simd/gemm_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cleave/ops/simd/gemm_kernel_f32.cpp"
+#include <hwy/foreach_target.h>
+
+#include "cleave/ops/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace cleave::ops::HWY_NAMESPACE {
+
+enum class Into { Overwrite, Accumulate };
+
+// The accumulators, a row of b and one broadcast of a must fit in the registers: 8·3 + 3 + 1 of 32
+// with AVX-512, 4·3 + 3 + 1 of 16 before. The loops are unrolled so that they stay there.
+template <int kRows, int kVectors, Into kInto>
+void multiply(const GemmTile& tile) {
+  const std::int64_t steps = tile.steps;
+  const std::int64_t a_row = tile.a_row;
+  const std::int64_t a_step = tile.a_step;
+  const std::int64_t stride = tile.stride;
+  const std::byte* a = tile.a;
+  const float* b = reinterpret_cast<const float*>(tile.b);
+  float* out = tile.out;
+  Vec sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) {
+      sum[row][v] = hn::Zero(F32());
+      hwy::Prefetch(out + row * stride + v * kLanes);
+    }
+  }
+  for (std::int64_t step = 0; step < steps; ++step) {
+    Vec right[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) right[v] = hn::LoadU(F32(), b + v * kLanes);
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) {
+      float word;
+      std::memcpy(&word, a + row * a_row, 4);
+      const Vec left = hn::Set(F32(), word);
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) sum[row][v] = hn::MulAdd(left, right[v], sum[row][v]);
+    }
+    a += a_step;
+    b += kVectors * kLanes;
+  }
+#pragma GCC unroll 8
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) {
+      float* at = out + row * stride + v * kLanes;
+      if constexpr (kInto == Into::Accumulate) {
+        sum[row][v] = hn::Add(hn::LoadU(F32(), at), sum[row][v]);
+      }
+      hn::StoreU(sum[row][v], F32(), at);
+    }
+  }
+}
+
+#define CLEAVE_TILES(rows, mode) \
+  { multiply<rows, 1, mode>, multiply<rows, 2, mode>, multiply<rows, 3, mode> }
+
+const GemmKernel* f32_kernel() {
+  constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+  static const GemmKernel kernel{
+      .lanes = static_cast<int>(kLanes),
+      .rows = kRows,
+      .k_step = 1,
+      .overwrite = {CLEAVE_TILES(1, Into::Overwrite), CLEAVE_TILES(2, Into::Overwrite),
+                    CLEAVE_TILES(4, Into::Overwrite), CLEAVE_TILES(kRows, Into::Overwrite)},
+      .accumulate = {CLEAVE_TILES(1, Into::Accumulate), CLEAVE_TILES(2, Into::Accumulate),
+                     CLEAVE_TILES(4, Into::Accumulate), CLEAVE_TILES(kRows, Into::Accumulate)}};
+  return &kernel;
+}
+
+#undef CLEAVE_TILES
+
+}  // namespace cleave::ops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace cleave::ops {
+
+HWY_EXPORT(f32_kernel);
+
+const GemmKernel& gemm_kernel(DType dtype) {
+  const GemmKernel* bf16 = dtype == DType::BF16 ? bf16_gemm_kernel() : nullptr;
+  return bf16 ? *bf16 : *HWY_DYNAMIC_DISPATCH(f32_kernel)();
+}
+
+}  // namespace cleave::ops
+#endif

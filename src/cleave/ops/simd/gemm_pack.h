@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cleave/spec/dtype.h"
+
+namespace cleave::ops {
+
+/// A strip of an operand, about to become a panel: `lanes` rows of a or columns of b, `depth` long
+/// along k. One of the strides is 1.
+struct Strip {
+  const std::byte* at;
+  DType dtype;
+  std::int64_t lanes;
+  std::int64_t depth;
+  std::int64_t lane_stride;   ///< in elements
+  std::int64_t depth_stride;  ///< in elements
+};
+
+/// Writes panel [steps][width] words, steps = ⌈depth / k_step⌉; zeros where the strip has nothing.
+///
+/// k_step 2 packs pairs of bf16. k_step 1 packs f32, widening bf16.
+void pack_strip(const Strip& strip, std::int64_t width, int k_step, std::uint32_t* panel);
+
+/// What becomes of a finished tile on its way to memory.
+struct TileWrite {
+  const float* tile;  ///< [rows][tile_stride]
+  std::int64_t tile_stride;
+  std::int64_t rows, columns;
+  const std::byte* bias;  ///< [columns], or null
+  DType bias_dtype;
+  std::byte* out;  ///< [rows], `out_stride` elements apart
+  DType out_dtype;
+  std::int64_t out_stride;
+};
+
+/// out = tile + bias, or out += tile + bias.
+void write_tile(const TileWrite& write);
+void accumulate_tile(const TileWrite& write);
+
+}  // namespace cleave::ops
