@@ -15,13 +15,10 @@ namespace {
 using plan::UniformCosts;
 
 constexpr UniformCosts kCosts[] = {
-    {.f = 6, .i = 6, .w = 6},    {.f = 12, .i = 12, .w = 6}, {.f = 18, .i = 12, .w = 6},
-    {.f = 12, .i = 18, .w = 12}, {.f = 6, .i = 12, .w = 6},  {.f = 30, .i = 6, .w = 6},
-};
+    {.f = 6, .i = 6, .w = 6}, {.f = 18, .i = 12, .w = 6}, {.f = 12, .i = 18, .w = 12}};
 
 /// Here W is longer than F or I, where the zero-bubble formulas do not hold.
-constexpr UniformCosts kLongWeights[] = {
-    {.f = 6, .i = 6, .w = 12}, {.f = 18, .i = 6, .w = 12}, {.f = 12, .i = 6, .w = 30}};
+constexpr UniformCosts kLongWeights[] = {{.f = 18, .i = 6, .w = 12}, {.f = 12, .i = 6, .w = 30}};
 
 double cost(std::string_view schedule, const PipelineShape& shape, const UniformCosts& costs) {
   const Program program = generate(schedule, shape);
@@ -89,6 +86,17 @@ TEST(ClosedForms, ZbvHasNoBubbleFromTwiceTheDevicesOn) {
   for_all_shapes([](const PipelineShape& shape) {
     const int missing = std::max(2 * shape.devices - 1 - shape.microbatches, 0);
     EXPECT_EQ(bubble("zbv", shape, {.f = 6, .i = 6, .w = 6}), 6 * missing);
+  });
+}
+
+// One action of a chunk takes 3; 1F1B has a bubble of 18 (p - 1).
+TEST(ClosedForms, BubbleOfTheSmallVSchedulesIfAllIsEqual) {
+  constexpr UniformCosts kEqual = {.f = 6, .i = 6, .w = 6};
+  for_all_shapes([&](const PipelineShape& shape) {
+    const int p = shape.devices;
+    if (p == 1 || shape.microbatches < p) return;
+    EXPECT_EQ(bubble("v-half", shape, kEqual), 3 * (p % 2 == 0 ? 3.5 * p - 2 : 3.5 * (p - 1)));
+    EXPECT_EQ(bubble("v-min", shape, kEqual), 3 * (p % 3 == 0 ? 4 * p - 3 : 4 * p - 5));
   });
 }
 

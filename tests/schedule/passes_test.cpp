@@ -55,8 +55,8 @@ TEST(Communication, SaysWhatIsMissing) {
 // no longer than the shortest compute instruction, 6 / 2 for one of two chunks.
 TEST(Communication, CostsNoTimeBeyondTheLatency) {
   for (const auto schedule : schedule_names())
-    for (int devices = 1; devices <= 6; ++devices)
-      for (int microbatches = 1; microbatches <= 13; ++microbatches) {
+    for (int devices = 1; devices <= 5; ++devices)
+      for (int microbatches : {1, 2, 4, 5, 7, 12}) {
         const Program compute =
             generate(schedule, {.devices = devices, .microbatches = microbatches});
         const Program program = lower(compute, {});
@@ -116,6 +116,17 @@ TEST(Parameters, AreGatheredOneUseAheadAndTwoAtMost) {
             "NORM STEP");
 }
 
+TEST(Parameters, AreFreedAfterTheMessageThatOthersWaitFor) {
+  const Program program = lower(generate("gpipe", {.devices = 2, .microbatches = 1}),
+                                {.replicas = 2, .parameters = Parameters::Sharded});
+  EXPECT_EQ(text_of(program.lists[0]),
+            "RECV:0<0 GATHER:0 0F0 SEND:0>0 WAIT:RECV:0<0 WAIT:SEND:0>0 0B0 REDUCE:0 FREE:0 NORM "
+            "STEP");
+  EXPECT_EQ(text_of(program.lists[1]),
+            "RECV:0>0 WAIT:RECV:0>0 GATHER:1 1F0 1B0 SEND:0<0 REDUCE:1 FREE:1 WAIT:SEND:0<0 NORM "
+            "STEP");
+}
+
 TEST(Gradients, AreReducedAfterTheLastOfEachStage) {
   Program program = generate("interleaved", {.devices = 1, .microbatches = 2});
   program.ties = {{.first = 0, .second = 1}};
@@ -149,7 +160,7 @@ std::string faults_after_each_pass(Program program, const LowerOptions& options)
 TEST(Passes, LeaveEveryProgramSound) {
   for (const auto schedule : schedule_names())
     for (int devices = 1; devices <= 5; ++devices)
-      for (int microbatches : {1, 2, 3, 5, 8, 11})
+      for (int microbatches : {1, 3, 8})
         for (int replicas : {1, 2})
           for (Grain grain : {Grain::Stage, Grain::Segment})
             for (Recompute recompute : {Recompute::None, Recompute::Full}) {
