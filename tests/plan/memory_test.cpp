@@ -203,6 +203,7 @@ TEST(MemoryPlan, IsWithinTwoPercentOfTheLowerBoundOnRealModels) {
       for (const int p : {1, 2, 3, 4, 6, 8})
         for (const int m : {1, 4, 8, 13, 32}) {
           Program program = lowered(name, p, m);
+          if (program.stages > model.layers) continue;
           plan_memory(program, testing::model_memory(program, model));
           const auto planned = peak_bytes(program);
           const auto bound = live_bytes(program);

@@ -1,19 +1,20 @@
 #include "cleave/plan/interval_packing.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
+#include <ranges>
 
-#include "cleave/base/philox.h"
 #include "cleave/base/units.h"
 
 namespace cleave::plan {
 namespace {
 
-// Pairs of intervals looked at, over all attempts on one device; about a nanosecond or two each.
-constexpr std::int64_t kEffort = 16'000'000;
-constexpr int kRepairs = 300;
-
+// The sizes that matter most are tried in every order; the rest follow by what they occupy.
+constexpr int kPermuted = 4;
+// Whether the second and third size grow down from the ceiling instead of up from the floor.
+constexpr unsigned kDirections = 4;
 using Order = std::vector<int>;
 
 // For each interval, those that are alive together with it, in one array.
@@ -26,7 +27,7 @@ struct Conflicts {
   }
 };
 
-Order by_start(std::span<const Interval> intervals) {
+Order order_by_start(std::span<const Interval> intervals) {
   Order order(intervals.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](int i) { return intervals[i].first; });
@@ -73,27 +74,47 @@ Conflicts find_conflicts(std::span<const Interval> intervals, const Order& by_st
   return conflicts;
 }
 
-// Places intervals one after another, each at the lowest offset where it fits.
-class LowestFit {
- public:
-  LowestFit(std::span<const Interval> intervals, const Conflicts& conflicts)
-      : intervals_(intervals), conflicts_(conflicts) {}
+// Which sizes go first, and which hang from the ceiling.
+struct Choice {
+  std::vector<std::int64_t> sizes;  // first placed first
+  unsigned hanging = 0;             // bit r: size number r + 1
 
-  Packing place(const Order& order) {
+  bool hangs(std::size_t rank) const {
+    return rank > 0 && rank < kPermuted && ((hanging >> (rank - 1)) & 1) != 0;
+  }
+};
+
+// Places intervals one after another, size by size, each at the lowest offset where it fits, or, if
+// its size hangs, at the highest below the ceiling.
+class Placer {
+ public:
+  explicit Placer(std::span<const Interval> intervals)
+      : intervals_(intervals),
+        by_start_(order_by_start(intervals)),
+        conflicts_(find_conflicts(intervals, by_start_)) {}
+
+  Packing place(const Choice& choice, std::int64_t ceiling) {
     Packing packing{.offsets = std::vector<std::int64_t>(intervals_.size(), -1)};
-    for (const int i : order) {
-      packing.offsets[i] = lowest_offset(i, packing.offsets);
-      packing.bytes = std::max(packing.bytes, packing.offsets[i] + intervals_[i].bytes);
-    }
+    for (std::size_t rank = 0; rank < choice.sizes.size(); ++rank)
+      for (const int i : by_start_) {
+        if (intervals_[i].bytes != choice.sizes[rank]) continue;
+        collect_taken(i, packing.offsets);
+        const std::int64_t hung = choice.hangs(rank) ? highest_offset(i, ceiling) : -1;
+        packing.offsets[i] = hung >= 0 ? hung : lowest_offset(i);
+        packing.bytes = std::max(packing.bytes, packing.offsets[i] + intervals_[i].bytes);
+      }
     return packing;
   }
 
  private:
-  std::int64_t lowest_offset(int i, const std::vector<std::int64_t>& offsets) {
+  void collect_taken(int i, const std::vector<std::int64_t>& offsets) {
     taken_.clear();
     for (const int j : conflicts_.of(i))
       if (offsets[j] >= 0) taken_.emplace_back(offsets[j], offsets[j] + intervals_[j].bytes);
     std::ranges::sort(taken_);
+  }
+
+  std::int64_t lowest_offset(int i) const {
     std::int64_t offset = 0;
     for (const auto& [begin, end] : taken_) {
       if (begin - offset >= intervals_[i].bytes) break;
@@ -102,8 +123,19 @@ class LowestFit {
     return offset;
   }
 
+  // -1: there is no room below the ceiling.
+  std::int64_t highest_offset(int i, std::int64_t ceiling) const {
+    std::int64_t top = ceiling;
+    for (const auto& [begin, end] : std::views::reverse(taken_)) {
+      if (top - end >= intervals_[i].bytes) break;
+      top = std::min(top, begin);
+    }
+    return std::max<std::int64_t>(-1, top - intervals_[i].bytes);
+  }
+
   std::span<const Interval> intervals_;
-  const Conflicts& conflicts_;
+  Order by_start_;
+  Conflicts conflicts_;
   std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
 };
 
@@ -160,40 +192,36 @@ Packing best_fit_in_time(std::span<const Interval> intervals, const Order& by_st
   return packing;
 }
 
-std::vector<Order> starting_orders(std::span<const Interval> intervals, const Order& by_start) {
-  const auto life = [&](int i) { return intervals[i].last - intervals[i].first + 1.0; };
-  const auto bytes = [&](int i) { return static_cast<double>(intervals[i].bytes); };
-  std::vector<Order> orders(4, by_start);
-  std::ranges::stable_sort(orders[0], std::greater<>(), [&](int i) { return bytes(i) * life(i); });
-  std::ranges::stable_sort(orders[1], std::greater<>(), [&](int i) { return bytes(i); });
-  std::ranges::stable_sort(orders[2], std::greater<>(), [&](int i) { return life(i); });
-  return orders;
+// The sizes, by the bytes times instructions that they occupy together.
+std::vector<std::int64_t> sizes_by_area(std::span<const Interval> intervals) {
+  std::map<std::int64_t, double> area;
+  for (const Interval& i : intervals)
+    area[i.bytes] += static_cast<double>(i.bytes) * (i.last - i.first + 1);
+  std::vector<std::int64_t> sizes;
+  for (const auto& [bytes, occupied] : area) sizes.push_back(bytes);
+  std::ranges::stable_sort(sizes, std::greater<>(), [&](std::int64_t b) { return area[b]; });
+  return sizes;
 }
 
-// What reaches the peak was placed too late: move one of those ahead, and keep the order if the
-// peak does not rise.
-void repair(LowestFit& fit, std::span<const Interval> intervals, Order order, std::int64_t enough,
-            int rounds, Packing& best) {
-  const Philox random(0, "interval packing");
-  Packing current = fit.place(order);
-  Order high;
-  for (int round = 0; round < rounds && best.bytes > enough; ++round) {
-    high.clear();
-    for (int at = 0; at < std::ssize(order); ++at)
-      if (current.offsets[order[at]] + intervals[order[at]].bytes == current.bytes)
-        high.push_back(at);
-    const auto from = high[random.below(high.size(), 2 * round)];
-    if (from == 0) continue;
-    const auto to = static_cast<int>(random.below(from, 2 * round + 1));
-    std::rotate(order.begin() + to, order.begin() + from, order.begin() + from + 1);
-    Packing next = fit.place(order);
-    if (next.bytes > current.bytes) {
-      std::rotate(order.begin() + to, order.begin() + to + 1, order.begin() + from + 1);
-      continue;
+// Tries choices until one needs no more than `enough` or `attempts` are used up.
+Packing best_by_size(std::span<const Interval> intervals, std::int64_t enough,
+                     std::int64_t attempts) {
+  const std::int64_t ceiling = lower_bound(intervals);
+  const std::vector<std::int64_t> sizes = sizes_by_area(intervals);
+  Placer placer(intervals);
+  std::vector<int> permutation(std::min<std::size_t>(sizes.size(), kPermuted));
+  std::iota(permutation.begin(), permutation.end(), 0);
+  Packing best{.offsets = {}, .bytes = std::numeric_limits<std::int64_t>::max()};
+  do {
+    Choice choice{.sizes = sizes};
+    for (std::size_t k = 0; k < permutation.size(); ++k) choice.sizes[k] = sizes[permutation[k]];
+    for (choice.hanging = 0; choice.hanging < kDirections; ++choice.hanging) {
+      if (attempts-- <= 0 || best.bytes <= enough) return best;
+      Packing packing = placer.place(choice, ceiling);
+      if (packing.bytes < best.bytes) best = std::move(packing);
     }
-    current = std::move(next);
-    if (current.bytes < best.bytes) best = current;
-  }
+  } while (std::ranges::next_permutation(permutation).found);
+  return best;
 }
 
 }  // namespace
@@ -211,30 +239,18 @@ std::int64_t lower_bound(std::span<const Interval> intervals) {
   return peak;
 }
 
-Packing pack_intervals(std::span<const Interval> unaligned) {
+Packing pack_intervals(std::span<const Interval> unaligned, std::int64_t effort) {
   std::vector<Interval> intervals(unaligned.begin(), unaligned.end());
   for (Interval& i : intervals) i.bytes = aligned(i.bytes);
-
   const std::int64_t bound = lower_bound(intervals);
+  const Order order = order_by_start(intervals);
+  Packing in_time = best_fit_in_time(intervals, order);
   const std::int64_t enough = bound + bound / 512;
-  const Order order = by_start(intervals);
-  Packing best = best_fit_in_time(intervals, order);
-  const std::int64_t pairs = count_conflicts(intervals);
-  std::int64_t attempts = pairs > 0 ? kEffort / pairs : 0;
-  if (best.bytes <= enough || attempts < 8) return best;
+  const std::int64_t pairs = 2 * count_conflicts(intervals);
+  if (in_time.bytes <= enough || pairs / 10 > effort) return in_time;
 
-  const Conflicts conflicts = find_conflicts(intervals, order);
-  LowestFit fit(intervals, conflicts);
-  const std::vector<Order> orders = starting_orders(intervals, order);
-  for (const Order& candidate : orders) {
-    Packing packing = fit.place(candidate);
-    if (packing.bytes < best.bytes) best = std::move(packing);
-    if (best.bytes <= enough) return best;
-  }
-  attempts = std::min<std::int64_t>(attempts / std::ssize(orders) - 1, kRepairs);
-  for (const Order& candidate : orders)
-    repair(fit, intervals, candidate, enough, static_cast<int>(attempts), best);
-  return best;
+  Packing by_size = best_by_size(intervals, enough, std::max<std::int64_t>(1, effort / pairs));
+  return by_size.bytes < in_time.bytes ? by_size : in_time;
 }
 
 }  // namespace cleave::plan

@@ -21,8 +21,9 @@ struct Packing {
 };
 
 /// Gives every interval an offset so that no two that are alive together overlap, in little more
-/// than `lower_bound` bytes. Deterministic; the effort is bounded, not the time.
-Packing pack_intervals(std::span<const Interval> intervals);
+/// than `lower_bound` bytes. `effort` bounds the search, in pairs of intervals looked at (some
+/// nanoseconds each); the same effort gives the same packing everywhere.
+Packing pack_intervals(std::span<const Interval> intervals, std::int64_t effort = 20'000'000);
 
 /// The largest sum of aligned bytes alive at one instruction: no packing needs less.
 std::int64_t lower_bound(std::span<const Interval> intervals);

@@ -298,8 +298,11 @@ class DeviceBuffers {
   std::vector<Buffer> buffers_;
 };
 
+// Pairs of buffers that the search for offsets may look at, all devices together: about a second.
+constexpr std::int64_t kEffort = 200'000'000;
+
 // Static buffers one behind the other, then everything else above them.
-void place(std::span<Buffer> buffers) {
+void place(std::span<Buffer> buffers, std::int64_t effort) {
   std::int64_t bottom = 0;
   std::vector<Interval> intervals;
   std::vector<Buffer*> moving;
@@ -313,7 +316,7 @@ void place(std::span<Buffer> buffers) {
       moving.push_back(&b);
     }
   }
-  const Packing packing = pack_intervals(intervals);
+  const Packing packing = pack_intervals(intervals, effort);
   for (std::size_t i = 0; i < moving.size(); ++i) moving[i]->offset = bottom + packing.offsets[i];
 }
 
@@ -326,7 +329,7 @@ void plan_memory(Program& program, std::span<const StageMemory> stages) {
   program.buffers.clear();
   for (int d = 0; d < program.devices; ++d) {
     std::vector<Buffer> buffers = DeviceBuffers(program, topology, stages, d).collect();
-    place(buffers);
+    place(buffers, kEffort / program.devices);
     program.buffers.insert(program.buffers.end(), buffers.begin(), buffers.end());
   }
 }

@@ -201,13 +201,30 @@ class Mutation {
 
 }  // namespace
 
+namespace {
+
+// Does to the other replicas what was done to one, so that collectives still meet.
+void repeat_on_replicas(Program& program, const std::vector<std::vector<Instruction>>& before) {
+  for (std::size_t d = 0; d < before.size(); ++d) {
+    if (program.lists[d] == before[d]) continue;
+    for (std::size_t other = 0; other < before.size(); ++other)
+      if (other != d && before[other] == before[d]) program.lists[other] = program.lists[d];
+  }
+}
+
+}  // namespace
+
 std::string mutate(Program& program, std::mt19937& random) {
   Mutation mutation(program, random);
   const unsigned what = static_cast<unsigned>(random() % 100);
   if (!program.buffers.empty() && what < 50) return mutation.buffer();
   if (what < 60) return mutation.header();
   if (what < 65) return mutation.elsewhere();
-  return mutation.instruction();
+  if (program.replicas == 1 || random() % 2) return mutation.instruction();
+  const auto before = program.lists;
+  const std::string done = mutation.instruction();
+  repeat_on_replicas(program, before);
+  return done + " on all replicas";
 }
 
 }  // namespace cleave::schedule::oracle

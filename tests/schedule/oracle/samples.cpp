@@ -56,6 +56,16 @@ LowerOptions options(const Program& p, std::mt19937& random) {
   return options;
 }
 
+// A single replica may reduce its gradients with itself.
+void add_lone_reductions(Program& p) {
+  for (int s = 0; s < p.stages; ++s) {
+    auto& list = p.lists[p.placement[s][0]];
+    const auto tail =
+        std::ranges::find_if(list, [](const Instruction& i) { return i.op >= Op::Tie; });
+    list.insert(tail, {.op = Op::Reduce, .stage = s});
+  }
+}
+
 void add_buffers(Program& p, std::mt19937& random) {
   const auto bytes = [&] { return chance(random, 20) ? 0 : draw(random, 1, 200); };
   for (Edge& e : p.edges) {
@@ -83,6 +93,7 @@ Program sample(std::mt19937& random, bool compute_only) {
   if (chance(random, 15))
     for (auto& list : p.lists)
       std::erase_if(list, [](const Instruction& i) { return i.op == Op::Norm; });
+  if (p.replicas == 1 && chance(random, 10)) add_lone_reductions(p);
   if (chance(random, 40)) add_buffers(p, random);
   return p;
 }
