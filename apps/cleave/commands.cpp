@@ -6,6 +6,7 @@ void add_commands(CLI::App& app, Exit& answer) {
   add_schedule_command(app, answer);
   add_verify_command(app, answer);
   add_bench_command(app);
+  add_checkpoint_command(app, answer);
   add_version_command(app);
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cleave/train/checkpoint_directory.h"
+#include "cleave/train/checkpoint_inspect.h"
 #include "cleave/train/checkpoint_reader.h"
 #include "cleave/train/checkpoint_writer.h"
 #include "cleave/train/tensor_sum.h"
@@ -208,8 +209,26 @@ TEST(Checkpoint, IsFoundByWhatAUserMayMean) {
   EXPECT_EQ(find_checkpoint(dir.path()), root / "step-00000020");
   EXPECT_EQ(find_checkpoint(root), root / "step-00000020");
   EXPECT_EQ(find_checkpoint(root / "step-00000010"), root / "step-00000010");
+  fs::remove(root / "step-00000010" / kManifestFile);
+  EXPECT_EQ(find_checkpoint(root / "step-00000010/"), root / "step-00000010/");
   fs::remove(root / "latest");
   EXPECT_EQ(latest_checkpoint(root), root / "step-00000020");
+}
+
+TEST(Checkpoint, DescribesItself) {
+  const TemporaryDirectory dir;
+  save(dir.path(), 10);
+  const CheckpointReader checkpoint(dir.path() / "latest");
+
+  const std::string text = inspect_text(checkpoint);
+  EXPECT_NE(text.find("step 10, seed 7, saved by cleave 1.2.3\n2152 parameters in 3 tensors, "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\nh.0.weight                                   [64, 33]"),
+            std::string::npos);
+  const std::string json = inspect_json(checkpoint);
+  EXPECT_NE(json.find(R"("parameters":2152)"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"({"name":"wte.weight","shape":[7,5]})"), std::string::npos) << json;
 }
 
 TEST(Checkpoint, NamesWhatIsDamaged) {

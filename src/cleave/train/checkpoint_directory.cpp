@@ -87,7 +87,9 @@ std::optional<fs::path> latest_checkpoint(const fs::path& root) {
 }
 
 fs::path find_checkpoint(const fs::path& path) {
-  if (is_checkpoint(path)) return path;
+  // By its name too: a checkpoint that lost its manifest is damaged, not absent.
+  const fs::path name = path.has_filename() ? path.filename() : path.parent_path().filename();
+  if (is_checkpoint(path) || (step_of(name) && fs::is_directory(path))) return path;
   for (const fs::path& root : {path, path / "checkpoints"}) {
     if (const auto latest = latest_checkpoint(root)) return *latest;
   }
