@@ -1,0 +1,25 @@
+#include "cleave/ops/gemm_limit.h"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace cleave::ops {
+namespace {
+
+TEST(GemmLimit, RunsEveryKindOfProduct) {
+  Compute compute(2);
+  std::vector<CountedMatmul> products;
+  for (DType dtype : {DType::F32, DType::BF16}) {
+    for (std::int64_t batch : {1, 3}) {
+      products.push_back({{.m = 33, .n = 47, .k = 20, .batch = batch, .in = dtype}, 2});
+    }
+  }
+  GemmLimit limit(compute, products);
+
+  EXPECT_GT(limit.run(), 0.0);
+  EXPECT_GT(limit.run(), 0.0);
+}
+
+}  // namespace
+}  // namespace cleave::ops
