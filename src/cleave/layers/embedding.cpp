@@ -20,10 +20,10 @@ void Embedding::backward_weight(ops::Compute& compute, const LayerCall& call) {
     if (call.gradient == Write::Overwrite) ops::fill(compute, 0, gradient);
     return gradient;
   };
-  ops::embedding_backward(compute, call.x, call.dy, begin(parameter(0).gradient));
+  ops::embedding_backward(compute, call.x, call.dy, begin(gradient(0, call)));
   if (!has_positions()) return;
   ops::position_backward(compute, call.dy, spec().as<EmbeddingAttributes>().sequence,
-                         begin(parameter(1).gradient));
+                         begin(gradient(1, call)));
 }
 
 }  // namespace cleave

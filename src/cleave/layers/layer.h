@@ -25,7 +25,8 @@ struct LayerCall {
   ConstView add;                          ///< I adds it into dx: the residual branch
   std::span<const View> kept_by_forward;  ///< as declared, in that order
   std::span<const View> kept_by_input;    ///< as declared, in that order
-  Write gradient = Write::Accumulate;     ///< W: Overwrite on the first microbatch of a step
+  Write gradient = Write::Accumulate;     ///< W: Overwrite on the first microbatch of a sum
+  std::int64_t gradient_shift = 0;        ///< W: bytes from the bound gradient to the one to add to
   float loss_scale = 1;                   ///< I of the loss: what one token's loss counts for
 };
 
@@ -64,6 +65,12 @@ class Layer {
 
   const Parameter& parameter(int index) const { return parameters_[index]; }
   View constant(int index) const { return constants_[index]; }
+
+  /// Where W adds to: one of several sums where a device runs several data shards.
+  View gradient(int index, const LayerCall& call) const {
+    const View bound = parameters_[index].gradient;
+    return View(bound.bytes() + call.gradient_shift, bound.dtype(), bound.shape());
+  }
 
   /// The largest scratch of the spec's products.
   std::int64_t product_scratch_bytes(ops::Compute& compute) const;

@@ -25,10 +25,10 @@ void Linear::backward_weight(ops::Compute& compute, const LayerCall& call) {
   const ConstView x = call.x;
   const ConstView left = transposed() ? call.dy : x;
   const ConstView right = transposed() ? x : call.dy;
-  ops::matmul(compute, left.transposed(), right, parameter(0).gradient, {.write = call.gradient});
+  ops::matmul(compute, left.transposed(), right, gradient(0, call), {.write = call.gradient});
   if (!has_bias()) return;
-  if (call.gradient == Write::Overwrite) ops::fill(compute, 0, parameter(1).gradient);
-  ops::add_column_sums(compute, call.dy, parameter(1).gradient);
+  if (call.gradient == Write::Overwrite) ops::fill(compute, 0, gradient(1, call));
+  ops::add_column_sums(compute, call.dy, gradient(1, call));
 }
 
 }  // namespace cleave

@@ -43,7 +43,7 @@ void Loss::for_each_block(ops::Compute& compute, const LayerCall& call, Visit&& 
     const std::int64_t columns = std::min(size, vocabulary - first);
     const Block block{{room.slice(1, 0, columns), first},
                       parameter(0).value.slice(0, first, columns),
-                      parameter(0).gradient.slice(0, first, columns)};
+                      gradient(0, call).slice(0, first, columns)};
     visit(block, first == 0 ? Write::Overwrite : Write::Accumulate);
   }
 }

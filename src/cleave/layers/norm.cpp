@@ -45,8 +45,8 @@ void Layernorm::backward_input(ops::Compute& compute, const LayerCall& call) {
 }
 
 void Layernorm::backward_weight(ops::Compute& compute, const LayerCall& call) {
-  add_gradient(compute, call.kept_by_input[kDWeight], parameter(0).gradient, call.gradient);
-  add_gradient(compute, call.kept_by_input[kDBias], parameter(1).gradient, call.gradient);
+  add_gradient(compute, call.kept_by_input[kDWeight], gradient(0, call), call.gradient);
+  add_gradient(compute, call.kept_by_input[kDBias], gradient(1, call), call.gradient);
 }
 
 void Rmsnorm::forward(ops::Compute& compute, const LayerCall& call) {
@@ -68,7 +68,7 @@ void Rmsnorm::backward_input(ops::Compute& compute, const LayerCall& call) {
 }
 
 void Rmsnorm::backward_weight(ops::Compute& compute, const LayerCall& call) {
-  add_gradient(compute, call.kept_by_input[kDWeight], parameter(0).gradient, call.gradient);
+  add_gradient(compute, call.kept_by_input[kDWeight], gradient(0, call), call.gradient);
 }
 
 }  // namespace cleave

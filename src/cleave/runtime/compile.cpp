@@ -1,6 +1,8 @@
 #include "cleave/runtime/compile.h"
 
 #include <algorithm>
+#include <bit>
+#include <map>
 #include <numeric>
 
 #include "cleave/base/check.h"
@@ -73,11 +75,12 @@ schedule::Op op_of(Until until) {
                                  : schedule::Op::BackwardWeight;
 }
 
-plan::StageMemory memory_of(const Stage& stage) {
+plan::StageMemory memory_of(const Stage& stage, const ShardFold& fold, int replicas) {
   using plan::Region;
   const plan::StageLayout& layout = stage.layout();
   return {.weights = stage.state().weights,
-          .gradients = stage.state().gradients,
+          .gradients = fold.sums() * stage.state().gradients +
+                       GradientSync::workspace_bytes(stage.state().gradients, replicas),
           .optimizer = stage.state().optimizer,
           .kept_for_input = layout.bytes_of(Region::KeptForInput),
           .kept_for_weight = layout.bytes_of(Region::KeptForWeight),
@@ -102,12 +105,45 @@ void plan_scratch(CompiledStep& step, std::span<const std::unique_ptr<Stage>> st
     for (int device : step.program.placement[s]) {
       std::int64_t& scratch = step.kernel_scratch[device];
       scratch = std::max(scratch, stages[s]->kernel_scratch_bytes(compute));
+      if (!step.program.ties.empty()) scratch = std::max(scratch, GradientSync::kTieWorkspace);
     }
   }
   for (int s = 0; s < step.program.stages; ++s) {
     step.memory[s].scratch =
         step.kernel_scratch[step.program.placement[s][0]] + stages[s]->work_bytes();
   }
+}
+
+/// Ties between stages; within a stage the executor adds the gradients by itself.
+void set_ties(CompiledStep& step) {
+  std::map<std::string, int> owners;
+  for (int s = 0; s < step.program.stages; ++s) {
+    for (const SegmentSpec& segment : step.stages[s]) {
+      for (const LayerSpec& layer : segment.layers) {
+        for (const ParameterSpec& parameter : layer.parameters) {
+          owners.emplace(parameter.name, s);
+          if (parameter.tied_to.empty() || owners.at(parameter.tied_to) == s) continue;
+          step.program.ties.push_back({owners.at(parameter.tied_to), s, parameter.elements() * 4});
+          step.tie_names.push_back(parameter.tied_to);
+        }
+      }
+    }
+  }
+}
+
+ShardFold fold_of(const CompileOptions& options) {
+  const int shards = options.data_shards == 0 ? options.layout.data : options.data_shards;
+  const int replicas = options.layout.data;
+  require(std::has_single_bit(static_cast<unsigned>(shards)) || shards == replicas,
+          "numerics.data_shards ", shards, " must be a power of two, or equal to parallel.data");
+  require(shards % replicas == 0, "parallel.data ", replicas,
+          " does not divide numerics.data_shards ", shards);
+  const ShardFold fold{options.microbatches, shards / replicas};
+  require(options.microbatches % fold.shards == 0, "the ", options.microbatches,
+          " microbatches of a replica cannot be dealt out to its ", fold.shards,
+          " data shards; make train.batch a multiple of train.microbatch x numerics.data_shards (",
+          shards, ")");
+  return fold;
 }
 
 void check_budgets(const CompiledStep& step) {
@@ -127,7 +163,8 @@ void check_budgets(const CompiledStep& step) {
 
 CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
   const Layout& layout = options.layout;
-  CompiledStep step{.model = model};
+  CompiledStep step;
+  step.model = model;
   step.program = schedule::generate(
       layout.schedule,
       {.devices = layout.pipeline, .microbatches = options.microbatches, .chunks = layout.chunks});
@@ -137,12 +174,14 @@ CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
     next += size;
   }
   set_edge_bytes(step);
+  set_ties(step);
+  step.fold = fold_of(options);
   step.program = schedule::lower(std::move(step.program), {.replicas = layout.data});
 
   std::vector<std::unique_ptr<Stage>> stages;
   for (int s = 0; s < step.program.stages; ++s) {
     stages.push_back(make_stage(step, s, options.make_layer));
-    step.memory.push_back(memory_of(*stages.back()));
+    step.memory.push_back(memory_of(*stages.back(), step.fold, layout.data));
   }
   plan_scratch(step, stages, options.threads);
   plan::plan_memory(step.program, step.memory);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cleave/plan/memory.h"
+#include "cleave/runtime/gradient_sync.h"
 #include "cleave/runtime/stage.h"
 #include "cleave/schedule/program.h"
 #include "cleave/spec/model_spec.h"
@@ -23,6 +24,7 @@ struct Layout {
 struct CompileOptions {
   Layout layout;
   int microbatches = 1;               ///< per replica
+  int data_shards = 0;                ///< of the logical grid; 0: one per replica
   int threads = 1;                    ///< per device
   std::vector<std::int64_t> budgets;  ///< [device] bytes; empty: no limit
   LayerFactory make_layer = &cleave::make_layer;
@@ -36,7 +38,9 @@ struct CompiledStep {
   std::vector<plan::StageMemory> memory;         ///< [stage]
   std::vector<std::int64_t> kernel_scratch;      ///< [device]
   std::vector<std::string> tensor_names;         ///< sorted
-  std::vector<std::int64_t> planned_bytes;       ///< [device]
+  std::vector<std::string> tie_names;            ///< [tie] -> the parameter that owns the weight
+  ShardFold fold;
+  std::vector<std::int64_t> planned_bytes;  ///< [device]
 };
 
 /// partition -> program -> passes -> memory plan -> verify. Throws UserError if the layout is

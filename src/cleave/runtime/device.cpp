@@ -24,7 +24,8 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
 
 }  // namespace
 
-Device::Device(const CompiledStep& step, int index, int threads, const LayerFactory& make)
+Device::Device(const CompiledStep& step, int index, int threads, comm::Communicator* world,
+               const LayerFactory& make)
     : index_(index),
       compute_(threads),
       arena_(step.planned_bytes[index]),
@@ -45,15 +46,20 @@ Device::Device(const CompiledStep& step, int index, int threads, const LayerFact
   }
 
   const std::int64_t scratch = step.kernel_scratch[index];
-  LinkedProgram linked = link(step.program, index, stages, scratch, arena_);
+  LinkedProgram linked =
+      link(step.program, index, {.stages = stages, .kernel_scratch = scratch, .fold = step.fold},
+           arena_);
   compute_.set_scratch({linked.scratch, static_cast<std::size_t>(scratch)});
   executor_ = std::make_unique<Executor>(Executor::Parts{.program = &step.program,
                                                          .device = index,
                                                          .linked = std::move(linked),
                                                          .stages = std::move(stages),
+                                                         .fold = step.fold,
+                                                         .tie_names = step.tie_names,
                                                          .names = step.tensor_names,
                                                          .arena = &arena_,
-                                                         .compute = &compute_});
+                                                         .compute = &compute_,
+                                                         .world = world});
 }
 
 void Device::initialise(std::uint64_t seed) {

@@ -28,8 +28,10 @@ struct TensorState {
 /// One device: its memory, its threads, its stages and the list it runs.
 class Device {
  public:
-  /// `step` must outlive the device.
-  Device(const CompiledStep& step, int index, int threads, const LayerFactory& make = &make_layer);
+  /// `step` and `world` must outlive the device. `world`: all devices of the run, which make their
+  /// Device at the same time; null for one device alone.
+  Device(const CompiledStep& step, int index, int threads, comm::Communicator* world = nullptr,
+         const LayerFactory& make = &make_layer);
 
   int index() const { return index_; }
   Executor& executor() { return *executor_; }

@@ -10,14 +10,34 @@
 
 namespace cleave::runtime {
 
+using schedule::Instruction;
 using schedule::Op;
 
-Executor::Executor(Parts parts) : parts_(std::move(parts)), norm_(parts_.names, parts_.stages) {
+namespace {
+
+// What NORM exchanges: [stop, loss of every microbatch of every replica, squares of every tensor].
+constexpr std::size_t kStop = 0;
+constexpr std::size_t kFirstLoss = 1;
+
+}  // namespace
+
+Executor::Executor(Parts parts)
+    : parts_(std::move(parts)),
+      norm_(parts_.names, parts_.stages),
+      sync_({.program = parts_.program,
+             .device = parts_.device,
+             .stages = parts_.stages,
+             .tie_names = parts_.tie_names,
+             .fold = parts_.fold,
+             .compute = parts_.compute,
+             .world = parts_.world}),
+      replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
   std::size_t blocks = parts_.linked.lasting.size();
   for (const LinkedInstruction& entry : parts_.linked.instructions) blocks += entry.acquire.size();
   parts_.arena->reserve_blocks(blocks);
   take_lasting();
-  shared_.resize(parts_.program->microbatches + norm_.tensors());
+  shared_.resize(kFirstLoss + parts_.program->replicas * parts_.program->microbatches +
+                 norm_.tensors());
   pending_.resize(parts_.linked.slots);
   spans_.reserve(2 * parts_.linked.instructions.size());
 }
@@ -55,29 +75,38 @@ StepResult Executor::run(const StepInput& input) {
 
 void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   ops::Compute& compute = *parts_.compute;
+  const Instruction& instruction = entry.instruction;
   Pass pass = entry.pass;
   pass.loss_scale = input.loss_scale;
-  switch (entry.instruction.op) {
+  switch (instruction.op) {
     case Op::Forward:
-      shared_[entry.instruction.microbatch] = forward(entry, *input.source, input.search);
+      loss_of(instruction.microbatch) += forward(entry, *input.source, input.search);
       return;
     case Op::BackwardInput:
       return entry.stage->backward_input(compute, pass, input.search);
     case Op::BackwardWeight:
-      return entry.stage->backward_weight(compute, pass);
+      entry.stage->backward_weight(compute, pass);
+      return sync_.merge(instruction.stage, instruction.microbatch);
     case Op::Backward:
-      return entry.stage->backward(compute, pass, input.search);
+      entry.stage->backward(compute, pass, input.search);
+      return sync_.merge(instruction.stage, instruction.microbatch);
     case Op::Send:
     case Op::Receive:
       return post(entry);
     case Op::Wait:
       return wait(entry);
+    case Op::Reduce:
+      return sync_.reduce(instruction.stage);
+    case Op::Tie:
+      return sync_.tie(instruction.edge);
     case Op::Norm:
       return norm(input);
     case Op::Step:
       return step(input);
-    default:
-      CLEAVE_CHECK(false, "cannot run ", to_string(entry.instruction));
+    case Op::Recompute:
+    case Op::Gather:
+    case Op::Free:
+      CLEAVE_CHECK(false, "the executor does not run ", to_string(instruction));
   }
 }
 
@@ -126,33 +155,54 @@ void Executor::wait(const LinkedInstruction& entry) {
                      edge.from, " to stage ", edge.to, "): ", pending.describe()));
 }
 
-/// A weight that two layers of this device share has a gradient for each use: head + embedding.
-void Executor::tie_local() {
+/// A weight that two layers of one stage share has a gradient for each use: head + embedding.
+/// Between stages TIE does it.
+void Executor::tie_within_stages() {
   for (Stage* stage : parts_.stages) {
     if (stage == nullptr) continue;
-    for (const ParameterState& tied : stage->parameters()) {
-      if (!tied.borrowed) continue;
-      for (Stage* other : parts_.stages) {
-        if (other == nullptr) continue;
-        for (const ParameterState& owner : other->parameters()) {
-          if (owner.spec->name != tied.spec->tied_to) continue;
-          ops::add(*parts_.compute, tied.gradient, owner.gradient, owner.gradient);
-        }
+    for (const ParameterState& user : stage->parameters()) {
+      if (!user.borrowed) continue;
+      for (const ParameterState& owner : stage->parameters()) {
+        if (owner.spec->name != user.spec->tied_to) continue;
+        ops::add(*parts_.compute, user.gradient, owner.gradient, owner.gradient);
       }
     }
   }
 }
 
-void Executor::norm(const StepInput& input) {
-  tie_local();
-  const std::size_t microbatches = static_cast<std::size_t>(parts_.program->microbatches);
-  const std::span<double> losses(shared_.data(), microbatches);
-  const std::span<double> squares = std::span(shared_).subspan(microbatches);
-  norm_.add_squares(*parts_.compute, squares);
+double& Executor::loss_of(int microbatch) {
+  return shared_[kFirstLoss + replica_ * parts_.program->microbatches + microbatch];
+}
 
-  double loss = 0;
-  for (double sum : losses) loss += sum;
-  result_.loss = loss * static_cast<double>(input.loss_scale);
+/// Shards in the order of their microbatches, then by the tree that also adds up their gradients.
+double Executor::total_loss() {
+  const int per_shard = parts_.fold.per_shard();
+  const int shards = parts_.program->replicas * parts_.fold.shards;
+  double* losses = &shared_[kFirstLoss];
+  for (int s = 0; s < shards; ++s) {
+    double sum = 0;
+    for (int m = 0; m < per_shard; ++m) sum += losses[s * per_shard + m];
+    losses[s] = sum;
+  }
+  for (int width = 1; width < shards; width *= 2) {
+    for (int s = 0; s + width < shards; s += 2 * width) losses[s] += losses[s + width];
+  }
+  return losses[0];
+}
+
+/// Makes losses and squares known to all devices. Every number comes from one of them; the others
+/// add zero, so no order of summation can change it.
+void Executor::norm(const StepInput& input) {
+  sync_.finish_reductions();
+  tie_within_stages();
+  const std::span<double> squares =
+      std::span(shared_).last(static_cast<std::size_t>(norm_.tensors()));
+  if (replica_ == 0) norm_.add_squares(*parts_.compute, squares);
+  shared_[kStop] = input.stop ? 1 : 0;
+  if (parts_.world != nullptr) parts_.world->combine(shared_, comm::Combine::Sum);
+
+  result_.stop = shared_[kStop] > 0;
+  result_.loss = total_loss() * static_cast<double>(input.loss_scale);
   result_.gradient_norm = GradientNorm::norm(squares);
   if (!std::isfinite(result_.loss)) throw NonFinite("the loss is not finite");
   if (!std::isfinite(result_.gradient_norm)) throw NonFinite("the gradient norm is not finite");

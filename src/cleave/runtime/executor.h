@@ -11,6 +11,7 @@
 #include "cleave/ops/compute.h"
 #include "cleave/plan/trace.h"
 #include "cleave/runtime/gradient_norm.h"
+#include "cleave/runtime/gradient_sync.h"
 #include "cleave/runtime/linked_program.h"
 #include "cleave/runtime/microbatch_source.h"
 #include "cleave/runtime/optimizer.h"
@@ -24,12 +25,14 @@ struct StepInput {
   Optimizer* optimizer = nullptr;  ///< null: STEP leaves the weights alone
   float loss_scale = 1;            ///< what one token's loss counts for: 1 / tokens of the step
   Search search = Search::Off;
+  bool stop = false;  ///< this device was asked to stop
 };
 
 /// What a step gives back, the same on every device.
 struct StepResult {
   double loss = 0;           ///< mean over the tokens of the step
   double gradient_norm = 0;  ///< before clipping
+  bool stop = false;         ///< some device was asked to stop
 };
 
 /// Runs the instruction list of one device, and adds nothing of its own to it.
@@ -41,8 +44,10 @@ class Executor {
     const schedule::Program* program = nullptr;
     int device = 0;
     LinkedProgram linked;
-    std::vector<Stage*> stages;          ///< [stage], null: not on this device
-    std::span<const std::string> names;  ///< tensors of the whole model, sorted
+    std::vector<Stage*> stages;  ///< [stage], null: not on this device
+    ShardFold fold;
+    std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
+    std::span<const std::string> names;      ///< tensors of the whole model, sorted
     Arena* arena = nullptr;
     ops::Compute* compute = nullptr;
     comm::Communicator* world = nullptr;  ///< all devices of the run; null for one device alone
@@ -70,14 +75,17 @@ class Executor {
   void take_lasting();
   void norm(const StepInput& input);
   void step(const StepInput& input);
-  void tie_local();
+  void tie_within_stages();
+  double& loss_of(int microbatch);
+  double total_loss();
   double now() const;
 
   Parts parts_;
   GradientNorm norm_;
+  GradientSync sync_;
   std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
-  std::vector<double>
-      shared_;  ///< what NORM makes known to all: losses by microbatch, then squares
+  int replica_ = 0;
+  std::vector<double> shared_;  ///< what NORM makes known to all devices
   std::vector<plan::Span> spans_;
   StepResult result_;
   bool interrupted_ = false;  ///< the last run threw

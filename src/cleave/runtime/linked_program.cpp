@@ -158,8 +158,8 @@ class Slots {
 
 }  // namespace
 
-LinkedProgram link(const schedule::Program& program, int device, std::span<Stage* const> stages,
-                   std::int64_t kernel_scratch, Arena& arena) {
+LinkedProgram link(const schedule::Program& program, int device, const LinkOptions& options,
+                   Arena& arena) {
   const Linker linker(program, device, arena);
   LinkedProgram linked;
   const auto& list = program.lists[device];
@@ -180,19 +180,15 @@ LinkedProgram link(const schedule::Program& program, int device, std::span<Stage
   }
 
   Slots slots;
-  std::vector<bool> started(program.stages);
   for (std::size_t i = 0; i < list.size(); ++i) {
     LinkedInstruction& entry = linked.instructions[i];
     entry.instruction = list[i];
     if (schedule::is_compute(list[i].op)) {
-      entry.stage = stages[list[i].stage];
+      entry.stage = options.stages[list[i].stage];
       entry.pass.frame = linker.frame(list[i].stage, list[i].microbatch);
-      entry.pass.frame[static_cast<int>(Region::Work)] = linked.scratch + kernel_scratch;
-      const bool weight = list[i].op == Op::BackwardWeight || list[i].op == Op::Backward;
-      if (weight && !started[list[i].stage]) {
-        entry.pass.gradient = Write::Overwrite;
-        started[list[i].stage] = true;
-      }
+      entry.pass.frame[static_cast<int>(Region::Work)] = linked.scratch + options.kernel_scratch;
+      entry.pass.sum = options.fold.sum_of(list[i].microbatch);
+      if (options.fold.begins_shard(list[i].microbatch)) entry.pass.gradient = Write::Overwrite;
     } else if (list[i].op == Op::Send || list[i].op == Op::Receive) {
       entry.message = linker.message(list[i]);
       entry.peer = linker.peer(list[i]);

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "cleave/runtime/gradient_sync.h"
 #include "cleave/runtime/stage.h"
 #include "cleave/schedule/program.h"
 #include "cleave/tensor/arena.h"
@@ -40,8 +41,13 @@ struct LinkedProgram {
 };
 
 /// `stages[s]` is the stage `s` of the program if it is on `device`, else null.
-LinkedProgram link(const schedule::Program& program, int device, std::span<Stage* const> stages,
-                   std::int64_t kernel_scratch, Arena& arena);
+struct LinkOptions {
+  std::span<Stage* const> stages;
+  std::int64_t kernel_scratch = 0;
+  ShardFold fold;
+};
+LinkedProgram link(const schedule::Program& program, int device, const LinkOptions& options,
+                   Arena& arena);
 
 /// The lasting memory that the plan gave stage `stage` of `device`.
 Stage::Memory lasting_memory(const schedule::Program& program, int device, int stage, Arena& arena);

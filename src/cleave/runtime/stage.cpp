@@ -27,7 +27,8 @@ void search_non_finite(ops::Compute& compute, const LayerSpec& layer, ConstView 
 /// The arguments of one call of a layer, with room for its kept tensors.
 class Stage::Call {
  public:
-  Call(const Entry& entry, const Pass& pass, const plan::BackwardPlaces& backward) {
+  Call(const Entry& entry, const Pass& pass, const plan::BackwardPlaces& backward,
+       std::int64_t gradient_shift = 0) {
     const LayerSpec& spec = entry.layer->spec();
     const plan::LayerPlaces& places = *entry.places;
     call_.x = view_at(pass.frame, places.x, spec.x);
@@ -37,6 +38,7 @@ class Stage::Call {
     call_.dx = view_at(pass.frame, backward.dx, spec.x);
     call_.add = view_at(pass.frame, backward.add, spec.x);
     call_.gradient = pass.gradient;
+    call_.gradient_shift = gradient_shift;
     call_.loss_scale = pass.loss_scale;
 
     const std::size_t by_forward = spec.kept_by_forward.size();
@@ -88,7 +90,13 @@ std::int64_t Stage::work_bytes() const {
   return std::max({layout_.forward_work, layout_.input_work, layout_.fused_work});
 }
 
+View Stage::gradients(int sum) const {
+  return View(gradients_ + sum * state_.gradients, DType::F32,
+              {state_.gradients / size_of(DType::F32)});
+}
+
 void Stage::bind(const Memory& memory, std::span<const ParameterState> others) {
+  gradients_ = memory.gradients;
   for (const plan::ParameterPlace& place : state_.parameters) {
     const Shape& shape = place.spec->shape;
     ParameterState state{.spec = place.spec, .borrowed = place.borrowed};
@@ -156,13 +164,14 @@ void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search searc
 void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
   for (const Entry& entry : entries_ | std::views::reverse) {
     if (entry.layer->spec().parameters.empty()) continue;
-    entry.layer->backward_weight(compute, Call(entry, pass, entry.places->split));
+    entry.layer->backward_weight(
+        compute, Call(entry, pass, entry.places->split, pass.sum * state_.gradients));
   }
 }
 
 void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
   for (const Entry& entry : entries_ | std::views::reverse) {
-    const Call call(entry, pass, entry.places->fused);
+    const Call call(entry, pass, entry.places->fused, pass.sum * state_.gradients);
     entry.layer->backward_input(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");

@@ -32,7 +32,8 @@ using Frame = std::array<std::byte*, plan::kRegions>;
 /// One pass of one microbatch through a stage.
 struct Pass {
   Frame frame{};
-  Write gradient = Write::Accumulate;  ///< Overwrite: the first microbatch of the step
+  Write gradient = Write::Accumulate;  ///< Overwrite: the first microbatch of a sum
+  int sum = 0;                         ///< which of the gradient sums W adds into
   float loss_scale = 1;
 };
 
@@ -47,7 +48,7 @@ class Stage {
  public:
   struct Memory {
     std::byte* weights = nullptr;
-    std::byte* gradients = nullptr;
+    std::byte* gradients = nullptr;  ///< the sums one behind the other
     std::byte* optimizer = nullptr;
   };
 
@@ -68,6 +69,9 @@ class Stage {
   /// Gives the stage its lasting memory. `others` are the device's parameters bound so far: where a
   /// tied weight finds what it borrows.
   void bind(const Memory& memory, std::span<const ParameterState> others);
+
+  /// All gradients of sum `sum`, f32 [n]: the padding between parameters is in it, as zeros.
+  View gradients(int sum) const;
 
   std::span<ParameterState> parameters() { return parameters_; }
   std::span<const ParameterState> parameters() const { return parameters_; }
@@ -99,6 +103,7 @@ class Stage {
   plan::StateLayout state_;
   std::vector<Entry> entries_;
   std::vector<ParameterState> parameters_;
+  std::byte* gradients_ = nullptr;
 };
 
 }  // namespace cleave::runtime

@@ -1,0 +1,117 @@
+#include "cleave/runtime/gradient_sync.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "cleave/base/check.h"
+#include "cleave/base/units.h"
+#include "cleave/ops/elementwise.h"
+
+namespace cleave::runtime {
+namespace {
+
+/// Sums over replicas go through at most this much memory per other replica.
+constexpr std::int64_t kMostWorkspace = std::int64_t{4} << 20;
+
+}  // namespace
+
+int ShardFold::sums() const {
+  return std::countr_zero(static_cast<unsigned>(shards)) + 1;
+}
+
+int ShardFold::sum_of(int microbatch) const {
+  return std::popcount(static_cast<unsigned>(microbatch / per_shard()));
+}
+
+int ShardFold::merges_after(int microbatch) const {
+  if ((microbatch + 1) % per_shard() != 0) return 0;
+  return std::countr_one(static_cast<unsigned>(microbatch / per_shard()));
+}
+
+void GradientAdder::add(std::span<const std::byte> a, std::span<const std::byte> b,
+                        std::span<std::byte> out) const {
+  const Shape shape{static_cast<std::int64_t>(out.size() / element_bytes())};
+  ops::add(*compute_, ConstView(a.data(), DType::F32, shape),
+           ConstView(b.data(), DType::F32, shape), View(out.data(), DType::F32, shape));
+}
+
+GradientSync::GradientSync(Parts parts) : parts_(std::move(parts)), adder_(*parts_.compute) {
+  const schedule::Program& program = *parts_.program;
+  replicas_.resize(program.stages);
+  reductions_.resize(program.stages);
+  ties_.resize(program.ties.size());
+  if (parts_.world == nullptr) return;
+  const auto join = [&](std::span<const int> members) -> std::unique_ptr<comm::Communicator> {
+    if (members.size() < 2 || std::ranges::find(members, parts_.device) == members.end())
+      return nullptr;
+    return parts_.world->group(members);
+  };
+  for (int s = 0; s < program.stages; ++s) replicas_[s] = join(program.placement[s]);
+  for (std::size_t t = 0; t < program.ties.size(); ++t) {
+    for (int r = 0; r < program.replicas; ++r) {
+      // The later use first: TIE adds head + embedding.
+      const std::array<int, 2> pair = {program.placement[program.ties[t].second][r],
+                                       program.placement[program.ties[t].first][r]};
+      if (pair[0] == pair[1]) continue;
+      if (auto group = join(pair)) ties_[t] = std::move(group);
+    }
+  }
+}
+
+void GradientSync::merge(int stage, int microbatch) {
+  const int merges = parts_.fold.merges_after(microbatch);
+  int top = parts_.fold.sum_of(microbatch);
+  for (int i = 0; i < merges; ++i, --top) {
+    const View left = parts_.stages[stage]->gradients(top - 1);
+    ops::add(*parts_.compute, left, parts_.stages[stage]->gradients(top), left);
+  }
+}
+
+void GradientSync::reduce(int stage) {
+  if (replicas_[stage] == nullptr) return;
+  const View sum = parts_.stages[stage]->gradients(0);
+  const auto bytes = static_cast<std::size_t>(sum.byte_count());
+  const std::span<std::byte> workspace(
+      parts_.stages[stage]->gradients(parts_.fold.sums() - 1).bytes() + bytes,
+      static_cast<std::size_t>(workspace_bytes(sum.byte_count(), replicas_[stage]->size())));
+  reductions_[stage] = replicas_[stage]->all_reduce(
+      {.values = {sum.bytes(), bytes}, .workspace = workspace, .adder = adder_});
+}
+
+void GradientSync::finish_reductions() {
+  for (comm::Pending& reduction : reductions_) reduction.wait();
+}
+
+void GradientSync::tie(int index) {
+  finish_reductions();
+  const schedule::Tie& tie = parts_.program->ties[index];
+  const std::string& name = parts_.tie_names[index];
+  View owner;
+  View user;
+  const auto find = [&](int stage, auto&& matches) {
+    if (parts_.stages[stage] == nullptr) return View();
+    const auto parameters = parts_.stages[stage]->parameters();
+    return std::ranges::find_if(parameters, matches)->gradient;
+  };
+  owner = find(tie.first, [&](const ParameterState& p) { return p.spec->name == name; });
+  user = find(tie.second, [&](const ParameterState& p) { return p.spec->tied_to == name; });
+  if (owner && user) return ops::add(*parts_.compute, user, owner, owner);
+
+  // Nothing computes between TIE and STEP: the kernels' scratch is free.
+  const View gradient = owner ? owner : user;
+  const std::size_t bytes = static_cast<std::size_t>(gradient.byte_count());
+  ties_[index]
+      ->all_reduce({.values = {gradient.bytes(), bytes},
+                    .workspace = parts_.compute->scratch().first(kTieWorkspace),
+                    .adder = adder_})
+      .wait();
+}
+
+std::int64_t GradientSync::workspace_bytes(std::int64_t gradients, int replicas) {
+  if (replicas < 2) return 0;
+  const auto single = static_cast<std::int64_t>(
+      comm::single_round_workspace(static_cast<std::size_t>(gradients), replicas));
+  return aligned(std::min(single, kMostWorkspace * (replicas - 1)));
+}
+
+}  // namespace cleave::runtime

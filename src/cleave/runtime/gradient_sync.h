@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cleave/comm/communicator.h"
+#include "cleave/comm/tree_sum.h"
+#include "cleave/ops/compute.h"
+#include "cleave/runtime/stage.h"
+#include "cleave/schedule/program.h"
+
+namespace cleave::runtime {
+
+/// How the data shards of a step lie on a replica. Every shard's microbatches are summed in order,
+/// shards are added by one pairwise tree: first those of a device, then those of the replicas.
+///
+/// A device with 2^k shards needs k + 1 sums, like a binary counter: shard s adds into sum
+/// popcount(s), and as many neighbours merge behind it as s has trailing ones.
+struct ShardFold {
+  int microbatches = 1;  ///< per replica
+  int shards = 1;        ///< per replica, a power of two that divides microbatches
+
+  int per_shard() const { return microbatches / shards; }
+  int sums() const;
+  int sum_of(int microbatch) const;  ///< which sum a microbatch adds into
+  bool begins_shard(int microbatch) const { return microbatch % per_shard() == 0; }
+  int merges_after(int microbatch) const;  ///< how many neighbours merge when its W is done
+};
+
+/// Adds f32 gradients with the ops of a device.
+class GradientAdder : public comm::Adder {
+ public:
+  explicit GradientAdder(ops::Compute& compute) : compute_(&compute) {}
+  std::size_t element_bytes() const override { return 4; }
+  void add(std::span<const std::byte> a, std::span<const std::byte> b,
+           std::span<std::byte> out) const override;
+
+ private:
+  ops::Compute* compute_;
+};
+
+/// Brings the gradients of one device together with those of its replicas and of tied weights.
+class GradientSync {
+ public:
+  struct Parts {
+    const schedule::Program* program = nullptr;
+    int device = 0;
+    std::vector<Stage*> stages;              ///< [stage], null: elsewhere
+    std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
+    ShardFold fold;
+    ops::Compute* compute = nullptr;
+    comm::Communicator* world = nullptr;  ///< null for one device alone
+  };
+
+  /// All devices of the run make theirs at the same time: groups are formed.
+  explicit GradientSync(Parts parts);
+
+  /// After the W of (stage, microbatch): merges what the fold says.
+  void merge(int stage, int microbatch);
+
+  /// REDUCE: posts the sum over the replicas; it goes on behind the compute that follows.
+  void reduce(int stage);
+
+  /// TIE: head + embedding, on both devices that hold the weight.
+  void tie(int index);
+
+  /// Waits for every REDUCE posted so far.
+  void finish_reductions();
+
+  /// Bytes that a stage's Gradients buffer must have behind the sums, for sums over `replicas`.
+  static std::int64_t workspace_bytes(std::int64_t gradients, int replicas);
+
+  /// Kernel scratch that TIE between two devices needs; the same on both.
+  static constexpr std::int64_t kTieWorkspace = std::int64_t{1} << 20;
+
+ private:
+  Parts parts_;
+  GradientAdder adder_;
+  std::vector<std::unique_ptr<comm::Communicator>> replicas_;  ///< [stage]
+  std::vector<std::unique_ptr<comm::Communicator>> ties_;      ///< [tie], null: one device or none
+  std::vector<comm::Pending> reductions_;                      ///< [stage]
+};
+
+}  // namespace cleave::runtime

@@ -1,0 +1,140 @@
+// One model, one seed, many layouts: after twenty steps every weight, and after the first step
+// every gradient, has the same bits; and every device used exactly the bytes that were planned for
+// it.
+
+#include <map>
+#include <mutex>
+
+#include "support/tiny_data.h"
+#include <gtest/gtest.h>
+
+#include "cleave/base/hash.h"
+#include "cleave/comm/local/local_world.h"
+#include "cleave/runtime/compile.h"
+#include "cleave/runtime/device.h"
+#include "cleave/train/adamw.h"
+
+namespace cleave::train {
+namespace {
+
+constexpr int kSteps = 20;
+constexpr int kMicrobatches = 8;  // of the whole step
+constexpr int kDataShards = 4;
+
+struct Case {
+  std::string name;
+  runtime::Layout layout;
+};
+
+struct Outcome {
+  std::string weights;
+  std::map<std::string, std::uint64_t> gradients;  // of the first step
+  std::vector<double> losses;
+  std::int64_t parameters = 0;
+  bool as_planned = true;
+};
+
+/// The microbatches of a replica: numbers [first, …) of the whole step's.
+class ReplicaSource : public testing::RandomSource {
+ public:
+  ReplicaSource(int first, std::int64_t step) : RandomSource(step, 61), first_(first) {}
+  void load_tokens(int index, View v) override { RandomSource::load_tokens(first_ + index, v); }
+  void load_targets(int index, View v) override { RandomSource::load_targets(first_ + index, v); }
+
+ private:
+  int first_;
+};
+
+Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout) {
+  const bool llama = kind == ModelKind::Llama;
+  const ModelShape shape{.kind = kind,
+                         .layers = 6,
+                         .hidden = 32,
+                         .heads = 4,
+                         .kv_heads = llama ? 2 : 4,
+                         .ffn = 64,
+                         .vocab = 61,
+                         .context = 16,
+                         .tie_embeddings = !llama};
+  const int microbatches = kMicrobatches / layout.data;
+  const runtime::CompiledStep step = runtime::compile(
+      model_spec(shape, {.sequences = 1, .sequence = 16, .dtype = dtype}),
+      {.layout = layout, .microbatches = microbatches, .data_shards = kDataShards});
+  const schedule::Topology topology(step.program);
+
+  std::mutex mutex;
+  Outcome outcome;
+  std::vector<std::pair<std::string, std::uint64_t>> hashes;
+  comm::run_devices(step.program.devices, [&](comm::Communicator& world) {
+    const int index = world.rank();
+    const int replica = topology.replica[index];
+    runtime::Device device(step, index, 1, &world);
+    device.initialise(7);
+    AdamW optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 3});
+    for (int s = 0; s < kSteps; ++s) {
+      ReplicaSource source(replica * microbatches, s);
+      optimizer.begin_step(s);
+      const auto result = device.executor().run(
+          {.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / (kMicrobatches * 16)});
+      const std::lock_guard lock(mutex);
+      if (index == 0) outcome.losses.push_back(result.loss);
+      if (s > 0 || replica > 0) continue;
+      for (const runtime::TensorState& t : device.tensors()) {
+        outcome.gradients[t.name] =
+            hash_of({t.gradient.bytes(), static_cast<std::size_t>(t.gradient.byte_count())});
+      }
+    }
+    const std::lock_guard lock(mutex);
+    outcome.as_planned = outcome.as_planned && device.arena().peak() == step.planned_bytes[index];
+    if (replica > 0) return;
+    outcome.parameters += device.parameter_count();
+    for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
+  });
+  outcome.weights = runtime::combine_hashes(hashes);
+  return outcome;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all = {
+      {"pipeline 2", {.pipeline = 2}},
+      {"pipeline 3", {.pipeline = 3}},
+      {"pipeline 4", {.pipeline = 4}},
+      {"pipeline 2, uneven", {.pipeline = 2, .partition = {1, 5}}},
+      {"pipeline 3, uneven", {.pipeline = 3, .partition = {4, 1, 1}}},
+      {"pipeline 4, uneven", {.pipeline = 4, .partition = {0, 3, 3, 0}}},
+      {"data 2", {.data = 2}},
+      {"data 4", {.data = 4}},
+      {"data 2, pipeline 2", {.pipeline = 2, .data = 2}},
+      {"data 4, pipeline 2, zb-h1", {.pipeline = 2, .data = 4, .schedule = "zb-h1"}},
+      {"data 2, zbv", {.pipeline = 2, .data = 2, .schedule = "zbv"}},
+  };
+  for (const char* schedule : {"gpipe", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zbv",
+                               "v-half", "v-min", "dualpipev"}) {
+    all.push_back({schedule, {.pipeline = 2, .schedule = schedule}});
+  }
+  return all;
+}
+
+class SameBits : public ::testing::TestWithParam<std::tuple<ModelKind, DType>> {};
+
+TEST_P(SameBits, InEveryLayout) {
+  const auto [kind, dtype] = GetParam();
+  const Outcome serial = train(kind, dtype, {});
+  EXPECT_TRUE(serial.as_planned);
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const Outcome outcome = train(kind, dtype, c.layout);
+    EXPECT_EQ(outcome.gradients, serial.gradients);
+    EXPECT_EQ(outcome.losses, serial.losses);
+    EXPECT_EQ(outcome.weights, serial.weights);
+    EXPECT_EQ(outcome.parameters, serial.parameters);
+    EXPECT_TRUE(outcome.as_planned);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, SameBits,
+                         ::testing::Combine(::testing::Values(ModelKind::Gpt, ModelKind::Llama),
+                                            ::testing::Values(DType::F32, DType::BF16)));
+
+}  // namespace
+}  // namespace cleave::train
