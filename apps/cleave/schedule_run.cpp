@@ -1,7 +1,9 @@
 #include "schedule_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "program_file.h"
 #include "words.h"
@@ -47,6 +49,22 @@ Program generate_for(std::string_view kind, const ScheduleQuery& query) {
       {.devices = *query.stages, .microbatches = *query.microbatches, .chunks = query.chunks});
 }
 
+/// How many compute instructions it takes to outlast a message, so that no RECV comes too late and
+/// a latency costs itself and no more.
+int receive_ahead(const Program& program, const plan::Costs& costs) {
+  double shortest = std::numeric_limits<double>::infinity();
+  for (int stage = 0; stage < program.stages; ++stage) {
+    const auto& [forward, input, weight, recompute, gather, reduce] = costs.stages[stage];
+    shortest = std::min({shortest, forward, input, weight});
+  }
+  double latency = 0;
+  for (const plan::LinkCosts& link : costs.edges) latency = std::max(latency, link.latency);
+  if (latency <= shortest) return 1;
+  std::size_t all = 1;
+  for (const auto& list : program.lists) all = std::max(all, list.size());
+  return static_cast<int>(std::min(std::ceil(latency / shortest), static_cast<double>(all)));
+}
+
 ScheduleRun run_one(std::string_view kind, const ScheduleQuery& query) {
   const std::string path(kind);
   const bool named = std::ranges::count(schedule::schedule_names(), kind) == 1;
@@ -57,7 +75,10 @@ ScheduleRun run_one(std::string_view kind, const ScheduleQuery& query) {
   run.violations = violations_of(run.program, run.final);
   if (!run.violations.empty()) return run;
 
-  run.timeline.trace = plan::simulate(run.final, costs_for(run.final, query.costs));
+  const plan::Costs costs = costs_for(run.final, query.costs);
+  const int ahead = receive_ahead(run.final, costs);
+  if (ahead > 1) run.violations = violations_of(run.program, run.final, {.receive_ahead = ahead});
+  run.timeline.trace = plan::simulate(run.final, costs);
   run.timeline.trace.name = run.name;
   run.timeline.summary = plan::summarise(run.final, run.timeline.trace);
   return run;
@@ -75,7 +96,8 @@ std::string excess(const ScheduleRun& run, std::optional<double> memory) {
 
 }  // namespace
 
-std::vector<std::string> violations_of(const Program& program, Program& final) {
+std::vector<std::string> violations_of(const Program& program, Program& final,
+                                       const schedule::LowerOptions& options) {
   const auto sentences = [](const Program& of, schedule::Level level) {
     std::vector<std::string> texts;
     for (const auto& violation : schedule::verify(of, level)) {
@@ -88,7 +110,7 @@ std::vector<std::string> violations_of(const Program& program, Program& final) {
     auto found = sentences(program, schedule::Level::Compute);
     if (!found.empty()) return found;
   }
-  final = compute_only ? schedule::lower(program, {}) : program;
+  final = compute_only ? schedule::lower(program, options) : program;
   return sentences(final, schedule::Level::Final);
 }
 

@@ -7,6 +7,7 @@
 #include "cost_flags.h"
 
 #include "cleave/report/timeline.h"
+#include "cleave/schedule/passes.h"
 #include "cleave/schedule/program.h"
 
 namespace cleave::app {
@@ -35,7 +36,8 @@ struct ScheduleRun {
 std::vector<ScheduleRun> run_schedules(const ScheduleQuery& query);
 
 /// A sentence for each reason why `program`, compute-only or final, must not run; and the final
-/// program, if there is none.
-std::vector<std::string> violations_of(const schedule::Program& program, schedule::Program& final);
+/// program, if there is none. `options` say how a compute-only one is lowered.
+std::vector<std::string> violations_of(const schedule::Program& program, schedule::Program& final,
+                                       const schedule::LowerOptions& options = {});
 
 }  // namespace cleave::app

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/run_cleave.h"
@@ -27,6 +28,18 @@ TEST(ScheduleCommand, JsonIsOneObjectWithTheNumbers) {
   for (int device = 0; device < 4; ++device) {
     EXPECT_EQ(json["devices"][device]["busy"], 24);
     EXPECT_EQ(json["devices"][device]["peak_activations"], 4 - device);
+  }
+}
+
+// The costs come from a simulator of its own that knows latencies between stages and no messages.
+TEST(ScheduleCommand, ALatencyCostsItselfHoweverLong) {
+  const std::pair<const char*, double> cases[] = {{"0.25", 26.75}, {"1", 38.75}, {"40", 662.75}};
+  for (const auto& [latency, expected] : cases) {
+    const Answer answer =
+        run_cleave("schedule zb-h1 --stages 4 --microbatches 8 --json --cost f=1,i=1,w=0.25,comm=" +
+                   std::string(latency));
+    ASSERT_EQ(answer.exit, 0) << answer.err;
+    EXPECT_DOUBLE_EQ(nlohmann::json::parse(answer.out)["cost"], expected) << latency;
   }
 }
 

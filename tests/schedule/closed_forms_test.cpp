@@ -133,14 +133,17 @@ TEST(ClosedForms, PeakActivations) {
   });
 }
 
-TEST(ClosedForms, PeakOfInterleavedWithFullRounds) {
+TEST(ClosedForms, PeakOfInterleaved) {
   for_all_shapes([](PipelineShape shape) {
-    if (shape.microbatches % shape.devices != 0) return;
     for (shape.chunks = 1; shape.chunks <= 3; ++shape.chunks) {
       const int ahead = 2 * (shape.devices - 1) + (shape.chunks - 1) * shape.devices + 1;
       const int most = shape.microbatches * shape.chunks;
-      EXPECT_DOUBLE_EQ(peak("interleaved", shape),
-                       static_cast<double>(std::min(ahead, most)) / shape.chunks);
+      const double expected = static_cast<double>(std::min(ahead, most)) / shape.chunks;
+      if (shape.microbatches % shape.devices == 0) {
+        EXPECT_DOUBLE_EQ(peak("interleaved", shape), expected);
+      } else {
+        EXPECT_LE(peak("interleaved", shape), expected);
+      }
     }
   });
 }

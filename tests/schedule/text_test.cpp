@@ -60,7 +60,7 @@ TEST(Text, RoundTripsEverySchedule) {
   }
 }
 
-// The files are written by: cleave schedule KIND --stages 2 --microbatches 3 --format text
+// Written by: cleave schedule KIND --stages 2 --microbatches 3 --format text --final
 TEST(Text, MatchesTheGoldenFiles) {
   for (const auto schedule : schedule_names()) {
     std::string path = CLEAVE_SOURCE_DIR "/tests/golden/" + std::string(schedule) + "_2x3.txt";
@@ -87,6 +87,16 @@ device 1
   expected.schedule = "";
   EXPECT_EQ(program, expected);
   EXPECT_EQ(verify_compute(program).size(), 0u);
+}
+
+TEST(Text, TheProgramInTheDocumentationIsSound) {
+  std::ifstream file(CLEAVE_SOURCE_DIR "/docs/schedules.md");
+  const std::string page{std::istreambuf_iterator(file), {}};
+  const std::size_t from = page.find("```\ncleave-program") + 4;
+  const Program program = parse_program(page.substr(from, page.find("```", from) - from));
+
+  EXPECT_EQ(verify_compute(program).size(), 0u);
+  EXPECT_EQ(instruction_count(lower(program, {})), 46);
 }
 
 TEST(Text, KnowsWhenItWasChanged) {
