@@ -45,12 +45,12 @@ function makePanel(trace, index) {
   return { trace, lanes, base, above, ...indexSpans(trace) };
 }
 
-/// rows[device]: its spans in order of time, without transfers. related[microbatch]: all that belong to it.
+/// rows[device]: its spans in order of time, without transfers and what takes no time. related[microbatch]: all that belong to it.
 function indexSpans(trace) {
   const rows = Array.from({ length: trace.devices.length }, () => []);
   const related = new Map();
   for (let i = 0; i < trace.begin.length; ++i) {
-    if (trace.peer[i] < 0) rows[trace.device[i]].push(i);
+    if (trace.peer[i] < 0 && trace.length[i] > 0) rows[trace.device[i]].push(i);
     const microbatch = trace.microbatch[i];
     if (microbatch < 0 || trace.paint[i] === WAIT) continue;
     if (!related.has(microbatch)) related.set(microbatch, []);

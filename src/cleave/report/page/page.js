@@ -150,7 +150,7 @@ function makeLegend() {
   const used = new Map();
   for (const trace of data.traces) {
     trace.paint.forEach((paint, i) => {
-      if (trace.peer[i] < 0) used.set(paint, Math.max(used.get(paint) ?? 0, trace.chunk[i]));
+      if (trace.peer[i] < 0 && trace.length[i] > 0) used.set(paint, Math.max(used.get(paint) ?? 0, trace.chunk[i]));
     });
   }
   for (const paint of [...used.keys()].sort()) {
