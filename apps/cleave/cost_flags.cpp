@@ -85,8 +85,7 @@ plan::UniformCosts parse_uniform_costs(std::string_view text) {
   return costs;
 }
 
-plan::Costs parse_stage_costs(std::string_view text, const std::string& name,
-                              const schedule::Program& program) {
+std::vector<UniformCosts> parse_stage_costs(std::string_view text, const std::string& name) {
   std::vector<std::string_view> columns;
   std::vector<UniformCosts> rows;
   int line_number = 0;
@@ -99,23 +98,32 @@ plan::Costs parse_stage_costs(std::string_view text, const std::string& name,
       rows.push_back(parse_row(line, columns, where));
     }
   }
-  require(std::ssize(rows) == program.stages, name, " has costs for ", rows.size(),
-          " stages, but the schedule has ", program.stages, "; write one row per stage");
-
-  plan::Costs costs{.unit = ""};
-  for (const UniformCosts& row : rows) {
-    costs.stages.push_back({.forward = row.f, .input = row.i, .weight = row.w, .recompute = row.f});
-  }
-  for (const schedule::Edge& edge : program.edges) {
-    costs.edges.push_back({.latency = rows[std::min(edge.from, edge.to)].comm});
-  }
-  return costs;
+  require(!rows.empty(), name, " has no costs; write the heading f,i,w,comm and a row per stage");
+  return rows;
 }
 
-plan::Costs costs_for(const schedule::Program& program, const CostFlags& flags) {
-  if (!flags.file.empty()) return parse_stage_costs(read_file(flags.file), flags.file, program);
-  plan::Costs costs = plan::uniform_costs(program, parse_uniform_costs(flags.uniform));
+CostTable read_costs(const CostFlags& flags) {
+  CostTable table{
+      .uniform = parse_uniform_costs(flags.uniform), .stages = {}, .source = flags.file};
+  if (!flags.file.empty()) table.stages = parse_stage_costs(read_file(flags.file), flags.file);
+  return table;
+}
+
+plan::Costs costs_for(const schedule::Program& program, const CostTable& table) {
+  plan::Costs costs = plan::uniform_costs(program, table.uniform);
   costs.unit = "";
+  if (table.stages.empty()) return costs;
+  require(std::ssize(table.stages) == program.stages, table.source, " has costs for ",
+          table.stages.size(), " stages, but the schedule has ", program.stages,
+          "; write one row per stage");
+  costs.stages.clear();
+  for (const UniformCosts& row : table.stages) {
+    costs.stages.push_back({.forward = row.f, .input = row.i, .weight = row.w, .recompute = row.f});
+  }
+  costs.edges.clear();
+  for (const schedule::Edge& edge : program.edges) {
+    costs.edges.push_back({.latency = table.stages[std::min(edge.from, edge.to)].comm});
+  }
   return costs;
 }
 

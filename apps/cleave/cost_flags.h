@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cleave/plan/costs.h"
 
@@ -13,16 +14,24 @@ struct CostFlags {
   std::string file;
 };
 
+/// What they mean: per stage, or the same for all devices if `stages` is empty.
+struct CostTable {
+  plan::UniformCosts uniform;
+  std::vector<plan::UniformCosts> stages;  ///< [stage]; comm: between it and the next
+  std::string source;                      ///< for errors: the file
+};
+
 /// "f=2,comm=0.5": what is left out keeps its default. Throws UserError on anything else.
 plan::UniformCosts parse_uniform_costs(std::string_view text);
 
 /// From CSV text: a heading with f, i, w and, if wanted, comm in any order; then one row per stage,
-/// first to last. comm is the latency between a stage and the next; the last row may leave it
-/// empty. Lines that begin with # and empty lines are skipped. `name` is the file's, for errors.
-plan::Costs parse_stage_costs(std::string_view text, const std::string& name,
-                              const schedule::Program& program);
+/// first to last; the last may leave comm empty. Lines that begin with # and empty lines are
+/// skipped. Throws UserError that begins with `name`, the file's, and the line.
+std::vector<plan::UniformCosts> parse_stage_costs(std::string_view text, const std::string& name);
 
-/// The costs of `program` in plain numbers. Throws UserError.
-plan::Costs costs_for(const schedule::Program& program, const CostFlags& flags);
+CostTable read_costs(const CostFlags& flags);
+
+/// In plain numbers. Throws UserError unless the table has a row for each stage.
+plan::Costs costs_for(const schedule::Program& program, const CostTable& table);
 
 }  // namespace cleave::app

@@ -65,7 +65,7 @@ int receive_ahead(const Program& program, const plan::Costs& costs) {
   return static_cast<int>(std::min(std::ceil(latency / shortest), static_cast<double>(all)));
 }
 
-ScheduleRun run_one(std::string_view kind, const ScheduleQuery& query) {
+ScheduleRun run_one(std::string_view kind, const ScheduleQuery& query, const CostTable& table) {
   const std::string path(kind);
   const bool named = std::ranges::count(schedule::schedule_names(), kind) == 1;
   ScheduleRun run;
@@ -75,7 +75,7 @@ ScheduleRun run_one(std::string_view kind, const ScheduleQuery& query) {
   run.violations = violations_of(run.program, run.final);
   if (!run.violations.empty()) return run;
 
-  const plan::Costs costs = costs_for(run.final, query.costs);
+  const plan::Costs costs = costs_for(run.final, table);
   const int ahead = receive_ahead(run.final, costs);
   if (ahead > 1) run.violations = violations_of(run.program, run.final, {.receive_ahead = ahead});
   run.timeline.trace = plan::simulate(run.final, costs);
@@ -117,11 +117,12 @@ std::vector<std::string> violations_of(const Program& program, Program& final,
 std::vector<ScheduleRun> run_schedules(const ScheduleQuery& query) {
   require(!query.memory || *query.memory > 0, "--memory ", query.memory.value_or(0),
           " must be more than 0 microbatches");
+  const CostTable costs = read_costs(query.costs);
   std::vector<ScheduleRun> runs;
   std::string refused;
   const bool one_file = std::filesystem::exists(query.kinds);
   for (std::string_view kind : split(query.kinds, one_file ? '\0' : ',')) {
-    ScheduleRun run = run_one(kind, query);
+    ScheduleRun run = run_one(kind, query, costs);
     const std::string reason = excess(run, query.memory);
     if (reason.empty()) {
       runs.push_back(std::move(run));

@@ -28,7 +28,8 @@ function makePanel(trace, index) {
   const section = element("section");
   const title = element("h2", trace.name);
   const peak = Math.max(...trace.devices.map((device) => device.peak_activations));
-  let line = `makespan ${formatTime(trace.makespan)} · bubble ${percent(trace.bubble_rate)} · peak ${peak} microbatches`;
+  let line = `makespan ${formatTime(trace.makespan)} · bubble ${percent(trace.bubble_rate)}` +
+             ` · peak ${peak} microbatches`;
   const first = data.traces[0].makespan;
   if (index > 0 && first > 0) {
     const more = trace.makespan / first - 1;
@@ -45,7 +46,8 @@ function makePanel(trace, index) {
   return { trace, lanes, base, above, ...indexSpans(trace) };
 }
 
-/// rows[device]: its spans in order of time, without transfers and what takes no time. related[microbatch]: all that belong to it.
+/// rows[device]: its spans in order of time, without transfers and what takes no time.
+/// related[microbatch]: all that belong to it.
 function indexSpans(trace) {
   const rows = Array.from({ length: trace.devices.length }, () => []);
   const related = new Map();
