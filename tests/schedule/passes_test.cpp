@@ -107,6 +107,17 @@ TEST(Segments, RecomputeOneAtATime) {
             "0.0F0 0.1F0 0.2F0 0.2R0 0.2B0 0.1R0 0.1B0 0.0R0 0.0B0 NORM STEP");
 }
 
+TEST(Segments, FindTheRecomputeThatAPersonPlaced) {
+  Program program = one_stage(2, 2);
+  auto& list = program.lists[0];  // F0 F1 B0 B1
+  list.insert(list.begin() + 2, {.op = Op::Recompute, .stage = 0, .microbatch = 1});
+  list.insert(list.begin() + 2, {.op = Op::Recompute, .stage = 0, .microbatch = 0});
+  EXPECT_EQ(text_of(lower(program, {.grain = Grain::Segment}).lists[0]),
+            "0.0F0 0.1F0 0.0F1 0.1F1 0.1R0 0.1R1 0.1B0 0.0R0 0.0B0 0.1B1 0.0R1 0.0B1 NORM STEP");
+  EXPECT_EQ(user_error([&] { lower(program, {.recompute = {Recompute::Full}}); }),
+            "the program has R already; leave out recompute, or the R");
+}
+
 TEST(Parameters, AreGatheredOneUseAheadAndTwoAtMost) {
   const Program program = lower(
       one_stage(1, 3), {.replicas = 2, .grain = Grain::Segment, .parameters = Parameters::Sharded});
@@ -197,7 +208,7 @@ TEST(Passes, AreNamedAndTimed) {
 TEST(Passes, RefuseWhatIsLoweredAlready) {
   const Program program = lower(one_stage(1, 1), {});
   EXPECT_EQ(user_error([&] { lower(program, {}); }),
-            "only a program of F, I, W and B can be lowered; this one has more instructions "
+            "only a program of F, I, W, B and R can be lowered; this one has more instructions "
             "already");
 }
 

@@ -64,7 +64,7 @@ std::int64_t instruction_count(const Program& program) {
 
 bool is_compute_only(const Program& program) {
   return std::ranges::all_of(program.lists, [](const auto& list) {
-    return std::ranges::all_of(list, [](const Instruction& i) { return i.op <= Op::Backward; });
+    return std::ranges::all_of(list, [](const Instruction& i) { return is_compute(i.op); });
   });
 }
 

@@ -135,7 +135,8 @@ std::string to_string(const Instruction& instruction);
 /// Over all devices.
 std::int64_t instruction_count(const Program& program);
 
-/// True if the lists hold F, I, W, B only: what a generator emits and what passes have not touched.
+/// True if the lists hold F, I, W, B and R only: what a generator emits or a person writes, before
+/// lowering.
 bool is_compute_only(const Program& program);
 
 /// What a program's header implies, computed once: who holds what, who feeds whom.

@@ -24,8 +24,8 @@ std::span<const Pass> passes() {
 
 Program lower(Program program, const LowerOptions& options, std::vector<PassTime>* times) {
   require(is_compute_only(program),
-          "only a program of F, I, W and B can be lowered; this one has "
-          "more instructions already");
+          "only a program of F, I, W, B and R can be lowered; this one has more instructions "
+          "already");
   for (const Pass& pass : kPasses) {
     const auto start = std::chrono::steady_clock::now();
     program = pass.run(std::move(program), options);

@@ -12,6 +12,8 @@ Program add_recompute(Program program, const LowerOptions& options) {
   require(static_cast<int>(options.recompute.size()) == program.stages, "recompute is given for ",
           options.recompute.size(), " stages, but the program has ", program.stages);
   for (auto& list : program.lists) {
+    require(std::ranges::none_of(list, [](const Instruction& i) { return i.op == Op::Recompute; }),
+            "the program has R already; leave out recompute, or the R");
     std::vector<Instruction> out;
     out.reserve(list.size() + list.size() / 2);
     for (const Instruction& i : list) {

@@ -31,19 +31,27 @@ class Splitter {
       // Only the last segment is recomputed ahead; the others follow between the pieces of I, so
       // that one segment's activations are alive at a time.
       out_.push_back(piece(i, segments - 1));
-      recomputed_ = i;
+      recomputed_.push_back(i);
     } else {
-      const bool recompute = i.op != Op::BackwardWeight && recomputed_.stage == i.stage &&
-                             recomputed_.microbatch == i.microbatch;
+      const bool recompute = i.op != Op::BackwardWeight && take_recomputed(i);
       for (int s = segments - 1; s >= 0; --s) {
-        if (recompute && s < segments - 1) out_.push_back(piece(recomputed_, s));
+        if (recompute && s < segments - 1)
+          out_.push_back(
+              {.op = Op::Recompute, .stage = i.stage, .segment = s, .microbatch = i.microbatch});
         out_.push_back(piece(i, s));
       }
     }
   }
 
+  /// True if an R of the stage and microbatch of `i` came before it.
+  bool take_recomputed(const Instruction& i) {
+    return std::erase_if(recomputed_, [&](const Instruction& r) {
+             return r.stage == i.stage && r.microbatch == i.microbatch;
+           }) > 0;
+  }
+
   const Program& program_;
-  Instruction recomputed_ = {};  ///< the latest R; messages may stand between it and its I
+  std::vector<Instruction> recomputed_;  ///< R whose I is still to come
   std::vector<Instruction> out_;
 };
 
