@@ -116,6 +116,27 @@ class Mutation {
     }
   }
 
+  // Waits for some SENDs at once and posts some RECVs only when they are waited for: what works as
+  // long as messages are buffered.
+  std::string tighten() {
+    const int share = 1 + draw(4);
+    for (auto& list : p_.lists)
+      for (std::size_t at = 0; at < list.size(); ++at) {
+        const Instruction i = list[at];
+        if (i.op != Op::Wait || draw(4) >= share) continue;
+        Instruction post = i;
+        post.op = i.completes;
+        post.completes = Op::Forward;
+        const auto posted = std::find(list.begin(), list.begin() + at, post);
+        if (posted == list.begin() + at) continue;
+        if (i.completes == Op::Send)
+          std::rotate(posted + 1, list.begin() + at, list.begin() + at + 1);
+        else
+          std::rotate(posted, posted + 1, list.begin() + at);
+      }
+    return "tighten";
+  }
+
  private:
   int draw(int bound) { return static_cast<int>(random_() % static_cast<unsigned>(bound)); }
 
@@ -219,6 +240,7 @@ std::string mutate(Program& program, std::mt19937& random) {
   const unsigned what = static_cast<unsigned>(random() % 100);
   if (!program.buffers.empty() && what < 50) return mutation.buffer();
   if (what < 60) return mutation.header();
+  if (program.buffers.empty() && what >= 95) return mutation.tighten();
   if (what < 65) return mutation.elsewhere();
   if (program.replicas == 1 || random() % 2) return mutation.instruction();
   const auto before = program.lists;

@@ -38,8 +38,11 @@ void add_joints(Program& p, std::mt19937& random) {
   if (p.stages > 2 && chance(random, 30)) p.edges.push_back({.from = 0, .to = p.stages - 1});
   if (p.stages > 1 && chance(random, 20))
     p.edges.push_back({.from = 0, .to = p.stages - 1, .backward = false});
-  if (p.stages > 1 && chance(random, 30)) p.ties.push_back({.first = 0, .second = p.stages - 1});
-  if (p.stages > 2 && chance(random, 20)) p.ties.push_back({.first = 1, .second = 0});
+  while (p.stages > 1 && chance(random, 35)) {
+    const int first = draw(random, 0, p.stages - 1);
+    p.ties.push_back(
+        {.first = first, .second = (first + draw(random, 1, p.stages - 1)) % p.stages});
+  }
   if (chance(random, 40))
     for (int& segments : p.segments) segments = draw(random, 1, 3);
 }
