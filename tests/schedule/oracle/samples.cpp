@@ -22,7 +22,7 @@ Program pipeline(std::mt19937& random) {
   const auto names = schedule_names();
   for (;;) {
     const auto name = names[random() % names.size()];
-    const int most = chance(random, 25) ? 5 : 3;
+    const int most = chance(random, 5) ? 9 : chance(random, 25) ? 5 : 3;
     const PipelineShape shape{.devices = draw(random, 1, most),
                               .microbatches = draw(random, 1, most)};
     try {
