@@ -7,6 +7,9 @@ void add_bench_command(CLI::App& app) {
       app.add_subcommand("bench", "Measure how fast cleave itself is, on this machine.");
   bench->require_subcommand(1);
   add_bench_schedule_command(*bench);
+#ifdef CLEAVE_ENGINE
+  add_bench_step_command(*bench);
+#endif
 }
 
 }  // namespace cleave::app

@@ -11,6 +11,7 @@ enum class Exit : int { Done = 0, Failed = 1, Usage = 2, DoesNotFit = 3, DeviceL
 // without being an error (not verified, does not fit) it sets `answer`.
 void add_bench_command(CLI::App& app);
 void add_bench_schedule_command(CLI::App& bench);
+void add_bench_step_command(CLI::App& bench);
 void add_checkpoint_command(CLI::App& app, Exit& answer);
 void add_schedule_command(CLI::App& app, Exit& answer);
 void add_verify_command(CLI::App& app, Exit& answer);

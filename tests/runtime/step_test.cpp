@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "support/tiny_data.h"
+#include "cleave/train/random_source.h"
 #include <gtest/gtest.h>
 
 #include "cleave/runtime/compile.h"
@@ -37,7 +37,7 @@ Gradients gradients_of(const ModelSpec& model, const CompileOptions& options) {
   const CompiledStep step = compile(model, options);
   Device device(step, 0, options.threads);
   device.initialise(7);
-  testing::RandomSource source(3, static_cast<std::uint64_t>(model.shape.vocab));
+  train::RandomSource source(3, model.shape.vocab);
   const float scale = 1.0f / static_cast<float>(options.microbatches * model.flow.tokens());
   Gradients out;
   out.result = device.executor().run({.source = &source, .loss_scale = scale});
@@ -107,7 +107,7 @@ TEST(StepGradient, AgreesWithFiniteDifferences) {
     const CompiledStep step = compile(model, {});
     Device device(step, 0, 1);
     device.initialise(7);
-    testing::RandomSource source(3, 61);
+    train::RandomSource source(3, 61);
     const float scale = 1.0f / static_cast<float>(model.flow.tokens());
     device.executor().run({.source = &source, .loss_scale = scale});
 

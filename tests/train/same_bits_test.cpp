@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "support/tiny_data.h"
+#include "cleave/train/random_source.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/hash.h"
@@ -35,9 +35,9 @@ struct Outcome {
 };
 
 /// The microbatches of a replica: numbers [first, …) of the whole step's.
-class ReplicaSource : public testing::RandomSource {
+class ReplicaSource : public RandomSource {
  public:
-  ReplicaSource(int first, std::int64_t step) : RandomSource(step, 61), first_(first) {}
+  ReplicaSource(int first, std::int64_t step) : RandomSource(static_cast<std::uint64_t>(step), 61), first_(first) {}
   void load_tokens(int index, View v) override { RandomSource::load_tokens(first_ + index, v); }
   void load_targets(int index, View v) override { RandomSource::load_targets(first_ + index, v); }
 

@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "command.h"
+#include "median.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/ops/gemm_limit.h"
+#include "cleave/runtime/device.h"
+#include "cleave/spec/presets.h"
+#include "cleave/train/adamw.h"
+#include "cleave/train/random_source.h"
+
+namespace cleave::app {
+namespace {
+
+struct Flags {
+  std::string preset = "gpt2-124m";
+  std::string dtype = "f32";
+  std::int64_t microbatch = 4;
+  std::int64_t sequence = 256;
+  int threads = 1;
+  int repeats = 5;
+  bool json = false;
+};
+
+/// The products of one step, each kind once with its count.
+std::vector<CountedMatmul> products_of(const ModelSpec& model) {
+  std::map<MatmulSpec, std::int64_t> counts;
+  for (const SegmentSpec& segment : model.segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const auto* pass : {&layer.forward, &layer.backward_input, &layer.backward_weight}) {
+        for (const MatmulSpec& product : *pass) ++counts[product];
+      }
+    }
+  }
+  std::vector<CountedMatmul> products;
+  for (const auto& [spec, count] : counts) products.push_back({spec, count});
+  return products;
+}
+
+struct Timing {
+  double step_seconds = 0;
+  double gemm_seconds = 0;
+};
+
+/// Steps and bare products take turns, so that a machine that slows down slows both.
+Timing measure(const Flags& flags, const ModelSpec& model,
+               std::span<const CountedMatmul> products) {
+  const runtime::CompiledStep step = runtime::compile(model, {.threads = flags.threads});
+  runtime::Device device(step, 0, flags.threads);
+  device.initialise(1);
+  ops::Compute compute(flags.threads);
+  ops::GemmLimit limit(compute, products);
+  train::AdamW optimizer({.clip = 1.0});
+  train::RandomSource source(1, model.shape.vocab);
+
+  std::vector<double> steps;
+  std::vector<double> gemms;
+  for (int i = -1; i < flags.repeats; ++i) {  // the first round warms up
+    optimizer.begin_step(i + 1);
+    const auto start = std::chrono::steady_clock::now();
+    device.executor().run({.source = &source,
+                           .optimizer = &optimizer,
+                           .loss_scale = 1.0f / static_cast<float>(model.flow.tokens())});
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const double gemm = limit.run();
+    if (i < 0) continue;
+    steps.push_back(seconds.count());
+    gemms.push_back(gemm);
+  }
+  return {median(steps), median(gemms)};
+}
+
+nlohmann::json to_json(const CountedMatmul& product) {
+  return {{"m", product.spec.m},    {"n", product.spec.n},
+          {"k", product.spec.k},    {"batch", product.spec.batch},
+          {"count", product.count}, {"dtype", to_string(product.spec.in)}};
+}
+
+void run(const Flags& flags) {
+  require(flags.microbatch >= 1 && flags.sequence >= 1 && flags.threads >= 1 && flags.repeats >= 1,
+          "--microbatch, --sequence, --threads and --repeats must be at least 1");
+  const ModelSpec model = model_spec(find_preset(flags.preset).shape,
+                                     {.sequences = flags.microbatch,
+                                      .sequence = flags.sequence,
+                                      .dtype = flags.dtype == "bf16" ? DType::BF16 : DType::F32});
+  const std::vector<CountedMatmul> products = products_of(model);
+  const Timing timing = measure(flags, model, products);
+  const double tokens = static_cast<double>(model.flow.tokens()) / timing.step_seconds;
+  const double gflops = static_cast<double>(cleave::flops(model)) / timing.step_seconds * 1e-9;
+  const double efficiency = timing.gemm_seconds / timing.step_seconds;
+  if (!flags.json) {
+    fmt::print("{} {}, {} x {} tokens, {} thread(s), median of {}\n", flags.preset, flags.dtype,
+               flags.microbatch, flags.sequence, flags.threads, flags.repeats);
+    fmt::print("  step        {:8.3f} s   {:.0f} tokens/s, {:.1f} GFLOP/s\n", timing.step_seconds,
+               tokens, gflops);
+    fmt::print("  bare gemms  {:8.3f} s\n  efficiency  {:8.3f}\n", timing.gemm_seconds, efficiency);
+    return;
+  }
+  nlohmann::json gemms = nlohmann::json::array();
+  for (const CountedMatmul& product : products) gemms.push_back(to_json(product));
+  const nlohmann::json report = {{"step_seconds", timing.step_seconds},
+                                 {"gemm_seconds", timing.gemm_seconds},
+                                 {"efficiency", efficiency},
+                                 {"tokens_per_second", tokens},
+                                 {"gflops", gflops},
+                                 {"gemms", gemms}};
+  fmt::print("{}\n", report.dump());
+}
+
+}  // namespace
+
+void add_bench_step_command(CLI::App& bench) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = bench.add_subcommand(
+      "step", "A training step on one device against the time of its matrix products alone.");
+  command->footer("Example: cleave bench step --preset gpt2-124m --dtype bf16 --threads 2");
+  command->add_option("--preset", flags->preset, "Model")->capture_default_str();
+  command->add_option("--dtype", flags->dtype, "f32 or bf16")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--microbatch", flags->microbatch, "Sequences of the step")
+      ->capture_default_str();
+  command->add_option("--sequence", flags->sequence, "Tokens of a sequence")->capture_default_str();
+  command->add_option("--threads", flags->threads, "Threads of the device")->capture_default_str();
+  command->add_option("--repeats", flags->repeats, "Steps to take the median of")
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "One JSON object on stdout");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace cleave::app
