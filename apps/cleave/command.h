@@ -7,12 +7,16 @@ namespace cleave::app {
 /// Exit codes: part of the interface, see `cleave --help`.
 enum class Exit : int { Done = 0, Failed = 1, Usage = 2, DoesNotFit = 3, DeviceLost = 4 };
 
+/// What the program answers when `error` reaches main.
+Exit exit_code_of(const std::exception& error);
+
 // Each adds one verb, whose callback does the work. It throws on errors; when the answer is "no"
 // without being an error (not verified, does not fit) it sets `answer`.
 void add_bench_command(CLI::App& app);
 void add_bench_schedule_command(CLI::App& bench);
 void add_bench_step_command(CLI::App& bench);
 void add_checkpoint_command(CLI::App& app, Exit& answer);
+void add_train_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Exit& answer);
 void add_verify_command(CLI::App& app, Exit& answer);
 void add_version_command(CLI::App& app);

@@ -5,16 +5,16 @@
 
 #include "cleave/base/check.h"
 
-namespace {
+namespace cleave::app {
 
-using cleave::app::Exit;
-
-int fail(const std::exception& error, Exit code) {
-  fmt::print(stderr, "cleave: {}\n", error.what());
-  return static_cast<int>(code);
+Exit exit_code_of(const std::exception& error) {
+  if (dynamic_cast<const UserError*>(&error) != nullptr) return Exit::Usage;
+  if (dynamic_cast<const DoesNotFit*>(&error) != nullptr) return Exit::DoesNotFit;
+  if (dynamic_cast<const DeviceLost*>(&error) != nullptr) return Exit::DeviceLost;
+  return Exit::Failed;
 }
 
-}  // namespace
+}  // namespace cleave::app
 
 int main(int argc, char** argv) {
   CLI::App app("cleave trains neural networks that are too big for any one device.", "cleave");
@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 done; 1 failed; 2 bad usage or config; 3 does not fit; 4 a device was lost.");
 
+  using cleave::app::Exit;
   Exit answer = Exit::Done;
   cleave::app::add_commands(app, answer);
 
@@ -32,14 +33,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "cleave: {}; see cleave --help\n", error.what());
     return static_cast<int>(Exit::Usage);
-  } catch (const cleave::UserError& error) {
-    return fail(error, Exit::Usage);
-  } catch (const cleave::DoesNotFit& error) {
-    return fail(error, Exit::DoesNotFit);
-  } catch (const cleave::DeviceLost& error) {
-    return fail(error, Exit::DeviceLost);
   } catch (const std::exception& error) {
-    return fail(error, Exit::Failed);
+    fmt::print(stderr, "cleave: {}\n", error.what());
+    return static_cast<int>(cleave::app::exit_code_of(error));
   }
   return static_cast<int>(answer);
 }

@@ -40,6 +40,7 @@ struct CompiledStep {
   std::vector<std::string> tensor_names;         ///< sorted
   std::vector<std::string> tie_names;            ///< [tie] -> the parameter that owns the weight
   ShardFold fold;
+  std::int64_t library_bytes = 0;           ///< what libraries took while kernels were compiled
   std::vector<std::int64_t> planned_bytes;  ///< [device]
 };
 

@@ -40,9 +40,13 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
     bound.insert(bound.end(), stage->parameters().begin(), stage->parameters().end());
   }
   for (const ParameterState& parameter : bound) {
-    if (!parameter.spec->tied_to.empty()) continue;
-    for (const Piece& piece : parameter.spec->pieces)
-      tensors_.push_back(piece_of(parameter, piece));
+    const ParameterSpec& spec = *parameter.spec;
+    if (parameter.borrowed) continue;
+    for (const Piece& piece : spec.pieces) {
+      TensorState tensor = piece_of(parameter, piece);
+      if (!spec.tied_to.empty()) tensor.name = spec.tied_to;
+      (spec.tied_to.empty() ? tensors_ : tied_copies_).push_back(std::move(tensor));
+    }
   }
 
   const std::int64_t scratch = step.kernel_scratch[index];

@@ -45,6 +45,9 @@ class Device {
   /// its owner is.
   const std::vector<TensorState>& tensors() const { return tensors_; }
 
+  /// Full copies of tensors whose owner is on another device, under the owner's name.
+  const std::vector<TensorState>& tied_copies() const { return tied_copies_; }
+
   /// Brings the values that layers compute with in line with the master weights.
   void refresh_values();
 
@@ -60,6 +63,7 @@ class Device {
   Arena arena_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<TensorState> tensors_;
+  std::vector<TensorState> tied_copies_;
   std::unique_ptr<Executor> executor_;
 };
 

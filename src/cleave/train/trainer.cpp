@@ -45,15 +45,17 @@ runtime::CompiledStep compile_step(const Config& config) {
                   .schedule = parallel.schedule,
                   .partition = parallel.partition.value_or(std::vector<std::int64_t>{})},
        .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
+       .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
        .threads = static_cast<int>(config.devices.threads),
        .budgets = budgets_of(config.devices)});
 }
 
 Trainer::Trainer(const Config& config, const Data& data, const runtime::CompiledStep& compiled,
-                 int device)
+                 int device, comm::Communicator* world)
     : config_(&config),
       compiled_(&compiled),
-      device_(compiled, device, static_cast<int>(config.devices.threads)),
+      world_(world),
+      device_(compiled, device, static_cast<int>(config.devices.threads), world),
       optimizer_(config.train),
       source_(data.training(), share_of(config, compiled, device)) {
   if (const Dataset* held_out = data.validation()) {
@@ -71,13 +73,15 @@ void Trainer::initialise() {
   steps_done_ = 0;
 }
 
-StepReport Trainer::step() {
+StepReport Trainer::step(bool stop) {
   const Clock::time_point start = Clock::now();
   optimizer_.begin_step(steps_done_);
   source_.begin_step(steps_done_);
   const double tokens = static_cast<double>(config_->train.batch * config_->train.sequence);
   runtime::StepInput input{
-      .source = &source_, .optimizer = &optimizer_, .loss_scale = static_cast<float>(1.0 / tokens)};
+      .source = &source_, .optimizer = &optimizer_, .loss_scale = static_cast<float>(1.0 / tokens),
+                           .stop = stop};
+  const std::int64_t sent = world_ == nullptr ? 0 : world_->sent().total();
   runtime::StepResult result;
   try {
     result = device_.executor().run(input);
@@ -93,11 +97,13 @@ StepReport Trainer::step() {
     throw NonFinite(step + error.what());
   }
   ++steps_done_;
+  if (world_ != nullptr) bytes_sent_ += world_->sent().total() - sent;
   return {.step = steps_done_,
           .loss = result.loss,
           .gradient_norm = result.gradient_norm,
           .lr = optimizer_.lr(),
-          .seconds = std::chrono::duration<double>(Clock::now() - start).count()};
+          .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+          .stop = result.stop};
 }
 
 std::optional<double> Trainer::evaluate() {

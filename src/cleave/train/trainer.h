@@ -24,6 +24,7 @@ struct StepReport {
   double gradient_norm = 0;
   double lr = 0;
   double seconds = 0;
+  bool stop = false;  ///< some device was asked to stop
 };
 
 /// The model of `config` in microbatches, as data.
@@ -35,16 +36,23 @@ runtime::CompiledStep compile_step(const Config& config);
 /// The training loop of one device. All devices of a run do the same steps in the same order.
 class Trainer {
  public:
-  /// All three must outlive the trainer.
-  Trainer(const Config& config, const Data& data, const runtime::CompiledStep& compiled,
-          int device);
+  /// All must outlive the trainer. `world` is null for one device alone.
+  Trainer(const Config& config, const Data& data, const runtime::CompiledStep& compiled, int device,
+          comm::Communicator* world);
 
   /// Fresh weights, step 0.
   void initialise();
 
   /// One optimizer update. Throws NonFinite, with the step and where it began, if a number is no
   /// number any more; the weights are then as they were.
-  StepReport step();
+  /// `stop`: this device was asked to; all devices learn of it.
+  StepReport step(bool stop = false);
+
+  /// As if `steps` steps had been done: weights and moments come from a checkpoint.
+  void continue_after(std::int64_t steps) { steps_done_ = steps; }
+
+  /// What this device sent in all steps of this run.
+  std::int64_t bytes_sent() const { return bytes_sent_; }
 
   /// How many steps are done; also the position in the data.
   std::int64_t steps_done() const { return steps_done_; }
@@ -57,12 +65,14 @@ class Trainer {
  private:
   const Config* config_;
   const runtime::CompiledStep* compiled_;
+  comm::Communicator* world_;
   runtime::Device device_;
   AdamW optimizer_;
   BatchSource source_;
   std::optional<ValidationSource> validation_;
   std::int64_t validation_sequences_ = 0;
   std::int64_t steps_done_ = 0;
+  std::int64_t bytes_sent_ = 0;
 };
 
 }  // namespace cleave::train

@@ -1,0 +1,100 @@
+#include <csignal>
+#include <memory>
+#include <optional>
+
+#include "command.h"
+#include "files.h"
+#include "train_output.h"
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/mpi/session.h"
+#include "cleave/train/run.h"
+
+namespace cleave::app {
+namespace {
+
+struct Flags {
+  std::string config;
+  std::vector<std::string> set;
+  std::string init_from;
+  bool resume = false;
+  bool overwrite = false;
+  bool print_config = false;
+  bool json = false;
+};
+
+/// The first signal asks for a graceful stop, the second ends the process as usual.
+void stop_gracefully(int signal) {
+  train::request_stop();
+  std::signal(signal, SIG_DFL);
+}
+
+train::RunOptions options_of(const Flags& flags) {
+  require(!(flags.resume && flags.overwrite),
+          "--resume and --overwrite contradict each other; pass one");
+  require(!(flags.resume && !flags.init_from.empty()),
+          "--resume and --init-from contradict each other; pass one");
+  using train::Existing;
+  return {.existing = flags.resume      ? Existing::Resume
+                      : flags.overwrite ? Existing::Overwrite
+                                        : Existing::Refuse,
+          .init_from = flags.init_from};
+}
+
+void train(const Flags& flags, comm::Communicator* world) {
+  train::ConfigOptions options{.overrides = flags.set};
+  if (world != nullptr) options.world_size = world->size();
+  const train::Config config = train::load_config(flags.config, options);
+  const bool first = world == nullptr || world->rank() == 0;
+  if (flags.print_config) {
+    if (first) fmt::print("{}", train::to_toml(config));
+    return;
+  }
+  if (world != nullptr) {
+    std::signal(SIGUSR1, stop_gracefully);  // Open MPI forwards it to every rank
+  } else {
+    std::signal(SIGINT, stop_gracefully);
+    std::signal(SIGTERM, stop_gracefully);
+  }
+  TrainOutput output(config, flags.json ? TrainOutput::Style::Json : TrainOutput::Style::Text);
+  const train::RunReport report = train::run(config, options_of(flags), output, world);
+  if (first) output.finish(report);
+}
+
+void run(const Flags& flags) {
+  if (!comm::launched_by_mpi()) return train(flags, nullptr);
+  comm::MpiSession session;
+  const auto world = session.world();
+  // A rank must not die alone: the others would wait for it for ever.
+  try {
+    train(flags, world.get());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "cleave: rank {}: {}\n", world->rank(), error.what());
+    comm::MpiSession::abort(static_cast<int>(exit_code_of(error)));
+  }
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("train", "Train a model as a config says.");
+  command->footer(
+      "Examples:\n"
+      "  cleave train run.toml --set train.steps=50 --set parallel.pipeline=4\n"
+      "  mpirun -np 4 cleave train run.toml\n"
+      "\nKeys of the config:\n" +
+      train::config_help());
+  command->add_option("config", flags->config, "TOML file")->required();
+  command->add_option("--set", flags->set, "Override a key: train.steps=50 (repeatable)");
+  command->add_flag("--resume", flags->resume, "Go on from the latest checkpoint in train.out");
+  command->add_flag("--overwrite", flags->overwrite, "Begin afresh even if train.out exists");
+  command->add_option("--init-from", flags->init_from, "Begin with the weights of this checkpoint");
+  command->add_flag("--print-config", flags->print_config, "Print the resolved config and stop");
+  command->add_flag("--json", flags->json, "One JSON object on stdout");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,91 @@
+#include "train_output.h"
+
+#include <chrono>
+#include <cstdio>
+
+#include "train_summary.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "cleave/base/units.h"
+#include "cleave/runtime/matmul_rate.h"
+
+namespace cleave::app {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+TrainOutput::TrainOutput(const train::Config& config, Style style)
+    : config_(config), style_(style), text_(style == Style::Json ? stderr : stdout) {}
+
+TrainOutput::~TrainOutput() {
+  if (progress_) progress_->finish();
+}
+
+void TrainOutput::on_compiled(const runtime::CompiledStep& step) {
+  for (std::int64_t bytes : step.planned_bytes) memory_ = std::max(memory_, bytes);
+  flops_ = flops(step.model) * step.program.microbatches * step.program.replicas;
+  matmul_rate_ =
+      runtime::matmul_rate(config_.train.dtype, static_cast<int>(config_.devices.threads)) *
+      runtime::devices_at_once(step.program.devices, static_cast<int>(config_.devices.threads));
+  fmt::print(text_, "{}", describe_plan(config_, step));
+  std::fflush(text_);
+}
+
+void TrainOutput::on_step(const train::StepReport& step) {
+  const std::filesystem::path path = std::filesystem::path(config_.train.out) / "log.jsonl";
+  if (!log_) log_.emplace(path, step.step - 1);
+  if (!progress_) {
+    const int descriptor = fileno(text_);
+    progress_ = std::make_unique<report::Progress>(
+        step.step - 1, config_.train.steps, report::terminal_of(descriptor),
+        report::progress_style(descriptor), [this](std::string_view text) {
+          std::fwrite(text.data(), 1, text.size(), text_);
+          std::fflush(text_);
+        });
+  }
+  const double tokens = static_cast<double>(config_.train.batch * config_.train.sequence);
+  progress_->show({.step = step.step,
+                   .loss = step.loss,
+                   .gradient_norm = step.gradient_norm,
+                   .lr = step.lr,
+                   .tokens_per_second = tokens / step.seconds,
+                   .limit_share = static_cast<double>(flops_) / step.seconds / matmul_rate_,
+                   .memory_bytes = memory_},
+                  now());
+  log_->write({.step = step.step,
+               .loss = step.loss,
+               .gradient_norm = step.gradient_norm,
+               .lr = step.lr,
+               .tokens_per_second = tokens / step.seconds,
+               .seconds = step.seconds,
+               .memory_bytes = memory_});
+}
+
+void TrainOutput::on_evaluated(std::int64_t step, double loss) {
+  progress_->note(fmt::format("step {}: validation loss {:.4f}", step, loss));
+}
+
+void TrainOutput::on_saved(std::int64_t step, const std::string& directory, double seconds) {
+  if (progress_) {
+    progress_->note(fmt::format("step {}: saved {} (training paused for {})", step, directory,
+                                format_seconds(seconds)));
+  }
+}
+
+void TrainOutput::finish(const train::RunReport& report) {
+  if (progress_) progress_->finish();
+  progress_.reset();
+  if (style_ == Style::Json) {
+    fmt::print("{}\n", to_json(report).dump());
+  } else {
+    fmt::print("{}", describe_report(report));
+  }
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,132 @@
+#include "train_summary.h"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/units.h"
+#include "cleave/report/text_table.h"
+
+namespace cleave::app {
+namespace {
+
+using schedule::BufferKind;
+
+/// What a device's peak consists of. Activations are what is left of the peak once the lasting
+/// buffers are taken off: they share one space over time.
+struct MemorySplit {
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t scratch = 0;
+  std::int64_t activations = 0;
+};
+
+MemorySplit split_of(const runtime::CompiledStep& step, int device) {
+  MemorySplit split;
+  for (const schedule::Buffer& buffer : step.program.buffers) {
+    if (buffer.device != device) continue;
+    const std::int64_t bytes = aligned(buffer.bytes);
+    if (buffer.kind == BufferKind::Weights) split.weights += bytes;
+    if (buffer.kind == BufferKind::Gradients) split.gradients += bytes;
+    if (buffer.kind == BufferKind::Optimizer) split.optimizer += bytes;
+    if (buffer.kind == BufferKind::Scratch) split.scratch += bytes;
+  }
+  split.activations = step.planned_bytes[device] - split.weights - split.gradients -
+                      split.optimizer - split.scratch;
+  return split;
+}
+
+std::string stage_list(const runtime::CompiledStep& step, int device) {
+  std::string text;
+  for (int s = 0; s < step.program.stages; ++s) {
+    for (int holder : step.program.placement[s]) {
+      if (holder != device) continue;
+      const auto& segments = step.stages[s];
+      if (!text.empty()) text += "; ";
+      text += segments.front().name;
+      if (segments.size() > 1) text += " .. " + segments.back().name;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string describe_plan(const train::Config& config, const runtime::CompiledStep& step) {
+  const schedule::Program& program = step.program;
+  std::string text = fmt::format(
+      "{} parameters, {}; {} device(s), schedule {}, {} microbatches of {} x {} tokens per step\n",
+      parameter_count(step.model), to_string(config.train.dtype), program.devices, program.schedule,
+      program.microbatches * program.replicas, step.model.flow.sequences, step.model.flow.sequence);
+  std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
+                                                 "optimizer", "activations", "scratch", "planned",
+                                                 "budget"}};
+  for (int d = 0; d < program.devices; ++d) {
+    const MemorySplit split = split_of(step, d);
+    rows.push_back({fmt::format("{}", d), stage_list(step, d), format_bytes(split.weights),
+                    format_bytes(split.gradients), format_bytes(split.optimizer),
+                    format_bytes(split.activations), format_bytes(split.scratch),
+                    format_bytes(step.planned_bytes[d]),
+                    program.budgets.empty() ? "none" : format_bytes(program.budgets[d])});
+  }
+  return text + report::text_table(rows);
+}
+
+std::string describe_report(const train::RunReport& report) {
+  std::string text;
+  if (report.stopped)
+    text += fmt::format("stopped after step {}, as asked; --resume goes on\n", report.steps);
+  if (!report.losses.empty()) {
+    text += fmt::format("loss {:.4f} -> {:.4f}", report.losses.front(), report.losses.back());
+    if (report.validation_loss) text += fmt::format(", validation {:.4f}", *report.validation_loss);
+    text += fmt::format("; {:.0f} tokens/s, step {} (median)", report.tokens_per_second,
+                        format_seconds(report.step_seconds));
+    if (report.predicted_step_seconds) {
+      text += fmt::format(", predicted {}", format_seconds(*report.predicted_step_seconds));
+    }
+    text += fmt::format(", bubble {:.1f} %\n", 100 * report.bubble);
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"device", "parameters", "busy", "wait", "sent/step", "peak", "planned"}};
+  for (std::size_t d = 0; d < report.devices.size(); ++d) {
+    const train::DeviceReport& device = report.devices[d];
+    rows.push_back({fmt::format("{}", d), fmt::format("{}", device.parameters),
+                    format_seconds(device.busy), format_seconds(device.wait),
+                    format_bytes(device.bytes_sent), fmt::format("{} B", device.peak_bytes),
+                    fmt::format("{} B", device.planned_bytes)});
+  }
+  return text + report::text_table(rows) +
+         fmt::format("weights {}, saved in {}\n", report.weights, report.checkpoint);
+}
+
+nlohmann::json to_json(const train::RunReport& report) {
+  nlohmann::json devices = nlohmann::json::array();
+  for (const train::DeviceReport& d : report.devices) {
+    devices.push_back({{"peak_bytes", d.peak_bytes},
+                       {"planned_bytes", d.planned_bytes},
+                       {"budget_bytes", d.budget_bytes},
+                       {"library_bytes", d.library_bytes},
+                       {"parameters", d.parameters},
+                       {"bytes_sent", d.bytes_sent},
+                       {"busy", d.busy},
+                       {"wait", d.wait}});
+  }
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? nlohmann::json(*value) : nlohmann::json();
+  };
+  return {{"steps", report.steps},
+          {"loss", report.losses},
+          {"validation_loss", optional(report.validation_loss)},
+          {"weights", report.weights},
+          {"step_seconds", report.step_seconds},
+          {"predicted_step_seconds", optional(report.predicted_step_seconds)},
+          {"tokens_per_second", report.tokens_per_second},
+          {"bubble", report.bubble},
+          {"checkpoint", report.checkpoint},
+          {"stopped", report.stopped},
+          {"devices", devices}};
+}
+
+}  // namespace cleave::app
