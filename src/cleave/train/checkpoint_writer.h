@@ -33,7 +33,7 @@ class CheckpointWriter {
                    const CheckpointLayout& layout, int index);
 
   /// Elements `first` … of one parameter's weight or moment. Every element of the checkpoint must
-  /// be written exactly once, by anyone; commit_checkpoint holds the writers to it.
+  /// be written exactly once, by anyone; commit_checkpoint counts them.
   void write(Part part, std::size_t parameter, std::int64_t first, std::span<const float> elements);
 
   /// Brings everything to the disk and leaves the sums for commit_checkpoint to find.
