@@ -1,12 +1,14 @@
 #include "cleave/plan/memory.h"
 
 #include <algorithm>
+#include <random>
 #include <tuple>
 
 #include "plan/model_memory.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/units.h"
+#include "cleave/plan/interval_packing.h"
 #include "cleave/plan/trace.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
@@ -193,6 +195,28 @@ TEST(MemoryPlan, NeverGivesTwoLiveBuffersTheSameByte) {
     plan_memory(program, testing::model_memory(program, testing::model_sizes().back()));
     EXPECT_EQ(overlap(program), "") << name;
     for (const Buffer& b : program.buffers) EXPECT_EQ(b.offset % kAlignment, 0);
+  }
+}
+
+TEST(Packing, KeepsIntervalsOfManySizesApart) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Interval> intervals(60);
+    for (Interval& i : intervals) {
+      i.first = static_cast<std::int32_t>(random() % 40);
+      i.last = i.first + static_cast<std::int32_t>(random() % 30);
+      i.bytes = 64 * (1 + static_cast<std::int64_t>(random() % 4) *
+                              static_cast<std::int64_t>(random() % 4));
+    }
+    const auto offsets = pack_intervals(intervals).offsets;
+    for (std::size_t a = 0; a < intervals.size(); ++a)
+      for (std::size_t b = 0; b < a; ++b) {
+        const bool together =
+            intervals[a].first <= intervals[b].last && intervals[b].first <= intervals[a].last;
+        const bool apart = offsets[a] + intervals[a].bytes <= offsets[b] ||
+                           offsets[b] + intervals[b].bytes <= offsets[a];
+        ASSERT_TRUE(apart || !together) << "round " << round << ": " << b << " and " << a;
+      }
   }
 }
 

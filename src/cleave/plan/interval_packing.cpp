@@ -1,10 +1,10 @@
 #include "cleave/plan/interval_packing.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
-#include <ranges>
 
 #include "cleave/base/units.h"
 
@@ -111,10 +111,10 @@ class Placer {
     taken_.clear();
     for (const int j : conflicts_.of(i))
       if (offsets[j] >= 0) taken_.emplace_back(offsets[j], offsets[j] + intervals_[j].bytes);
-    std::ranges::sort(taken_);
   }
 
-  std::int64_t lowest_offset(int i) const {
+  std::int64_t lowest_offset(int i) {
+    std::ranges::sort(taken_);
     std::int64_t offset = 0;
     for (const auto& [begin, end] : taken_) {
       if (begin - offset >= intervals_[i].bytes) break;
@@ -123,10 +123,12 @@ class Placer {
     return offset;
   }
 
-  // -1: there is no room below the ceiling.
-  std::int64_t highest_offset(int i, std::int64_t ceiling) const {
+  // -1: there is no room below the ceiling. Goes down by ends: what is taken may overlap itself,
+  // and then the order of ends is not that of beginnings.
+  std::int64_t highest_offset(int i, std::int64_t ceiling) {
+    std::ranges::sort(taken_, std::greater<>(), &std::pair<std::int64_t, std::int64_t>::second);
     std::int64_t top = ceiling;
-    for (const auto& [begin, end] : std::views::reverse(taken_)) {
+    for (const auto& [begin, end] : taken_) {
       if (top - end >= intervals_[i].bytes) break;
       top = std::min(top, begin);
     }
