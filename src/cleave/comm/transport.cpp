@@ -31,8 +31,8 @@ bool Transport::wait(Operation& wanted, Clock::time_point deadline) {
   const Scope scope{*this};
   for (;;) {
     wait.seen = events();  // before the look, so that news after it is not slept through
-    if (wanted.advance()) return true;
     advance_collectives();
+    if (wanted.advance()) return true;  // last: what it completes itself makes no news
     if (Clock::now() >= deadline) return false;
     idle(wait);
   }

@@ -12,9 +12,12 @@ namespace {
 // Below this a copy costs less than telling somebody else to make it.
 constexpr std::size_t kHandOver = 16 * 1024;
 
-// Long enough to catch an answer that is on its way, short enough not to matter to a device that
-// wants the same core.
-constexpr std::chrono::microseconds kSpin{2};
+// Small enough that two who share a copy finish together, large enough for memcpy at full speed.
+constexpr std::size_t kPiece = 64 * 1024;
+
+// As long as going to sleep and being woken takes: a wait is at most twice as long as it must be.
+// Where devices share cores somebody else can use the time.
+constexpr std::chrono::microseconds kSpinAlone{20}, kSpinShared{1};
 
 void pause() {
 #if defined(__x86_64__)
@@ -29,55 +32,77 @@ void pause() {
 bool LocalTransfer::advance() {
   // Asked before the state is read: what a peer did before it left must not look undone.
   const bool peer_left = owner_.shared_.has_left(message_.peer);
-  if (state_.load(std::memory_order_acquire) == State::Posted) {
+  if (is(State::Posted)) {
     owner_.shared_.check_running(owner_.device_, message_);
     if (peer_left) {
       throw DeviceLost(detail::concat("device ", message_.peer, " has finished; device ",
                                       owner_.device_, " still waits for its ", describe()));
     }
   }
-  if (state_.load(std::memory_order_acquire) == State::Matched && claim()) copy();
-  return state_.load(std::memory_order_acquire) == State::Done;
+  if (is(State::Matched)) help_copying();
+  return is(State::Done);
 }
 
-bool LocalTransfer::claim() {
-  const std::lock_guard lock(owner_.mailbox_of(message_).mailbox_);
-  if (state_.load(std::memory_order_relaxed) != State::Matched) return false;
-  state_.store(State::Copying, std::memory_order_relaxed);
-  partner_->state_.store(State::Copying, std::memory_order_relaxed);
-  return true;
+// Under the mailbox's lock.
+void LocalTransfer::match(LocalTransfer& partner) {
+  partner_ = &partner;
+  partner.partner_ = this;
+  receiver().copied_.store(0, std::memory_order_relaxed);
+  receiver().helpers_ = 0;
+  state_.store(State::Matched, std::memory_order_release);
+  partner.state_.store(State::Matched, std::memory_order_release);
 }
 
-void LocalTransfer::copy() {
-  const bool sends = message_.direction == Direction::Send;
-  const LocalTransfer& from = sends ? *this : *partner_;
-  const LocalTransfer& to = sends ? *partner_ : *this;
-  if (!from.message_.bytes.empty()) {
-    std::memcpy(to.message_.bytes.data(), from.message_.bytes.data(), from.message_.bytes.size());
+void LocalTransfer::help_copying() {
+  {
+    const std::lock_guard lock(owner_.mailbox_of(message_).mailbox_);
+    if (!is(State::Matched)) return;
+    // Nothing left to take: the other end is at its last piece. An empty message has no pieces.
+    if (receiver().helpers_ > 0 && receiver().copied_.load() >= message_.bytes.size()) return;
+    ++receiver().helpers_;
+  }
+  copy_pieces();
+}
+
+// As a helper. The last one to find nothing left declares the message complete.
+void LocalTransfer::copy_pieces() {
+  LocalTransfer& to = receiver();
+  const std::span<const std::byte> from = to.partner_->message_.bytes;
+  for (;;) {
+    const std::size_t begin = to.copied_.fetch_add(kPiece, std::memory_order_relaxed);
+    if (begin >= from.size()) break;
+    std::memcpy(to.message_.bytes.data() + begin, from.data() + begin,
+                std::min(kPiece, from.size() - begin));
   }
   LocalTransport& other = partner_->owner_;
-  partner_->state_.store(State::Done, std::memory_order_release);
+  {
+    const std::lock_guard lock(owner_.mailbox_of(message_).mailbox_);
+    if (--to.helpers_ > 0) return;
+    state_.store(State::Done, std::memory_order_release);
+    partner_->state_.store(State::Done, std::memory_order_release);
+  }
   other.notify();
-  state_.store(State::Done, std::memory_order_release);
 }
 
 void LocalTransfer::release() noexcept {
-  LocalTransport& mailbox = owner_.mailbox_of(message_);
-  if (state_.load(std::memory_order_acquire) != State::Done) {
+  {
+    LocalTransport& mailbox = owner_.mailbox_of(message_);
     const std::lock_guard lock(mailbox.mailbox_);
-    if (state_.load(std::memory_order_relaxed) == State::Posted) {
+    if (is(State::Posted)) {
       std::erase(mailbox.unmatched_, this);
       state_.store(State::Done, std::memory_order_relaxed);
     }
   }
-  if (state_.load(std::memory_order_acquire) == State::Matched && claim()) copy();
-  while (state_.load(std::memory_order_acquire) != State::Done) std::this_thread::yield();
+  // The peer may be in the middle of our buffer, or count on us to copy: see it through.
+  if (is(State::Matched)) help_copying();
+  while (!is(State::Done)) std::this_thread::yield();
   owner_.pool_.give_back(*this);
 }
 
 // ── One device ───────────────────────────────────────────────────────────────────────────────────
 
-LocalTransport::LocalTransport(LocalShared& shared, int device) : shared_(shared), device_(device) {
+LocalTransport::LocalTransport(LocalShared& shared, int device)
+    : shared_(shared), device_(device), spin_(shared.cores_suffice() ? kSpinAlone : kSpinShared) {
   unmatched_.reserve(64);
 }
 
@@ -106,32 +131,27 @@ LocalTransfer* LocalTransport::take_match(const LocalTransfer& arriving) {
 
 Operation& LocalTransport::post(const Message& message) {
   shared_.check_running(device_, message);
-  using State = LocalTransfer::State;
   LocalTransfer& arriving = pool_.acquire(*this);
   arriving.message_ = message;
   LocalTransport& mailbox = mailbox_of(message);
-  bool copy_now = false;
   LocalTransfer* partner = nullptr;
+  bool hand_over = false;
   {
     const std::lock_guard lock(mailbox.mailbox_);
     partner = mailbox.take_match(arriving);
-    arriving.partner_ = partner;
     if (partner == nullptr) {
-      arriving.state_.store(State::Posted, std::memory_order_relaxed);
+      arriving.state_.store(LocalTransfer::State::Posted, std::memory_order_relaxed);
       mailbox.unmatched_.push_back(&arriving);
-    } else {
-      // A peer that sleeps for this very message may as well copy it, while we go on computing.
-      copy_now = message.bytes.size() < kHandOver || partner->owner_.wanted_.load() != partner;
-      const State state = copy_now ? State::Copying : State::Matched;
-      partner->partner_ = &arriving;
-      arriving.state_.store(state, std::memory_order_relaxed);
-      partner->state_.store(state, std::memory_order_release);
+      return arriving;
     }
+    arriving.match(*partner);
+    hand_over = message.bytes.size() >= kHandOver && partner->owner_.wanted_.load() == partner;
+    if (!hand_over) ++arriving.receiver().helpers_;
   }
-  if (copy_now) {
-    arriving.copy();
-  } else if (partner != nullptr) {
+  if (hand_over) {
     shared_.transport(message.peer).notify();
+  } else {
+    arriving.copy_pieces();
   }
   return arriving;
 }
@@ -145,12 +165,13 @@ void LocalTransport::notify() {
 }
 
 void LocalTransport::idle(Wait& wait) {
-  const auto until = std::min(wait.deadline, Clock::now() + kSpin);
+  const auto until = std::min(wait.deadline, Clock::now() + spin_);
   do {
-    for (int i = 0; i < 16; ++i) {
+    for (int i = 0; i < 32; ++i) {
       if (events() != wait.seen) return;
       pause();
     }
+    std::this_thread::yield();  // the peer may have been put on this very core
   } while (Clock::now() < until);
 
   std::unique_lock lock(sleep_);

@@ -22,11 +22,12 @@ class LocalTransport;
 
 /// One end of a message between two threads.
 ///
-///     Posted ──match──▶ Matched ──claim──▶ Copying ──▶ Done
-///        └──────────match and claim at once──▲
+///     Posted ──the other end arrives──▶ Matched ──all bytes copied──▶ Done
 ///
-/// All transitions but the last happen under the mailbox of the receiving device, for both ends
-/// together. Whoever claims copies; the other end must not be touched once it is told Done.
+/// Whoever has nothing better to do copies: the end that arrives second, unless the first sleeps
+/// for this message already, and either end as soon as it waits. They share the work piece by
+/// piece. State and helpers of both ends change together, under the mailbox of the receiving
+/// device; an end that is told Done is not touched by the other any more.
 class LocalTransfer final : public Operation {
  public:
   explicit LocalTransfer(LocalTransport& owner) : owner_(owner) {}
@@ -37,15 +38,22 @@ class LocalTransfer final : public Operation {
 
  private:
   friend class LocalTransport;
-  enum class State : std::uint8_t { Posted, Matched, Copying, Done };
+  enum class State : std::uint8_t { Posted, Matched, Done };
 
-  bool claim();
-  void copy();
+  bool is(State state) const { return state_.load(std::memory_order_acquire) == state; }
+  LocalTransfer& receiver() { return message_.direction == Direction::Receive ? *this : *partner_; }
+  void match(LocalTransfer& partner);
+  void help_copying();
+  void copy_pieces();
 
   LocalTransport& owner_;
   Message message_;
   std::atomic<State> state_ = State::Done;
   LocalTransfer* partner_ = nullptr;
+
+  // Of the copy; used at the receiving end.
+  std::atomic<std::size_t> copied_ = 0;  ///< bytes done or being done
+  int helpers_ = 0;                      ///< ends that are copying
 };
 
 /// What the devices of one process share besides their mailboxes.
@@ -53,7 +61,11 @@ class LocalShared {
  public:
   explicit LocalShared(int devices);
 
-  int size() const { return static_cast<int>(transports_.size()); }
+  int size() const { return static_cast<int>(left_.size()); }
+
+  /// Whether every device can have a core to itself.
+  bool cores_suffice() const;
+
   LocalTransport& transport(int device) { return *transports_.at(device); }
 
   int open_context(int parent, std::span<const int> devices, int caller);
@@ -107,6 +119,7 @@ class LocalTransport final : public Transport {
 
   LocalShared& shared_;
   int device_;
+  Clock::duration spin_;  ///< before going to sleep
   Pool<LocalTransfer> pool_;
 
   std::mutex mailbox_;

@@ -18,6 +18,10 @@ LocalShared::LocalShared(int devices) : left_(static_cast<std::size_t>(devices))
   }
 }
 
+bool LocalShared::cores_suffice() const {
+  return static_cast<unsigned>(size()) <= std::thread::hardware_concurrency();
+}
+
 // Members ask one after another; the n-th request of each for the same group is the same context.
 int LocalShared::open_context(int parent, std::span<const int> devices, int caller) {
   const std::lock_guard lock(mutex_);

@@ -1,0 +1,170 @@
+// How fast do messages move?
+//
+//   comm_bench                 devices are threads: large messages against memcpy, latency of small
+//   mpirun -np 2 comm_bench    devices are ranks: against a plain ping-pong of MPI_Send and
+//   MPI_Recv
+//
+// Contenders alternate within the run, so that a change in the machine's mood hits both alike.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include "cleave/comm/local/local_world.h"
+#include "cleave/comm/mpi/session.h"
+
+namespace {
+
+using namespace cleave::comm;
+using Bytes = std::vector<std::byte>;
+
+constexpr int kTrials = 15;
+constexpr std::size_t kMiB = 1 << 20;
+
+double seconds(const std::function<void()>& act) {
+  const auto start = Clock::now();
+  act();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// There and back, `rounds` times.
+void ping_pong(Communicator& comm, std::span<std::byte> bytes, int rounds) {
+  const int peer = 1 - comm.rank();
+  for (int i = 0; i < rounds; ++i) {
+    if (comm.rank() == 0) comm.send(bytes, peer, 0).wait();
+    comm.receive(bytes, peer, 0).wait();
+    if (comm.rank() == 1) comm.send(bytes, peer, 0).wait();
+  }
+}
+
+void plain_ping_pong(int rank, std::span<std::byte> bytes, int rounds) {
+  const int peer = 1 - rank, count = static_cast<int>(bytes.size());
+  const auto send = [&] { MPI_Send(bytes.data(), count, MPI_BYTE, peer, 0, MPI_COMM_WORLD); };
+  for (int i = 0; i < rounds; ++i) {
+    if (rank == 0) send();
+    MPI_Recv(bytes.data(), count, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1) send();
+  }
+}
+
+void print_latency(double seconds_per_message) {
+  fmt::print("8 B, ping-pong: {:.2f} us per message\n", 1e6 * seconds_per_message);
+}
+
+// The receiver gets one message after another, as a stage of a pipeline does.
+void stream(Communicator& comm, std::span<std::byte> bytes, int messages) {
+  for (int i = 0; i < messages; ++i) {
+    if (comm.rank() == 0) comm.send(bytes, 1, 0).wait();
+    if (comm.rank() == 1) comm.receive(bytes, 0, 0).wait();
+  }
+}
+
+void measure_local() {
+  constexpr int kMessages = 20;
+  for (const std::size_t size : {kMiB / 4, kMiB, 8 * kMiB, 64 * kMiB}) {
+    Bytes buffers[] = {Bytes(size, std::byte{1}), Bytes(size, std::byte{2})};
+    std::vector<double> copies, messages;
+    run_devices(2, [&](Communicator& comm) {
+      for (int trial = 0; trial < kTrials; ++trial) {
+        comm.barrier().wait();
+        if (comm.rank() == 0) {
+          copies.push_back(seconds([&] {
+            for (int i = 0; i < kMessages; ++i) {
+              std::memcpy(buffers[1].data(), buffers[0].data(), size);
+              asm volatile("" : : "r"(buffers[1].data()) : "memory");
+            }
+          }));
+        }
+        comm.barrier().wait();
+        const double taken = seconds([&] { stream(comm, buffers[comm.rank()], kMessages); });
+        if (comm.rank() == 0) messages.push_back(taken);
+      }
+    });
+    const double copy = median(copies) / kMessages, message = median(messages) / kMessages;
+    fmt::print("{:6.2f} MiB: memcpy {:6.2f} GB/s, message {:6.2f} GB/s, ratio {:.2f}\n",
+               static_cast<double>(size) / kMiB, 1e-9 * static_cast<double>(size) / copy,
+               1e-9 * static_cast<double>(size) / message, copy / message);
+  }
+
+  Bytes small[] = {Bytes(8), Bytes(8)};
+  std::vector<double> times;
+  run_devices(2, [&](Communicator& comm) {
+    for (int trial = 0; trial < kTrials; ++trial) {
+      comm.barrier().wait();
+      const double taken = seconds([&] { ping_pong(comm, small[comm.rank()], 500); });
+      if (comm.rank() == 0) times.push_back(taken / 1000);
+    }
+  });
+  print_latency(median(times));
+}
+
+void measure_mpi(Communicator& comm) {
+  for (const std::size_t size : {std::size_t{8}, kMiB / 4, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB}) {
+    const int rounds = size < 1000 ? 500 : std::max(2, static_cast<int>(32 * kMiB / size));
+    Bytes bytes(size);
+    std::vector<double> plain, ours;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      comm.barrier().wait();
+      plain.push_back(seconds([&] { plain_ping_pong(comm.rank(), bytes, rounds); }));
+      comm.barrier().wait();
+      ours.push_back(seconds([&] { ping_pong(comm, bytes, rounds); }));
+    }
+    if (comm.rank() != 0) continue;
+    const double p = median(plain) / rounds / 2, o = median(ours) / rounds / 2;
+    fmt::print(
+        "{:8.2f} MiB: plain {:9.2f} us, {:6.2f} GB/s; cleave {:9.2f} us, {:6.2f} GB/s; ratio "
+        "{:.2f}\n",
+        static_cast<double>(size) / kMiB, 1e6 * p, 1e-9 * static_cast<double>(size) / p, 1e6 * o,
+        1e-9 * static_cast<double>(size) / o, p / o);
+  }
+}
+
+// How late does the message arrive that somebody has waited for a while?
+void measure_wake_up(Communicator& comm) {
+  std::vector<double> late;
+  for (int trial = 0; trial < 40; ++trial) {
+    double sent_at[1] = {};
+    const auto bytes = std::as_writable_bytes(std::span(sent_at));
+    if (comm.rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      sent_at[0] = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+      comm.send(bytes, 1, 0).wait();
+    } else if (comm.rank() == 1) {
+      comm.receive(bytes, 0, 0).wait();
+      late.push_back(std::chrono::duration<double>(Clock::now().time_since_epoch()).count() -
+                     sent_at[0]);
+    }
+  }
+  if (comm.rank() == 1)
+    fmt::print("8 B after 5 ms of waiting: {:.1f} us late\n", 1e6 * median(late));
+}
+
+}  // namespace
+
+int main() {
+  if (!launched_by_mpi()) {
+    measure_local();
+    run_devices(2, measure_wake_up);
+    return 0;
+  }
+  MpiSession mpi;
+  const auto comm = mpi.world();
+  if (comm->size() != 2) {
+    fmt::print(stderr, "comm_bench: runs on 2 ranks, not {}\n", comm->size());
+    mpi.abort(2);
+  }
+  measure_mpi(*comm);
+  measure_wake_up(*comm);
+  return 0;
+}
