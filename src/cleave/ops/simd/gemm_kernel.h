@@ -51,8 +51,8 @@ struct GemmKernel {
 /// (k_step 1), where there is no bf16 arithmetic; panels are then packed as f32.
 const GemmKernel& gemm_kernel(DType dtype);
 
-/// Multiplies pairs of bf16 and adds them in f32 (vdpbf16ps); null where there is no such
-/// instruction.
+/// Multiplies pairs of bf16 and adds them in f32 (vdpbf16ps); null if the processor cannot. Does
+/// not ask whether AVX-512 may be used at all.
 const GemmKernel* bf16_gemm_kernel();
 
 }  // namespace cleave::ops

@@ -98,10 +98,8 @@ bool processor_has_bf16() {
 }  // namespace
 
 const GemmKernel* bf16_gemm_kernel() {
-  // Highway's answer includes whether the system saves the wide registers, and obeys those who
-  // forbid AVX-512.
   static const bool has_bf16 = processor_has_bf16();
-  return has_bf16 && (hwy::SupportedTargets() & HWY_AVX3) != 0 ? &kKernel : nullptr;
+  return has_bf16 ? &kKernel : nullptr;
 }
 
 }  // namespace cleave::ops

@@ -81,17 +81,24 @@ const GemmKernel* f32_kernel() {
 
 #undef CLEAVE_TILES
 
+const GemmKernel* choose_kernel(DType dtype) {
+  // Only within AVX-512: whoever forbids that forbids its extensions.
+  if (dtype == DType::BF16 && HWY_TARGET <= HWY_AVX3) {
+    if (const GemmKernel* kernel = bf16_gemm_kernel()) return kernel;
+  }
+  return f32_kernel();
+}
+
 }  // namespace cleave::ops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace cleave::ops {
 
-HWY_EXPORT(f32_kernel);
+HWY_EXPORT(choose_kernel);
 
 const GemmKernel& gemm_kernel(DType dtype) {
-  const GemmKernel* bf16 = dtype == DType::BF16 ? bf16_gemm_kernel() : nullptr;
-  return bf16 ? *bf16 : *HWY_DYNAMIC_DISPATCH(f32_kernel)();
+  return *HWY_DYNAMIC_DISPATCH(choose_kernel)(dtype);
 }
 
 }  // namespace cleave::ops
