@@ -35,9 +35,13 @@ Program read_program_for(const std::string& path, const ScheduleQuery& query) {
 
 Program generate_for(std::string_view kind, const ScheduleQuery& query) {
   const std::vector<std::string_view> known = schedule::schedule_names();
-  require(std::ranges::count(known, kind) == 1, "unknown schedule '", kind, "'",
-          did_you_mean(kind, known), "; known are ", fmt::format("{}", fmt::join(known, ", ")),
-          ", and the name of a file");
+  if (std::ranges::count(known, kind) == 0) {
+    const std::string hint = did_you_mean(kind, known);
+    throw UserError(fmt::format(
+        "unknown schedule '{}'{}", kind,
+        hint.empty() ? fmt::format("; give a file that exists or one of {}", fmt::join(known, ", "))
+                     : hint));
+  }
   require(query.stages && query.microbatches, "schedule ", kind,
           " needs --stages and --microbatches, as in: cleave schedule ", kind,
           " --stages 4 --microbatches 8");
@@ -117,6 +121,12 @@ std::vector<std::string> violations_of(const Program& program, Program& final,
 std::vector<ScheduleRun> run_schedules(const ScheduleQuery& query) {
   require(!query.memory || *query.memory > 0, "--memory ", query.memory.value_or(0),
           " must be more than 0 microbatches");
+  if (query.memory && *query.memory < 1) {
+    throw DoesNotFit(fmt::format(
+        "--memory {:.6g} holds no whole microbatch, and every schedule keeps one alive; give 1 or "
+        "more",
+        *query.memory));
+  }
   const CostTable costs = read_costs(query.costs);
   std::vector<ScheduleRun> runs;
   std::string refused;
@@ -130,7 +140,7 @@ std::vector<ScheduleRun> run_schedules(const ScheduleQuery& query) {
       refused += (refused.empty() ? "" : "; ") + reason;
     }
   }
-  if (runs.empty()) throw DoesNotFit(refused + "; raise --memory, or try auto, v-half or v-min");
+  if (runs.empty()) throw DoesNotFit(refused + "; raise --memory, or try v-half or v-min");
   if (!refused.empty()) fmt::print(stderr, "cleave: left out: {}\n", refused);
   return runs;
 }

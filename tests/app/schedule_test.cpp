@@ -109,8 +109,9 @@ TEST(ScheduleCommand, RefusesWhatDoesNotFitInTheMemory) {
   EXPECT_EQ(answer.out, "");
   EXPECT_EQ(answer.err,
             "cleave: 1f1b keeps 4 microbatches alive on device 0, more than --memory 3; raise "
-            "--memory, or try auto, v-half or v-min\n");
+            "--memory, or try v-half or v-min\n");
   EXPECT_EQ(run_cleave("schedule 1f1b --stages 4 --microbatches 8 --memory 4").exit, 0);
+  EXPECT_EQ(run_cleave("schedule 1f1b --stages 4 --microbatches 8 --memory 0.5").exit, 3);
 }
 
 struct Mistake {
@@ -131,7 +132,8 @@ TEST(ScheduleCommand, NamesTheMistakeInOneSentence) {
       {"1f1b --stages 1000000 --microbatches 1000000", "1000000 devices"},
       {"1f1b --stages 2", "needs --stages and --microbatches"},
       {"1f2b" + shape, "unknown schedule '1f2b'; did you mean 1f1b?"},
-      {"1f1b,,zbv" + shape, "unknown schedule ''"},
+      {"1f1b,,zbv" + shape, "unknown schedule ''; give a file that exists or one of gpipe,"},
+      {"mine.txt" + shape, "unknown schedule 'mine.txt'; give a file that exists"},
       {"1f1b" + shape + "--chunks -1", "--chunks -1"},
       {"1f1b" + shape + "--chunks 2", "schedule 1f1b has 1 stage on each device, not 2"},
       {"1f1b" + shape + "--cost f=-1", "--cost f=-1 is not a number from 0 on"},
