@@ -53,6 +53,15 @@ TEST(Text, RoundTripsEverything) {
   EXPECT_EQ(to_text(parse_program(text)), text);
 }
 
+TEST(Text, HasAWordForEveryKindOfBuffer) {
+  Program program = generate("gpipe", {.devices = 1, .microbatches = 1});
+  for (int kind = 0; kind <= static_cast<int>(BufferKind::Scratch); ++kind)
+    program.buffers.push_back({.kind = static_cast<BufferKind>(kind), .bytes = 1});
+
+  EXPECT_EQ(parse_program(to_text(program)), program);
+  EXPECT_NE(to_text(program).find("buffer scratch"), std::string::npos);
+}
+
 TEST(Text, RoundTripsEverySchedule) {
   for (const auto schedule : schedule_names()) {
     const Program program = lower(generate(schedule, {.devices = 3, .microbatches = 7}), {});

@@ -185,7 +185,7 @@ TEST(Verifier, RefusesBuffersThatDieTooEarly) {
   Program program = with_buffers();
   program.buffers[2].last = 1;
   EXPECT_EQ(verdict(program),
-            "device 0, instruction 0 (0F0): buffer KeptForWeight of stage 0, microbatch 0 lives "
+            "device 0, instruction 0 (0F0): buffer kept-for-weight of stage 0, microbatch 0 lives "
             "from 0 to 1, but is used from 0 to 2\n");
 }
 

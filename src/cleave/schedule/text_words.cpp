@@ -7,9 +7,12 @@
 namespace cleave::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 10> kBufferKinds = {
-    "weights",    "gradients", "optimizer", "kept-for-input", "kept-for-weight",
-    "input-kept", "arriving",  "leaving",   "gathered",       "scratch"};
+// In the order of BufferKind.
+constexpr std::array<std::string_view, 11> kBufferKinds = {
+    "weights",         "gradients",          "optimizer",  "kept-for-input",
+    "kept-for-weight", "kept-for-recompute", "input-kept", "arriving",
+    "leaving",         "gathered",           "scratch"};
+static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::Scratch) + 1);
 
 /// Reads a token from its front.
 class Cursor {

@@ -5,31 +5,30 @@
 namespace cleave::schedule {
 
 std::vector<Violation> verify(const Program& program, Level level) {
-  using namespace checks;
-  Findings findings;
+  checks::Findings findings;
 
-  check_header(program, findings);
+  checks::check_header(program, findings);
   if (findings.any()) return findings.take();
-  check_operands(program, level, findings);
-  if (findings.any()) return findings.take();
-
-  Tables tables(program);
-  check_compute(tables, findings);
+  checks::check_operands(program, level, findings);
   if (findings.any()) return findings.take();
 
-  check_local_edges(tables, findings);
+  checks::Tables tables(program);
+  checks::check_compute(tables, findings);
+  if (findings.any()) return findings.take();
+
+  checks::check_local_edges(tables, findings);
   if (level != Level::Compute) {
-    check_messages(tables, findings);
-    check_gradients(tables, level, findings);
-    check_parameters(tables, findings);
+    checks::check_messages(tables, findings);
+    checks::check_gradients(tables, level, findings);
+    checks::check_parameters(tables, findings);
   }
   if (findings.any()) return findings.take();
 
-  check_progress(tables, level, findings);
+  checks::check_progress(tables, level, findings);
   if (!program.buffers.empty() && level != Level::Compute) {
-    check_lifetimes(tables, findings);
-    if (!findings.any()) check_inventory(tables, findings);
-    if (!findings.any()) check_space(program, findings);
+    checks::check_lifetimes(tables, findings);
+    if (!findings.any()) checks::check_inventory(tables, findings);
+    if (!findings.any()) checks::check_space(program, findings);
   }
   return findings.take();
 }

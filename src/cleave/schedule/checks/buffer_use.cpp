@@ -1,9 +1,9 @@
 #include "cleave/schedule/checks/buffer_use.h"
 
 #include <algorithm>
-#include <array>
 
 #include "cleave/base/check.h"
+#include "cleave/schedule/text_words.h"
 
 namespace cleave::schedule::checks {
 namespace {
@@ -147,11 +147,8 @@ Sort sort_of(const Tables& t, const Buffer& b) {
 }
 
 std::string text_of(const Buffer& b) {
-  constexpr std::array<const char*, 11> kNames = {
-      "Weights",   "Gradients", "Optimizer", "KeptForInput", "KeptForWeight", "KeptForRecompute",
-      "InputKept", "Arriving",  "Leaving",   "Gathered",     "Scratch"};
   using cleave::detail::concat;
-  std::string text = kNames.at(static_cast<std::size_t>(b.kind));
+  std::string text(name_of(b.kind));
   if (is_carried(b))
     return concat(text, " of edge ", b.edge, b.direction == Direction::Forward ? '>' : '<',
                   b.microbatch);

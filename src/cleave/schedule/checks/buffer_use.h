@@ -31,7 +31,7 @@ Span use_of(const Tables& tables, const Buffer& buffer);
 enum class Sort : std::uint8_t { Plain, Apart, Exempt };
 Sort sort_of(const Tables& tables, const Buffer& buffer);
 
-/// "KeptForInput of stage 2.1, microbatch 0", "Arriving of edge 3<0".
+/// "kept-for-input of stage 2.1, microbatch 0", "arriving of edge 3<0".
 std::string text_of(const Buffer& buffer);
 
 }  // namespace cleave::schedule::checks

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "cleave/schedule/checks/checks.h"
 
@@ -126,7 +127,7 @@ void check_complete(const Tables& t, Findings& findings) {
 }
 
 void check_pieces(Tables& t, Findings& findings) {
-  std::ranges::sort(t.pieces);
+  std::ranges::sort(t.pieces, {}, [](const Piece& p) { return std::pair(p.key, p.position); });
   const auto repeat = std::ranges::adjacent_find(t.pieces, {}, &Piece::key);
   if (repeat == t.pieces.end() || findings.any()) return;
   const std::int64_t unit = static_cast<std::int64_t>(repeat->key >> 16);

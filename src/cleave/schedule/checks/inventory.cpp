@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <span>
+#include <tuple>
 
 #include "cleave/schedule/checks/buffer_use.h"
 #include "cleave/schedule/checks/checks.h"
@@ -14,7 +15,7 @@ struct Entry {
   std::uint64_t which = 0;
   std::int32_t index = 0;
 
-  friend auto operator<=>(const Entry&, const Entry&) = default;
+  auto key() const { return std::tuple(what, which, index); }
 };
 
 // Stage ends have no edge, and come after every direction.
@@ -36,7 +37,7 @@ class Inventory {
     entries_.reserve(p_.buffers.size());
     for (std::int32_t k = 0; k < std::ssize(p_.buffers); ++k)
       entries_.push_back(entry_of(p_.buffers[k], k));
-    std::ranges::sort(entries_);
+    std::ranges::sort(entries_, {}, &Entry::key);
   }
 
   void check_unique() {
@@ -134,7 +135,7 @@ class Inventory {
 
   const Buffer* find(BufferKind kind, int edge, Direction direction, std::uint64_t which) const {
     const Entry wanted{what_of(kind, edge, static_cast<int>(direction)), which, 0};
-    const auto found = std::ranges::lower_bound(entries_, wanted);
+    const auto found = std::ranges::lower_bound(entries_, wanted.key(), {}, &Entry::key);
     const bool there =
         found != entries_.end() && found->what == wanted.what && found->which == wanted.which;
     return there ? &p_.buffers[found->index] : nullptr;
@@ -160,7 +161,7 @@ class Inventory {
 
   void check_gathered(int device, std::uint64_t what, Span used) {
     const Entry wanted{what, which_of(t_.topology.replica[device], used.first), INT32_MAX};
-    auto found = std::ranges::upper_bound(entries_, wanted);
+    auto found = std::ranges::upper_bound(entries_, wanted.key(), {}, &Entry::key);
     if (found != entries_.begin() && (--found)->what == what) {
       const Buffer& b = p_.buffers[found->index];
       if (b.device == device && b.last >= used.last) return;

@@ -44,8 +44,6 @@ struct Message {
 struct Piece {
   std::uint64_t key = 0;  ///< unit, segment, op; see Tables::piece_key
   std::int32_t position = -1;
-
-  friend auto operator<=>(const Piece&, const Piece&) = default;
 };
 
 /// Where everything is, as flat arrays. Built for a program whose header and operands are sane;
