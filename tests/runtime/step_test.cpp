@@ -83,15 +83,21 @@ INSTANTIATE_TEST_SUITE_P(Models, Step,
                          ::testing::Combine(::testing::Values(ModelKind::Gpt, ModelKind::Llama),
                                             ::testing::Values(DType::F32, DType::BF16)));
 
+double loss_sum(Device& device, MicrobatchSource& source) {
+  double sum = 0;
+  device.executor().evaluate(source, {&sum, 1});
+  return sum;
+}
+
 /// d(loss)/d(weight) by central differences at h and h/2, extrapolated: the error is of order h⁴,
 /// so what is left is rounding, eps · loss / h ≈ 6e-8 · 4 / 5e-3 ≈ 5e-5.
 double slope(Device& device, MicrobatchSource& source, float& weight) {
   const auto central = [&](float h) {
     const float before = weight;
     weight = before + h;
-    const double above = device.executor().evaluate(source);
+    const double above = loss_sum(device, source);
     weight = before - h;
-    const double below = device.executor().evaluate(source);
+    const double below = loss_sum(device, source);
     weight = before;
     return (above - below) / (2 * static_cast<double>(h));
   };

@@ -8,12 +8,16 @@
 #include "cleave/base/check.h"
 #include "cleave/plan/partition.h"
 #include "cleave/runtime/gradient_norm.h"
+#include "cleave/schedule/forward_only.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/schedule/verifier.h"
 
 namespace cleave::runtime {
 namespace {
+
+/// Microbatches of a replica in one evaluating program: enough to keep a short pipeline busy.
+constexpr int kEvaluatedAtOnce = 4;
 
 /// Segments per stage. The user counts blocks; the embedding belongs to the first stage, the head
 /// to the last.
@@ -176,6 +180,8 @@ CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
   set_edge_bytes(step);
   set_ties(step);
   step.fold = fold_of(options);
+  step.evaluation = schedule::forward_only(
+      step.program, std::min(options.microbatches, kEvaluatedAtOnce), layout.data);
   step.program = schedule::lower(std::move(step.program), {.replicas = layout.data});
 
   std::vector<std::unique_ptr<Stage>> stages;
@@ -185,7 +191,13 @@ CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
   }
   plan_scratch(step, stages, options.threads);
   plan::plan_memory(step.program, step.memory);
+  plan::plan_memory(step.evaluation, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
+  const std::vector<std::int64_t> evaluation = plan::peak_bytes(step.evaluation);
+  for (std::size_t d = 0; d < evaluation.size(); ++d) {
+    CLEAVE_CHECK(evaluation[d] <= step.planned_bytes[d], "device ", d, " evaluates in ",
+                 evaluation[d]);
+  }
   step.program.budgets = options.budgets;
   step.tensor_names = tensor_names(model.segments);
   check_budgets(step);

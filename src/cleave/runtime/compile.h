@@ -34,6 +34,7 @@ struct CompileOptions {
 struct CompiledStep {
   ModelSpec model;
   schedule::Program program;
+  schedule::Program evaluation;                  ///< forward only, in the same memory
   std::vector<std::vector<SegmentSpec>> stages;  ///< [stage]
   std::vector<plan::StageMemory> memory;         ///< [stage]
   std::vector<std::int64_t> kernel_scratch;      ///< [device]

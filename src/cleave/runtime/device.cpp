@@ -50,20 +50,23 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   }
 
   const std::int64_t scratch = step.kernel_scratch[index];
-  LinkedProgram linked =
-      link(step.program, index, {.stages = stages, .kernel_scratch = scratch, .fold = step.fold},
-           arena_);
+  const LinkOptions options{.stages = stages, .kernel_scratch = scratch, .fold = step.fold};
+  LinkedProgram linked = link(step.program, index, options, arena_);
+  LinkedProgram evaluation = link(step.evaluation, index, options, arena_);
   compute_.set_scratch({linked.scratch, static_cast<std::size_t>(scratch)});
-  executor_ = std::make_unique<Executor>(Executor::Parts{.program = &step.program,
-                                                         .device = index,
-                                                         .linked = std::move(linked),
-                                                         .stages = std::move(stages),
-                                                         .fold = step.fold,
-                                                         .tie_names = step.tie_names,
-                                                         .names = step.tensor_names,
-                                                         .arena = &arena_,
-                                                         .compute = &compute_,
-                                                         .world = world});
+  executor_ =
+      std::make_unique<Executor>(Executor::Parts{.program = &step.program,
+                                                 .device = index,
+                                                 .linked = std::move(linked),
+                                                 .evaluation = std::move(evaluation),
+                                                 .evaluated_at_once = step.evaluation.microbatches,
+                                                 .stages = std::move(stages),
+                                                 .fold = step.fold,
+                                                 .tie_names = step.tie_names,
+                                                 .names = step.tensor_names,
+                                                 .arena = &arena_,
+                                                 .compute = &compute_,
+                                                 .world = world});
 }
 
 void Device::initialise(std::uint64_t seed) {

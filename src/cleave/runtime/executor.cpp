@@ -33,12 +33,14 @@ Executor::Executor(Parts parts)
              .world = parts_.world}),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
   std::size_t blocks = parts_.linked.lasting.size();
-  for (const LinkedInstruction& entry : parts_.linked.instructions) blocks += entry.acquire.size();
+  for (const auto* program : {&parts_.linked, &parts_.evaluation}) {
+    for (const LinkedInstruction& entry : program->instructions) blocks += entry.acquire.size();
+  }
   parts_.arena->reserve_blocks(blocks);
   take_lasting();
   shared_.resize(kFirstLoss + parts_.program->replicas * parts_.program->microbatches +
                  norm_.tensors());
-  pending_.resize(parts_.linked.slots);
+  pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
   spans_.reserve(2 * parts_.linked.instructions.size());
 }
 
@@ -126,15 +128,22 @@ double Executor::forward(const LinkedInstruction& entry, MicrobatchSource& sourc
   return sum;
 }
 
-double Executor::evaluate(MicrobatchSource& source) {
-  for (const LinkedInstruction& entry : parts_.linked.instructions) {
-    if (entry.instruction.op != Op::Forward) continue;
+void Executor::evaluate(MicrobatchSource& source, std::span<double> sums) {
+  std::ranges::fill(sums, 0.0);
+  const int first = replica_ * parts_.evaluated_at_once;
+  for (const LinkedInstruction& entry : parts_.evaluation.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
-    const double sum = forward(entry, source, Search::Off);
-    for (const Block& block : entry.acquire) parts_.arena->release(block.offset);
-    return sum;
+    const Instruction& instruction = entry.instruction;
+    if (instruction.op == Op::Forward) {
+      sums[first + instruction.microbatch] += forward(entry, source, Search::Off);
+    } else if (instruction.op == Op::Wait) {
+      wait(entry);
+    } else {
+      post(entry);
+    }
+    for (const Block& block : entry.release) parts_.arena->release(block.offset);
   }
-  return 0;
+  if (parts_.world != nullptr) parts_.world->combine(sums, comm::Combine::Sum);
 }
 
 void Executor::post(const LinkedInstruction& entry) {

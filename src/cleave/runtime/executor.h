@@ -44,6 +44,8 @@ class Executor {
     const schedule::Program* program = nullptr;
     int device = 0;
     LinkedProgram linked;
+    LinkedProgram evaluation;
+    int evaluated_at_once = 0;   ///< microbatches of a replica in `evaluation`
     std::vector<Stage*> stages;  ///< [stage], null: not on this device
     ShardFold fold;
     std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
@@ -59,8 +61,10 @@ class Executor {
   /// After an exception the next run begins afresh.
   StepResult run(const StepInput& input);
 
-  /// The sum of the losses of microbatch 0 of `source`, without backward.
-  double evaluate(MicrobatchSource& source);
+  /// Runs forward only. sums[replica · evaluated_at_once + m] becomes the sum of the losses of
+  /// microbatch m of `source` on that replica, on every device.
+  void evaluate(MicrobatchSource& source, std::span<double> sums);
+  int evaluated_at_once() const { return parts_.evaluated_at_once; }
 
   /// The last step of this device, instruction by instruction, in seconds since its start.
   std::span<const plan::Span> spans() const { return spans_; }

@@ -27,13 +27,13 @@ void BatchSource::load_targets(int index, View targets) {
 
 void ValidationSource::load_tokens(int index, View tokens) {
   for (std::int64_t row = 0; row < microbatch_; ++row) {
-    data_->read_window(first_ + index * microbatch_ + row, row_of(tokens, row, microbatch_), {});
+    data_->read_window(first_window(index) + row, row_of(tokens, row, microbatch_), {});
   }
 }
 
 void ValidationSource::load_targets(int index, View targets) {
   for (std::int64_t row = 0; row < microbatch_; ++row) {
-    data_->read_window(first_ + index * microbatch_ + row, {}, row_of(targets, row, microbatch_));
+    data_->read_window(first_window(index) + row, {}, row_of(targets, row, microbatch_));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "cleave/runtime/microbatch_source.h"
@@ -30,20 +31,25 @@ class BatchSource : public runtime::MicrobatchSource {
   std::int64_t step_ = 0;
 };
 
-/// Held-out sequences in the order of the file.
+/// Held-out sequences in the order of the file, `count` microbatches of them.
 class ValidationSource : public runtime::MicrobatchSource {
  public:
-  ValidationSource(const Dataset& data, std::int64_t microbatch)
-      : data_(&data), microbatch_(microbatch) {}
+  ValidationSource(const Dataset& data, std::int64_t microbatch, std::int64_t count)
+      : data_(&data), microbatch_(microbatch), count_(count) {}
 
-  /// The next call's microbatch 0 begins at this window.
-  void begin_at(std::int64_t window) { first_ = window; }
+  /// Microbatch 0 of the next calls is this one of all. Past the end the last one comes again.
+  void begin_at(std::int64_t microbatch) { first_ = microbatch; }
   void load_tokens(int index, View tokens) override;
   void load_targets(int index, View targets) override;
 
  private:
+  std::int64_t first_window(int index) const {
+    return std::min(first_ + index, count_ - 1) * microbatch_;
+  }
+
   const Dataset* data_;
   std::int64_t microbatch_;
+  std::int64_t count_;
   std::int64_t first_ = 0;
 };
 

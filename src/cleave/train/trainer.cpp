@@ -56,6 +56,7 @@ Trainer::Trainer(const Config& config, const Data& data, const runtime::Compiled
       compiled_(&compiled),
       world_(world),
       device_(compiled, device, static_cast<int>(config.devices.threads), world),
+      replica_(schedule::Topology(compiled.program).replica[device]),
       optimizer_(config.train),
       source_(data.training(), share_of(config, compiled, device)) {
   if (const Dataset* held_out = data.validation()) {
@@ -64,7 +65,8 @@ Trainer::Trainer(const Config& config, const Data& data, const runtime::Compiled
     const std::int64_t microbatch = *config.train.microbatch;
     // Whole microbatches only: kernels are compiled for one shape.
     validation_sequences_ = std::min(held_out->windows(), most) / microbatch * microbatch;
-    if (validation_sequences_ > 0) validation_.emplace(*held_out, microbatch);
+    if (validation_sequences_ > 0)
+      validation_.emplace(*held_out, microbatch, validation_sequences_ / microbatch);
   }
 }
 
@@ -78,8 +80,9 @@ StepReport Trainer::step(bool stop) {
   optimizer_.begin_step(steps_done_);
   source_.begin_step(steps_done_);
   const double tokens = static_cast<double>(config_->train.batch * config_->train.sequence);
-  runtime::StepInput input{
-      .source = &source_, .optimizer = &optimizer_, .loss_scale = static_cast<float>(1.0 / tokens),
+  runtime::StepInput input{.source = &source_,
+                           .optimizer = &optimizer_,
+                           .loss_scale = static_cast<float>(1.0 / tokens),
                            .stop = stop};
   const std::int64_t sent = world_ == nullptr ? 0 : world_->sent().total();
   runtime::StepResult result;
@@ -108,11 +111,17 @@ StepReport Trainer::step(bool stop) {
 
 std::optional<double> Trainer::evaluate() {
   if (!validation_) return std::nullopt;
-  const std::int64_t microbatch = *config_->train.microbatch;
+  runtime::Executor& executor = device_.executor();
+  const std::int64_t count = validation_sequences_ / *config_->train.microbatch;
+  const std::int64_t at_once = executor.evaluated_at_once();
+  std::vector<double> sums(static_cast<std::size_t>(at_once * compiled_->program.replicas));
   double sum = 0;
-  for (std::int64_t first = 0; first < validation_sequences_; first += microbatch) {
-    validation_->begin_at(first);
-    sum += device_.executor().evaluate(*validation_);
+  for (std::int64_t first = 0; first < count; first += std::ssize(sums)) {
+    validation_->begin_at(first + replica_ * at_once);
+    executor.evaluate(*validation_, sums);
+    // What lies past the end was computed on the last microbatch once more, and does not count.
+    const std::int64_t valid = std::min<std::int64_t>(std::ssize(sums), count - first);
+    for (std::int64_t i = 0; i < valid; ++i) sum += sums[static_cast<std::size_t>(i)];
   }
   return sum / static_cast<double>(validation_sequences_ * config_->train.sequence);
 }

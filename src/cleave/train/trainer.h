@@ -67,6 +67,7 @@ class Trainer {
   const runtime::CompiledStep* compiled_;
   comm::Communicator* world_;
   runtime::Device device_;
+  int replica_;
   AdamW optimizer_;
   BatchSource source_;
   std::optional<ValidationSource> validation_;

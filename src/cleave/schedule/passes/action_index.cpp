@@ -37,7 +37,10 @@ ActionIndex::ActionIndex(const Program& program)
       position = at;
     }
   }
+  // A program that only evaluates has no backward at all.
+  const bool trains = std::ranges::any_of(backward_, [](int at) { return at >= 0; });
   for (const auto& [found, letter] : {std::pair(&forward_, 'F'), std::pair(&backward_, 'I')}) {
+    if (letter == 'I' && !trains) break;
     const auto missing = std::ranges::find(*found, -1);
     if (missing == found->end()) continue;
     const std::size_t at = static_cast<std::size_t>(missing - found->begin());
