@@ -18,6 +18,7 @@
 
 #include "cleave/comm/local/local_world.h"
 #include "cleave/comm/mpi/session.h"
+#include "cleave/comm/pinning.h"
 
 namespace {
 
@@ -70,12 +71,13 @@ void stream(Communicator& comm, std::span<std::byte> bytes, int messages) {
   }
 }
 
-void measure_local() {
+void measure_local(const Pinning& pinning) {
   constexpr int kMessages = 20;
   for (const std::size_t size : {kMiB / 4, kMiB, 8 * kMiB, 64 * kMiB}) {
     Bytes buffers[] = {Bytes(size, std::byte{1}), Bytes(size, std::byte{2})};
     std::vector<double> copies, messages;
     run_devices(2, [&](Communicator& comm) {
+      pin_this_thread(pinning.devices[comm.rank()]);
       for (int trial = 0; trial < kTrials; ++trial) {
         comm.barrier().wait();
         if (comm.rank() == 0) {
@@ -100,6 +102,7 @@ void measure_local() {
   Bytes small[] = {Bytes(8), Bytes(8)};
   std::vector<double> times;
   run_devices(2, [&](Communicator& comm) {
+    pin_this_thread(pinning.devices[comm.rank()]);
     for (int trial = 0; trial < kTrials; ++trial) {
       comm.barrier().wait();
       const double taken = seconds([&] { ping_pong(comm, small[comm.rank()], 500); });
@@ -153,8 +156,10 @@ void measure_wake_up(Communicator& comm) {
 }  // namespace
 
 int main() {
+  const Pinning pinning = plan_pinning(allowed_cores(), 2, 1);
   if (!launched_by_mpi()) {
-    measure_local();
+    fmt::print("{}\n", pinning.report);
+    measure_local(pinning);
     run_devices(2, measure_wake_up);
     return 0;
   }

@@ -8,9 +8,8 @@
 namespace cleave::comm {
 namespace {
 
-// A few parts of this size stay in the first and second level caches between the levels of the
-// tree.
-constexpr std::size_t kBlock = 32 * 1024;
+// Four parts of this size stay in the second level cache between the levels of the tree.
+constexpr std::size_t kBlock = 256 * 1024;
 
 void sum_block(std::span<std::byte* const> parts, std::size_t offset, std::size_t bytes,
                const Adder& adder, std::byte* out) {
@@ -34,8 +33,9 @@ void tree_sum(std::span<std::byte* const> parts, std::size_t bytes, const Adder&
     if (bytes > 0 && out != parts[0]) std::memmove(out, parts[0], bytes);
     return;
   }
-  for (std::size_t offset = 0; offset < bytes; offset += kBlock) {
-    sum_block(parts, offset, std::min(kBlock, bytes - offset), adder, out);
+  const std::size_t block = parts.size() == 2 ? bytes : kBlock;
+  for (std::size_t offset = 0; offset < bytes; offset += block) {
+    sum_block(parts, offset, std::min(block, bytes - offset), adder, out);
   }
 }
 
