@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 PRESET ?= release
 CLEAVE = build/release/cleave
 
-.PHONY: help setup build test quickstart bench format lint install
+.PHONY: help setup build test test-all quickstart bench format lint install
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
@@ -17,6 +17,20 @@ build: setup     ## the program, at build/release/cleave
 
 test: build      ## every test; ends with ctest's summary
 	@ctest --test-dir build/$(PRESET) --output-on-failure -j $(JOBS)
+
+test-all: test   ## and the sanitizer runs, as CI does them
+	@scripts/sanitize
+
+quickstart:      ## train a small GPT on four devices, about a minute after the build
+	@scripts/setup --quiet
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target cleave
+	@scripts/quickstart
+
+bench: build     ## how fast cleave is on this machine, a few minutes
+	@$(CLEAVE) bench schedule
+	@$(CLEAVE) bench step --dtype f32 --repeats 3
+	@$(CLEAVE) bench step --dtype bf16 --repeats 3
 
 format: setup    ## clang-format on all sources
 	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
