@@ -54,10 +54,14 @@ class Svg {
  public:
   Svg(std::span<const Timeline> timelines, int width)
       : timelines_(timelines), width_(width), end_(common_end(timelines)) {
+    std::int32_t last = 0;
     for (const Timeline& timeline : timelines) {
       for (int chunk : chunk_of_stage(timeline.trace)) chunks_ = std::max(chunks_, chunk + 1);
       devices_ += timeline.trace.devices;
+      for (const plan::Span& span : timeline.trace.spans)
+        last = std::max(last, span.instruction.microbatch);
     }
+    digits_ = static_cast<double>(std::to_string(last).size());
     row_ = std::clamp(640.0 / std::max(devices_, 1), 9.0, 24.0);
   }
 
@@ -153,7 +157,7 @@ class Svg {
                    wide - gap, row_ - 2);
     if (span.kind != plan::SpanKind::Compute || row_ < 11) return;
     const std::string number = std::to_string(span.instruction.microbatch);
-    if (wide < kDigit * static_cast<double>(number.size()) + 3) return;
+    if (wide < kDigit * digits_ + 3) return;
     fmt::format_to(std::back_inserter(out),
                    "<text class=\"number\" x=\"{:.2f}\" y=\"{:.1f}\">{}</text>",
                    from + (wide - gap) / 2, y + row_ / 2 + 2.5, number);
@@ -204,6 +208,7 @@ class Svg {
   int chunks_ = 1;
   int devices_ = 0;
   double row_ = 0;
+  double digits_ = 1;  // of the last microbatch: all boxes of a length have a number, or none
   std::set<Shade> shades_;
   std::string body_;
 };
