@@ -3,6 +3,9 @@
 #include "schedule/written.h"
 #include <gtest/gtest.h>
 
+#include "cleave/schedule/forward_only.h"
+#include "cleave/schedule/generators.h"
+
 namespace cleave::schedule {
 namespace {
 
@@ -137,12 +140,34 @@ TEST(Verifier, ChecksComputeOnlyProgramsWithImpliedMessages) {
             "device 0 to run instruction 2 (0F1)\n");
 }
 
+TEST(Verifier, ChecksProgramsThatOnlyEvaluate) {
+  Program program = chain(2, {"0F0 SEND:0>0 0F1 SEND:0>1 WAIT:SEND:0>0 WAIT:SEND:0>1",
+                              "RECV:0>0 WAIT:RECV:0>0 1F0 RECV:0>1 WAIT:RECV:0>1 1F1"});
+  program.edges[0].backward = false;
+  EXPECT_EQ(verdict(program, Level::Forward), "");
+  EXPECT_NE(verdict(program, Level::Final), "");
+
+  program.lists[1].pop_back();
+  EXPECT_EQ(verdict(program, Level::Forward), "device 1: F of stage 1, microbatch 1 is missing\n");
+  program.lists[1].push_back({.op = Op::Backward, .stage = 1, .microbatch = 1});
+  EXPECT_EQ(verdict(program, Level::Forward),
+            "device 1, instruction 5 (1B1): is not for a forward pass\n");
+}
+
+TEST(Verifier, AcceptsTheEvaluationOfEverySchedule) {
+  for (const auto name : schedule_names()) {
+    const Program training = generate(name, {.devices = 3, .microbatches = 6});
+    const Program program = forward_only(training, 4, 2);
+    EXPECT_EQ(verdict(program, Level::Forward), "") << name;
+  }
+}
+
 TEST(Verifier, RefusesABoastfulHeaderWithoutMakingTables) {
   Program program = chain(1, {"0F0 0B0 STEP"});
   program.microbatches = 2'000'000'000;
   EXPECT_EQ(verdict(program),
             "program: has 3 instructions; 1 stages x 1 replicas x 2000000000 microbatches need at "
-            "least two each\n");
+            "least one each\n");
   program.devices = -3;
   EXPECT_NE(verdict(program), "");
 }

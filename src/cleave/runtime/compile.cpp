@@ -205,6 +205,9 @@ CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
   const auto violations = schedule::verify(step.program);
   CLEAVE_CHECK(violations.empty(),
                "the program is not sound: ", to_string(step.program, violations[0]));
+  const auto in_evaluation = schedule::verify(step.evaluation, schedule::Level::Forward);
+  CLEAVE_CHECK(in_evaluation.empty(),
+               "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));
   return step;
 }
 

@@ -13,13 +13,13 @@ std::vector<Violation> verify(const Program& program, Level level) {
   if (findings.any()) return findings.take();
 
   checks::Tables tables(program);
-  checks::check_compute(tables, findings);
+  checks::check_compute(tables, level, findings);
   if (findings.any()) return findings.take();
 
   checks::check_local_edges(tables, findings);
   if (level != Level::Compute) {
     checks::check_messages(tables, findings);
-    checks::check_gradients(tables, level, findings);
+    if (level != Level::Forward) checks::check_gradients(tables, level, findings);
     checks::check_parameters(tables, findings);
   }
   if (findings.any()) return findings.take();

@@ -19,6 +19,7 @@ enum class Level : std::uint8_t {
   Compute,   ///< F I W B R only; messages between devices are implied and buffered
   Messages,  ///< every message is there; what serves gradients and parameters may still be missing
   Final,     ///< all of it: what the executor runs
+  Forward,   ///< F with its messages and parameters, nothing else: what evaluation runs
 };
 
 // What the verifier takes for granted about instructions:

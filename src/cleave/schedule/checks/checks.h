@@ -14,7 +14,7 @@ void check_header(const Program& program, Findings& findings);
 void check_operands(const Program& program, Level level, Findings& findings);
 
 /// Each F, I, W once per stage, replica and microbatch, in order. Fills units, pieces, last_weight.
-void check_compute(Tables& tables, Findings& findings);
+void check_compute(Tables& tables, Level level, Findings& findings);
 
 /// Each message is posted and waited for once on either side, after what it carries was made and
 /// before it is used. Fills messages.

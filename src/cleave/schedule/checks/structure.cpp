@@ -88,6 +88,7 @@ class Operands {
   std::optional<std::string> complaint(int device, const Instruction& i) const {
     if (i.op > Op::Step) return "is no known instruction";
     if (level_ == Level::Compute && !is_compute(i.op)) return "is not compute";
+    if (level_ == Level::Forward && !serves_forward(i.op)) return "is not for a forward pass";
     if (is_message(i.op)) return message_complaint(device, i);
     if (i.op == Op::Tie) return tie_complaint(device, i);
     if (i.op == Op::Norm || i.op == Op::Step) return std::nullopt;
@@ -95,6 +96,10 @@ class Operands {
   }
 
  private:
+  static bool serves_forward(Op op) {
+    return op == Op::Forward || is_message(op) || op == Op::Gather || op == Op::Free;
+  }
+
   bool holds(int device, int stage) const {
     const int replica = topology_.replica[device];
     return replica >= 0 && p_.placement[stage][replica] == device;
@@ -155,7 +160,7 @@ void check_counts(const Program& p, Level level, Findings& findings) {
                     at_most(static_cast<std::int64_t>(p.stages) * p.replicas, p.microbatches);
   if (!fits) {
     findings.add(-1, -1, "has ", count, " instructions; ", p.stages, " stages x ", p.replicas,
-                 " replicas x ", p.microbatches, " microbatches need at least two each");
+                 " replicas x ", p.microbatches, " microbatches need at least one each");
     return;
   }
   std::int64_t crossing = 0;
