@@ -88,7 +88,8 @@ void add_train_command(CLI::App& app) {
       "\nKeys of the config:\n" +
       train::config_help());
   command->add_option("config", flags->config, "TOML file")->required();
-  command->add_option("--set", flags->set, "Override a key: train.steps=50 (repeatable)");
+  command->add_option("--set", flags->set, "Override a key: train.steps=50 (repeatable)")
+      ->allow_extra_args(false);
   command->add_flag("--resume", flags->resume, "Go on from the latest checkpoint in train.out");
   command->add_flag("--overwrite", flags->overwrite, "Begin afresh even if train.out exists");
   command->add_option("--init-from", flags->init_from, "Begin with the weights of this checkpoint");

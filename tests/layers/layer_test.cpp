@@ -1,0 +1,211 @@
+// Every kind of layer against its spec and against calculus: for a random dy, the slope of <dy, y>
+// along each x and each weight is what I and W say it is.
+
+#include "cleave/layers/layer.h"
+
+#include <cmath>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "cleave/base/philox.h"
+#include "cleave/spec/layers.h"
+#include "cleave/tensor/arena.h"
+
+namespace cleave {
+namespace {
+
+constexpr spec::Flow kFlow{.sequences = 2, .sequence = 6, .dtype = DType::F32};
+constexpr std::int64_t kFeatures = 8;
+constexpr std::int64_t kVocabulary = 11;
+
+struct Case {
+  std::string name;
+  LayerSpec spec;
+};
+
+std::vector<Case> cases() {
+  const AttentionShape heads{
+      .sequences = 2, .sequence = 6, .heads = 4, .kv_heads = 2, .head_dim = 4};
+  const std::int64_t in = kFeatures;
+  return {
+      {"linear", spec::linear("l", kFlow, {.in = in, .out = 5, .bias = Bias::Add})},
+      {"linear, transposed",
+       spec::linear("l", kFlow, {.in = in, .out = 5, .weight = Transpose::Yes})},
+      {"layernorm", spec::layernorm("n", kFlow, in, 1e-5f)},
+      {"rmsnorm", spec::rmsnorm("n", kFlow, in, 1e-5f)},
+      {"gelu", spec::gelu("g", kFlow, in)},
+      {"swiglu", spec::swiglu("s", kFlow, in)},
+      {"attention", spec::attention("a", kFlow, {.shape = heads})},
+      {"attention, rotary", spec::attention("a", kFlow, {.shape = heads, .rope_theta = 100})},
+      {"embedding", spec::embedding("e", kFlow,
+                                    {.vocabulary = kVocabulary,
+                                     .features = in,
+                                     .context = 6,
+                                     .token_name = "t",
+                                     .position_name = "p"})},
+      {"loss",
+       spec::loss("h", kFlow, {.vocabulary = kVocabulary, .features = in, .weight_name = "w"})},
+      {"loss in blocks",
+       spec::loss("h", kFlow,
+                  {.vocabulary = kVocabulary, .features = in, .blocks = 3, .weight_name = "w"})},
+  };
+}
+
+/// A layer alone, with exactly the memory that its spec declares.
+class Bench {
+ public:
+  explicit Bench(const LayerSpec& spec) : layer_(make_layer(spec)), compute_(1), arena_(1 << 20) {
+    x = take(spec.x, 1);
+    y = take(spec.y, 0);
+    dy = take(spec.y, 2);
+    dx = take(spec.x, 0);
+    for (const KeptTensor& kept : spec.kept_by_forward) by_forward_.push_back(take(kept.tensor, 3));
+    for (const TensorSpec& kept : spec.kept_by_input) by_input_.push_back(take(kept, 0));
+    for (const ParameterSpec& parameter : spec.parameters) {
+      const TensorSpec tensor{parameter.name, DType::F32, parameter.shape};
+      parameters.push_back({take(tensor, 4 + parameters.size()), take(tensor, 0)});
+    }
+    std::vector<View> constants;
+    for (const TensorSpec& constant : spec.constants) constants.push_back(take(constant, 0));
+    layer_->bind(parameters, constants);
+    const std::int64_t scratch = layer_->scratch_bytes(compute_);
+    compute_.set_scratch({arena_.at(end_), static_cast<std::size_t>(scratch)});
+  }
+
+  LayerCall call() {
+    return {.x = x,
+            .y = y,
+            .dy = dy,
+            .dx = dx,
+            .kept_by_forward = by_forward_,
+            .kept_by_input = by_input_,
+            .gradient = Write::Overwrite,
+            .loss_scale = 1};
+  }
+
+  /// <dy, y>, or the sum of the losses. F may turn x in place, so it works on a copy.
+  double objective() {
+    std::vector<std::byte> before(x.bytes(), x.bytes() + x.byte_count());
+    layer_->forward(compute_, call());
+    std::copy(before.begin(), before.end(), x.bytes());
+    double sum = 0;
+    const bool loss = layer_->spec().kind == "loss";
+    for (std::int64_t i = 0; i < y.elements(); ++i) {
+      sum += static_cast<double>(y.as<float>()[i]) *
+             (loss ? 1 : static_cast<double>(dy.as<float>()[i]));
+    }
+    return sum;
+  }
+
+  /// F, I and W of the same x; F may have turned it, so it is put back first.
+  void backward(Write gradient = Write::Overwrite) {
+    const std::vector<std::byte> before(x.bytes(), x.bytes() + x.byte_count());
+    LayerCall pass = call();
+    pass.gradient = gradient;
+    layer_->forward(compute_, pass);
+    layer_->backward_input(compute_, pass);
+    if (!parameters.empty()) layer_->backward_weight(compute_, pass);
+    std::copy(before.begin(), before.end(), x.bytes());
+  }
+
+  View x, y, dy, dx;
+  std::vector<Parameter> parameters;
+
+ private:
+  View take(const TensorSpec& tensor, std::uint64_t seed) {
+    const View view(arena_.at(end_), tensor.dtype, tensor.shape);
+    end_ += tensor.bytes();
+    const Philox random(seed, "layer test", tensor.name);
+    for (std::int64_t i = 0; i < view.elements() && seed > 0; ++i) {
+      if (tensor.dtype == DType::I32) {
+        view.as<std::int32_t>()[i] = static_cast<std::int32_t>(random.below(kVocabulary, i));
+      } else {
+        view.as<float>()[i] = random.normal(i);
+      }
+    }
+    return view;
+  }
+
+  std::unique_ptr<Layer> layer_;
+  ops::Compute compute_;
+  Arena arena_;
+  std::int64_t end_ = 0;
+  std::vector<View> by_forward_;
+  std::vector<View> by_input_;
+};
+
+/// Richardson: central differences at h and h/2 leave an error of h⁴ and rounding of about
+/// eps · |objective| / h ≈ 6e-8 · 30 / 5e-3 < 5e-4.
+double slope(Bench& bench, float& value) {
+  const auto central = [&](float h) {
+    const float before = value;
+    value = before + h;
+    const double above = bench.objective();
+    value = before - h;
+    const double below = bench.objective();
+    value = before;
+    return (above - below) / (2 * static_cast<double>(h));
+  };
+  return (4 * central(5e-3f) - central(1e-2f)) / 3;
+}
+
+class EveryLayer : public ::testing::TestWithParam<Case> {};
+
+TEST_P(EveryLayer, HasTheInputGradientOfItsForward) {
+  const LayerSpec& spec = GetParam().spec;
+  if (spec.x.dtype == DType::I32) return;  // tokens have no gradient
+  Bench bench(spec);
+  bench.backward();
+  for (std::int64_t i = 0; i < bench.x.elements(); ++i) {
+    const float dx = bench.dx.as<float>()[i];
+    EXPECT_NEAR(dx, slope(bench, bench.x.as<float>()[i]), 2e-3) << "x[" << i << "]";
+  }
+}
+
+TEST_P(EveryLayer, HasTheWeightGradientsOfItsForward) {
+  Bench bench(GetParam().spec);
+  bench.backward();
+  for (const Parameter& parameter : bench.parameters) {
+    for (std::int64_t i = 0; i < parameter.value.elements(); i += 3) {
+      EXPECT_NEAR(parameter.gradient.as<float>()[i], slope(bench, parameter.value.as<float>()[i]),
+                  2e-3)
+          << GetParam().spec.name << "[" << i << "]";
+    }
+  }
+}
+
+TEST_P(EveryLayer, AddsTheGradientOfASecondMicrobatch) {
+  Bench bench(GetParam().spec);
+  if (bench.parameters.empty()) return;
+  bench.backward(Write::Overwrite);
+  const View gradient = bench.parameters[0].gradient;
+  const std::vector<float> once(gradient.as<float>(), gradient.as<float>() + gradient.elements());
+  bench.backward(Write::Accumulate);
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    EXPECT_FLOAT_EQ(gradient.as<float>()[i], 2 * once[i]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryLayer, ::testing::ValuesIn(cases()), [](const auto& info) {
+  std::string name;
+  for (char c : info.param.name) name += std::isalpha(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+});
+
+TEST(Residual, AddsAndPassesTheGradientThrough) {
+  const LayerSpec spec = spec::residual("r", kFlow, kFeatures, 0);
+  EXPECT_TRUE(spec.dx_is_dy);
+  std::vector<float> a(96, 1.5f);
+  std::vector<float> b(96, 2.0f);
+  std::vector<float> out(96);
+  const auto view = [](std::vector<float>& v) {
+    return View(reinterpret_cast<std::byte*>(v.data()), DType::F32, {12, 8});
+  };
+  ops::Compute compute(1);
+  make_layer(spec)->forward(compute, {.x = view(a), .y = view(out), .skip = view(b)});
+  for (float value : out) EXPECT_EQ(value, 3.5f);
+}
+
+}  // namespace
+}  // namespace cleave
