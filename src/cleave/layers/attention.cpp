@@ -1,6 +1,7 @@
 #include "cleave/layers/attention.h"
 
 #include "cleave/ops/attention.h"
+#include "cleave/ops/elementwise.h"
 #include "cleave/ops/rope.h"
 
 namespace cleave {
@@ -10,6 +11,8 @@ namespace {
 constexpr int kLse = 0;
 constexpr int kCos = 0;
 constexpr int kSin = 1;
+constexpr int kKeys = 0;
+constexpr int kValues = 1;
 
 /// The heads of one of q, k, v inside rows that hold all three: [tokens, heads, head_dim].
 struct Heads {
@@ -41,12 +44,36 @@ void Attention::forward(ops::Compute& compute, const LayerCall& call) {
   const Heads in = split(call.x, shape);
   if (rotary()) {
     for (View x : {in.q, in.k}) {
-      ops::rope(compute,
-                {.x = x, .cos = constant(kCos), .sin = constant(kSin), .sequence = shape.sequence});
+      ops::rope(compute, {.x = x,
+                          .cos = constant(kCos),
+                          .sin = constant(kSin),
+                          .sequence = shape.sequence,
+                          .first_position = call.position});
     }
   }
-  ops::attention(compute, shape, in.q, in.k, in.v, heads(call.y, 0, shape.heads, shape.head_dim),
-                 call.kept_by_forward[kLse]);
+  if (attributes().cache > 0) {
+    attend_to_cache(compute, call);
+  } else {
+    ops::attention(compute, shape, in.q, in.k, in.v, heads(call.y, 0, shape.heads, shape.head_dim),
+                   call.kept_by_forward[kLse]);
+  }
+}
+
+void Attention::attend_to_cache(ops::Compute& compute, const LayerCall& call) {
+  const AttentionShape& shape = attributes().shape;
+  const Heads in = split(call.x, shape);
+  const View out = heads(call.y, 0, shape.heads, shape.head_dim);
+  const std::int64_t tokens = call.x.size(0);
+  ops::copy(compute, in.k, cache(kKeys).slice(0, call.position, tokens));
+  ops::copy(compute, in.v, cache(kValues).slice(0, call.position, tokens));
+  const auto row = [&](View rows, std::int64_t token) {
+    return View(rows.slice(0, token, 1).bytes(), rows.dtype(), {shape.heads, shape.head_dim});
+  };
+  for (std::int64_t token = 0; token < tokens; ++token) {
+    const std::int64_t seen = call.position + token + 1;
+    ops::attention_decode(compute, row(in.q, token), cache(kKeys).slice(0, 0, seen),
+                          cache(kValues).slice(0, 0, seen), row(out, token));
+  }
 }
 
 void Attention::backward_input(ops::Compute& compute, const LayerCall& call) {
@@ -77,6 +104,9 @@ void Attention::backward_input(ops::Compute& compute, const LayerCall& call) {
 }
 
 std::int64_t Attention::scratch_bytes(ops::Compute& compute) const {
+  if (const std::int64_t cache = attributes().cache; cache > 0) {
+    return compute.threads() * aligned(cache * size_of(DType::F32));
+  }
   return ops::attention_scratch_bytes(compute, attributes().shape, spec().x.dtype);
 }
 

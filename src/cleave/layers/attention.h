@@ -6,7 +6,8 @@ namespace cleave {
 
 /// Causal attention. x [tokens, (heads + 2·kv_heads)·head_dim] holds q, then k, then v of each
 /// token; y [tokens, heads·head_dim]. With rotary positions F turns q and k in place, and I turns
-/// their gradients back.
+/// their gradients back. With a cache, x is what follows the first `position` tokens of one
+/// sequence: F adds their keys and values to the cache and attends to all of it.
 class Attention : public Layer {
  public:
   using Layer::Layer;
@@ -18,6 +19,8 @@ class Attention : public Layer {
   void fill_constants() override;
 
  private:
+  /// F behind the rotation, against the cache.
+  void attend_to_cache(ops::Compute& compute, const LayerCall& call);
   const AttentionAttributes& attributes() const { return spec().as<AttentionAttributes>(); }
   bool rotary() const { return attributes().rope_theta > 0; }
 };

@@ -10,6 +10,7 @@ void Embedding::forward(ops::Compute& compute, const LayerCall& call) {
                            .table = parameter(0).value,
                            .positions = has_positions() ? parameter(1).value : View(),
                            .sequence = spec().as<EmbeddingAttributes>().sequence,
+                           .first_position = call.position,
                            .y = call.y});
 }
 

@@ -28,6 +28,7 @@ struct LayerCall {
   Write gradient = Write::Accumulate;     ///< W: Overwrite on the first microbatch of a sum
   std::int64_t gradient_shift = 0;        ///< W: bytes from the bound gradient to the one to add to
   float loss_scale = 1;                   ///< I of the loss: what one token's loss counts for
+  std::int64_t position = 0;              ///< of the first token; more than 0 only when generating
 };
 
 /// A layer computes what its spec declared, in three calls. It owns no memory: parameters and
@@ -41,10 +42,12 @@ class Layer {
 
   const LayerSpec& spec() const { return spec_; }
 
-  /// In the order of spec().parameters and spec().constants. Fills the constants.
-  void bind(std::span<const Parameter> parameters, std::span<const View> constants) {
+  /// In the order of spec().parameters, spec().constants and spec().caches. Fills the constants.
+  void bind(std::span<const Parameter> parameters, std::span<const View> constants,
+            std::span<const View> caches = {}) {
     parameters_ = {parameters.begin(), parameters.end()};
     constants_ = {constants.begin(), constants.end()};
+    caches_ = {caches.begin(), caches.end()};
     fill_constants();
   }
 
@@ -65,6 +68,7 @@ class Layer {
 
   const Parameter& parameter(int index) const { return parameters_[index]; }
   View constant(int index) const { return constants_[index]; }
+  View cache(int index) const { return caches_[index]; }
 
   /// Where W adds to: one of several sums where a device runs several data shards.
   View gradient(int index, const LayerCall& call) const {
@@ -79,6 +83,7 @@ class Layer {
   LayerSpec spec_;
   std::vector<Parameter> parameters_;
   std::vector<View> constants_;
+  std::vector<View> caches_;
 };
 
 /// The class for `spec.kind`. Throws UserError for a kind that cleave does not have.

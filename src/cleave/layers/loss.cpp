@@ -19,7 +19,6 @@ constexpr int kLogits = 2;
 struct Loss::Block {
   ops::VocabBlock logits;
   ConstView weight;  ///< its rows of w
-  View gradient;     ///< its rows of dw
 };
 
 std::int64_t Loss::scratch_bytes(ops::Compute& compute) const {
@@ -42,8 +41,7 @@ void Loss::for_each_block(ops::Compute& compute, const LayerCall& call, Visit&& 
   for (std::int64_t first = 0; first < vocabulary; first += size) {
     const std::int64_t columns = std::min(size, vocabulary - first);
     const Block block{{room.slice(1, 0, columns), first},
-                      parameter(0).value.slice(0, first, columns),
-                      gradient(0, call).slice(0, first, columns)};
+                      parameter(0).value.slice(0, first, columns)};
     visit(block, first == 0 ? Write::Overwrite : Write::Accumulate);
   }
 }
@@ -92,7 +90,8 @@ void Loss::backward_weight(ops::Compute& compute, const LayerCall& call) {
       ops::cross_entropy_backward(compute, block.logits, call.kept_by_forward[kTargets],
                                   call.kept_by_forward[kLse], call.loss_scale);
     }
-    ops::matmul(compute, ConstView(block.logits.logits).transposed(), call.x, block.gradient,
+    const View rows = gradient(0, call).slice(0, block.logits.first, block.logits.logits.size(1));
+    ops::matmul(compute, ConstView(block.logits.logits).transposed(), call.x, rows,
                 {.write = call.gradient});
   });
 }

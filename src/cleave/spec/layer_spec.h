@@ -69,7 +69,8 @@ struct LinearAttributes {
 };
 struct AttentionAttributes {
   AttentionShape shape;
-  float rope_theta = 0;  ///< 0: no rotary positions
+  float rope_theta = 0;    ///< 0: no rotary positions
+  std::int64_t cache = 0;  ///< generating: room for the keys and values of this many tokens
 };
 struct EmbeddingAttributes {
   std::int64_t sequence = 0;
@@ -99,6 +100,7 @@ struct LayerSpec {
   int skip = -1;                   ///< y = x + the x of layer `skip` of this segment
   std::vector<ParameterSpec> parameters;
   std::vector<TensorSpec> constants;  ///< tables that never change; one copy per stage and name
+  std::vector<TensorSpec> caches;     ///< generating: what F adds to from call to call
   std::vector<KeptTensor> kept_by_forward;  ///< besides x and y
   std::vector<TensorSpec> kept_by_input;    ///< besides dy; read by W
   std::vector<MatmulSpec> forward;          ///< products of F

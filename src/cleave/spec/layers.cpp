@@ -131,17 +131,23 @@ LayerSpec attention(const std::string& name, const Flow& flow,
   const std::int64_t wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
   LayerSpec spec = layer("attention", name, rows("x", flow, wide),
                          rows("y", flow, shape.heads * shape.head_dim));
+  spec.attributes = attributes;
+  const std::int64_t positions = std::max(shape.sequence, attributes.cache);
+  if (attributes.rope_theta > 0) {
+    spec.constants = {{"rope.cos", DType::F32, {positions, shape.head_dim / 2}},
+                      {"rope.sin", DType::F32, {positions, shape.head_dim / 2}}};
+  }
+  if (attributes.cache > 0) {
+    const Shape cached{attributes.cache, shape.kv_heads, shape.head_dim};
+    spec.caches = {{"keys", flow.dtype, cached}, {"values", flow.dtype, cached}};
+    return spec;
+  }
   spec.x_until = Until::Input;
   spec.y_until = Until::Input;
   spec.kept_by_forward = {
       {{"lse", DType::F32, {shape.sequences, shape.heads, shape.sequence}}, Until::Input}};
-  if (attributes.rope_theta > 0) {
-    spec.constants = {{"rope.cos", DType::F32, {shape.sequence, shape.head_dim / 2}},
-                      {"rope.sin", DType::F32, {shape.sequence, shape.head_dim / 2}}};
-  }
   spec.forward = attention_products(shape, flow.dtype, AttentionPass::Forward);
   spec.backward_input = attention_products(shape, flow.dtype, AttentionPass::Backward);
-  spec.attributes = attributes;
   return spec;
 }
 

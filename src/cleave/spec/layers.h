@@ -13,6 +13,9 @@ struct Flow {
   std::int64_t sequences = 1;
   std::int64_t sequence = 1;
   DType dtype = DType::F32;
+  /// Generating: `sequence` new tokens follow up to `cache - sequence` earlier ones, whose keys and
+  /// values are kept. There is then no backward. 0: training.
+  std::int64_t cache = 0;
 
   std::int64_t tokens() const { return sequences * sequence; }
 };

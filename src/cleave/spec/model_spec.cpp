@@ -21,7 +21,8 @@ AttentionAttributes attention_attributes(const ModelShape& shape, const Flow& fl
                     .heads = shape.heads,
                     .kv_heads = shape.kv_heads,
                     .head_dim = shape.head_size()},
-          .rope_theta = shape.kind == ModelKind::Llama ? static_cast<float>(shape.rope_theta) : 0};
+          .rope_theta = shape.kind == ModelKind::Llama ? static_cast<float>(shape.rope_theta) : 0,
+          .cache = flow.cache};
 }
 
 SegmentSpec gpt_block(const ModelShape& s, const Flow& flow, std::int64_t index) {
@@ -80,6 +81,19 @@ SegmentSpec llama_block(const ModelShape& s, const Flow& flow, std::int64_t inde
           }};
 }
 
+/// Nothing outlives F where there is no backward.
+void drop_backward(ModelSpec& model) {
+  for (SegmentSpec& segment : model.segments) {
+    for (LayerSpec& layer : segment.layers) {
+      layer.x_until = layer.y_until = Until::Forward;
+      for (KeptTensor& kept : layer.kept_by_forward) kept.until = Until::Forward;
+      layer.kept_by_input.clear();
+      layer.backward_input.clear();
+      layer.backward_weight.clear();
+    }
+  }
+}
+
 /// Where the two architectures differ outside their blocks.
 struct Names {
   std::string tokens;
@@ -127,6 +141,7 @@ ModelSpec model_spec(const ModelShape& shape, const Flow& flow, std::int64_t los
                                          .blocks = loss_blocks,
                                          .weight_name = "lm_head.weight",
                                          .tied_to = shape.tie_embeddings ? names.tokens : ""})}});
+  if (flow.cache > 0) drop_backward(model);
   return model;
 }
 

@@ -1,0 +1,186 @@
+#include "cleave/runtime/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "cleave/base/check.h"
+#include "cleave/ops/elementwise.h"
+
+namespace cleave::runtime {
+namespace {
+
+/// A prompt is read in blocks of this many tokens: enough to make its products worth their weights.
+constexpr std::int64_t kBlockTokens = 64;
+constexpr std::int64_t kStagingBytes = std::int64_t{1} << 18;
+constexpr std::size_t kMostKept = 4;
+
+View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
+  if (place.region == plan::Region::None) return {};
+  return View(frame[static_cast<int>(place.region)] + place.offset, tensor.dtype, tensor.shape);
+}
+
+std::string cache_name(const LayerSpec& layer, const TensorSpec& cache) {
+  return layer.name + " " + cache.name;
+}
+
+const std::string& value_name(const ParameterSpec& parameter) {
+  return parameter.tied_to.empty() ? parameter.name : parameter.tied_to;
+}
+
+}  // namespace
+
+std::int64_t Decoder::Pass::bytes() const {
+  std::int64_t sum = layout.forward_work;
+  for (std::int64_t region : layout.bytes) sum += region;
+  return sum;
+}
+
+LayerCall Decoder::Pass::call(std::size_t layer, std::span<View> kept) const {
+  const LayerSpec& spec = layers[layer]->spec();
+  const plan::LayerPlaces& places = layout.layers[layer];
+  const std::size_t count = spec.kept_by_forward.size();
+  CLEAVE_CHECK(count <= kept.size(), spec.name, " keeps too many tensors");
+  for (std::size_t i = 0; i < count; ++i) {
+    kept[i] = view_at(frame, places.kept_by_forward[i], spec.kept_by_forward[i].tensor);
+  }
+  LayerCall call;
+  call.x = view_at(frame, places.x, spec.x);
+  call.y = view_at(frame, places.y, spec.y);
+  call.skip = view_at(frame, places.skip, spec.x);
+  call.kept_by_forward = kept.first(count);
+  return call;
+}
+
+Decoder::Pass Decoder::make_pass(const ModelShape& shape, const Options& options,
+                                 std::int64_t tokens) const {
+  Pass pass;
+  pass.tokens = tokens;
+  pass.segments =
+      model_spec(shape, {.sequence = tokens, .dtype = options.dtype, .cache = length_}).segments;
+  const bool to_logits = tokens == 1;
+  if (!to_logits) pass.segments.pop_back();
+  pass.layout =
+      plan::layout_stage(pass.segments, to_logits ? plan::Position::Only : plan::Position::First);
+  for (const SegmentSpec& segment : pass.segments) {
+    for (const LayerSpec& layer : segment.layers) pass.layers.push_back(options.make_layer(layer));
+  }
+  return pass;
+}
+
+Decoder::Decoder(const ModelShape& shape, const Options& options)
+    : length_(options.length),
+      vocabulary_(shape.vocab),
+      dtype_(options.dtype),
+      compute_(options.threads),
+      single_(make_pass(shape, options, 1)) {
+  if (length_ > kBlockTokens) block_ = make_pass(shape, options, kBlockTokens);
+
+  plan_lasting();
+  std::int64_t scratch = 0;
+  for (const Pass* pass : {&single_, &block_}) {
+    for (const auto& layer : pass->layers) {
+      scratch = std::max(scratch, aligned(layer->scratch_bytes(compute_)));
+    }
+  }
+  work_bytes_ = std::max({single_.bytes(), block_.bytes(), kStagingBytes});
+  logits_ = work_ + work_bytes_;
+  const std::int64_t scratch_offset = logits_ + aligned(vocabulary_ * size_of(DType::F32));
+  planned_ = scratch_offset + scratch;
+  if (options.budget && planned_ > *options.budget) {
+    throw DoesNotFit(detail::concat("generating up to ", length_, " tokens needs ",
+                                    format_bytes(planned_), " (", planned_, " bytes) and there is ",
+                                    format_bytes(*options.budget), " (", *options.budget,
+                                    " bytes); generate fewer tokens or use bf16"));
+  }
+
+  arena_ = std::make_unique<Arena>(planned_);
+  arena_->acquire(0, planned_);
+  compute_.set_scratch({arena_->at(scratch_offset), static_cast<std::size_t>(scratch)});
+  bind(single_);
+  bind(block_);
+}
+
+/// The block's layers read the same weights, tables and caches, so one pass has them all.
+void Decoder::plan_lasting() {
+  const auto place = [&](const std::string& name, std::int64_t bytes) {
+    if (lasting_.try_emplace(name, work_).second) work_ += bytes;
+  };
+  for (const auto& layer : single_.layers) {
+    const LayerSpec& spec = layer->spec();
+    for (const ParameterSpec& parameter : spec.parameters) {
+      place(value_name(parameter), aligned(parameter.elements() * size_of(dtype_)));
+    }
+    for (const TensorSpec& constant : spec.constants) place(constant.name, constant.bytes());
+    for (const TensorSpec& cache : spec.caches) place(cache_name(spec, cache), cache.bytes());
+  }
+}
+
+void Decoder::bind(Pass& pass) {
+  std::byte* next = arena_->at(work_);
+  for (std::size_t region = 0; region < pass.frame.size(); ++region) {
+    pass.frame[region] = next;
+    next += region == static_cast<std::size_t>(plan::Region::Work) ? pass.layout.forward_work
+                                                                   : pass.layout.bytes[region];
+  }
+  const auto at = [&](const std::string& name) { return arena_->at(lasting_.at(name)); };
+  for (const auto& layer : pass.layers) {
+    const LayerSpec& spec = layer->spec();
+    std::vector<Parameter> parameters;
+    for (const ParameterSpec& parameter : spec.parameters) {
+      const View value(at(value_name(parameter)), dtype_, parameter.shape);
+      parameters.push_back({value, {}});
+      if (&pass != &single_ || !parameter.tied_to.empty()) continue;
+      for (const Piece& piece : parameter.pieces) {
+        weights_.push_back({piece.name, value.slice(0, piece.first, piece.rows)});
+      }
+    }
+    std::vector<View> constants;
+    for (const TensorSpec& c : spec.constants) constants.emplace_back(at(c.name), c.dtype, c.shape);
+    std::vector<View> caches;
+    for (const TensorSpec& c : spec.caches) {
+      caches.emplace_back(at(cache_name(spec, c)), c.dtype, c.shape);
+    }
+    layer->bind(parameters, constants, caches);
+  }
+}
+
+View Decoder::staging() const {
+  return View(arena_->at(work_), DType::F32, {work_bytes_ / size_of(DType::F32)});
+}
+
+void Decoder::run(Pass& pass, std::span<const std::int32_t> tokens) {
+  std::array<View, kMostKept> kept;
+  for (std::size_t i = 0; i < pass.layers.size(); ++i) {
+    LayerCall call = pass.call(i, kept);
+    call.position = position_;
+    if (i == 0) std::memcpy(call.x.bytes(), tokens.data(), tokens.size_bytes());
+    const auto& declared = pass.layers[i]->spec().kept_by_forward;
+    for (std::size_t k = 0; k < declared.size(); ++k) {
+      // What follows is not known, so no token is a target.
+      if (declared[k].tensor.name == "targets") kept[k].as<std::int32_t>()[0] = -1;
+    }
+    pass.layers[i]->forward(compute_, call);
+    for (std::size_t k = 0; k < declared.size(); ++k) {
+      if (declared[k].tensor.name != "logits") continue;
+      ops::copy(compute_, kept[k].slice(1, 0, vocabulary_),
+                View(arena_->at(logits_), DType::F32, {1, vocabulary_}));
+    }
+  }
+  position_ += pass.tokens;
+}
+
+std::span<const float> Decoder::append(std::span<const std::int32_t> tokens) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  CLEAVE_CHECK(count > 0 && position_ + count <= length_, count, " tokens after ", position_,
+               " of ", length_);
+  while (tokens.size() > static_cast<std::size_t>(kBlockTokens)) {
+    run(block_, tokens.first(kBlockTokens));
+    tokens = tokens.subspan(kBlockTokens);
+  }
+  for (; !tokens.empty(); tokens = tokens.subspan(1)) run(single_, tokens.first(1));
+  return {reinterpret_cast<const float*>(arena_->at(logits_)),
+          static_cast<std::size_t>(vocabulary_)};
+}
+
+}  // namespace cleave::runtime

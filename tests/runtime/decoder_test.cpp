@@ -1,0 +1,140 @@
+#include "cleave/runtime/decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "cleave/base/philox.h"
+#include "cleave/ops/elementwise.h"
+#include "cleave/runtime/compile.h"
+#include "cleave/runtime/device.h"
+
+namespace cleave::runtime {
+namespace {
+
+constexpr std::int64_t kLength = 80;  // a whole block of the prompt, and more
+constexpr std::int64_t kVocabulary = 61;
+
+ModelShape tiny(ModelKind kind) {
+  return {.kind = kind,
+          .layers = 3,
+          .hidden = 32,
+          .heads = 4,
+          .kv_heads = kind == ModelKind::Llama ? 2 : 4,
+          .ffn = 64,
+          .vocab = kVocabulary,
+          .context = kLength,
+          .tie_embeddings = kind == ModelKind::Gpt};
+}
+
+std::vector<std::int32_t> tokens() {
+  const Philox random(5, "tokens");
+  std::vector<std::int32_t> tokens(kLength);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<std::int32_t>(random.below(kVocabulary, i));
+  }
+  return tokens;
+}
+
+/// One sequence of which one position alone counts.
+class OneTarget : public MicrobatchSource {
+ public:
+  void set(std::int64_t position, std::int32_t target) {
+    position_ = position;
+    target_ = target;
+  }
+  void load_tokens(int, View out) override { std::ranges::copy(tokens(), out.as<std::int32_t>()); }
+  void load_targets(int, View out) override {
+    std::fill_n(out.as<std::int32_t>(), kLength, -1);
+    out.as<std::int32_t>()[position_] = target_;
+  }
+
+ private:
+  std::int64_t position_ = 0;
+  std::int32_t target_ = 0;
+};
+
+/// Weights large enough that every token matters.
+void fill(Device& device) {
+  device.initialise(7);
+  for (const TensorState& tensor : device.tensors()) {
+    if (tensor.shape.rank() > 1) ops::scale(device.compute(), tensor.master, 8, tensor.master);
+  }
+  device.refresh_values();
+}
+
+void copy_weights(Device& from, Decoder& to) {
+  std::map<std::string, View> values;
+  for (const TensorState& tensor : from.tensors()) values[tensor.name] = tensor.value;
+  ASSERT_EQ(values.size(), to.weights().size());
+  for (const Decoder::Weight& weight : to.weights()) {
+    ops::copy(to.compute(), values.at(weight.name), weight.value);
+  }
+}
+
+/// log of the softmax
+std::vector<double> log_probabilities(std::span<const float> logits) {
+  double sum = 0;
+  for (float logit : logits) sum += std::exp(static_cast<double>(logit));
+  std::vector<double> out;
+  for (float logit : logits) out.push_back(static_cast<double>(logit) - std::log(sum));
+  return out;
+}
+
+class DecoderLogits : public ::testing::TestWithParam<std::tuple<ModelKind, DType>> {};
+
+// Both ways do the same products; attention sums its keys in another order. In f32 that moves a
+// logit by about (keys + features) roundings of 2^-24 per layer. In bf16 it can change the rounding
+// of attention's result, by 2^-8, once per layer, and of the logit itself. Log-probabilities here
+// reach 12 or so; a token too many or too few in the cache moves them by more than 1.
+TEST_P(DecoderLogits, AreThoseOfAFullForward) {
+  const auto [kind, dtype] = GetParam();
+  const ModelShape shape = tiny(kind);
+  const CompiledStep step =
+      compile(model_spec(shape, {.sequences = 1, .sequence = kLength, .dtype = dtype}), {});
+  Device device(step, 0, 1);
+  fill(device);
+  Decoder decoder(shape, {.dtype = dtype, .length = kLength});
+  copy_weights(device, decoder);
+  const double tolerance =
+      dtype == DType::F32 ? 3 * (kLength + 64) * 0x1p-24 * 12 : (3 + 1) * 0x1p-8 * 12;
+
+  const std::vector<std::int32_t> all = tokens();
+  OneTarget source;
+  const auto expect_same = [&](std::span<const float> logits) {
+    const std::vector<double> ours = log_probabilities(logits);
+    for (std::int32_t token = 0; token < kVocabulary; token += 7) {
+      source.set(decoder.position() - 1, token);
+      ASSERT_NEAR(ours[token], -device.executor().evaluate(source), tolerance)
+          << "token " << token << " at " << decoder.position();
+    }
+  };
+  for (std::size_t prompt : {1u, 2u, 64u, 65u, 66u, 79u}) {
+    decoder.restart();
+    expect_same(decoder.append(std::span(all).first(prompt)));
+    expect_same(decoder.append(std::span(all).subspan(prompt, 1)));
+  }
+  EXPECT_EQ(decoder.arena().peak(), decoder.planned_bytes());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, DecoderLogits,
+                         ::testing::Combine(::testing::Values(ModelKind::Gpt, ModelKind::Llama),
+                                            ::testing::Values(DType::F32, DType::BF16)));
+
+TEST(Decoder, RefusesWhatDoesNotFit) {
+  const ModelShape shape = tiny(ModelKind::Gpt);
+  const std::int64_t planned = Decoder(shape, {.length = 10}).planned_bytes();
+  try {
+    Decoder(shape, {.length = 10, .budget = planned - 1});
+    FAIL() << "it should not fit";
+  } catch (const DoesNotFit& error) {
+    EXPECT_NE(std::string(error.what()).find(std::to_string(planned)), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace cleave::runtime
