@@ -5,6 +5,7 @@ namespace cleave::app {
 void add_commands(CLI::App& app, Exit& answer) {
 #ifdef CLEAVE_ENGINE
   add_train_command(app);
+  add_generate_command(app);
 #endif
   add_schedule_command(app, answer);
   add_verify_command(app, answer);

@@ -91,7 +91,7 @@ Decoder::Decoder(const ModelShape& shape, const Options& options)
     throw DoesNotFit(detail::concat("generating up to ", length_, " tokens needs ",
                                     format_bytes(planned_), " (", planned_, " bytes) and there is ",
                                     format_bytes(*options.budget), " (", *options.budget,
-                                    " bytes); generate fewer tokens or use bf16"));
+                                    " bytes); generate fewer tokens, or give it more memory"));
   }
 
   arena_ = std::make_unique<Arena>(planned_);

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cleave {
+
+/// Turns bytes that arrive one by one into text that is safe to print. Valid UTF-8 passes, tabs and
+/// newlines too; any other byte (no UTF-8, a control character) comes out as "\xNN".
+class Utf8Stream {
+ public:
+  /// What can be printed now. A character that is not complete yet waits for its other bytes.
+  std::string add(unsigned char byte);
+
+  /// What still waits, escaped.
+  std::string finish();
+
+ private:
+  std::string waiting_;
+};
+
+/// All of `bytes` at once.
+std::string printable(std::string_view bytes);
+
+}  // namespace cleave

@@ -1,0 +1,106 @@
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "app/run_cleave.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace cleave {
+namespace {
+
+using testing::Answer;
+using testing::run_cleave;
+using testing::TemporaryDirectory;
+
+/// A tiny model that has learned a little of "abcabc…"; a context of 32.
+class GenerateCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "abc";
+    const std::string data = directory_.file("data.txt", text);
+    const std::string config = directory_.file(
+        "run.toml",
+        "[model]\nkind = \"llama\"\nlayers = 1\nhidden = 32\nheads = 2\nvocab = 256\ncontext = 32\n"
+        "[data]\npath = \"" +
+            data +
+            "\"\n"
+            "[train]\nsteps = 40\nbatch = 4\nmicrobatch = 4\nsequence = 32\nlr = 0.02\nout = \"" +
+            out_ + "\"\n");
+    const Answer trained = run_cleave("train " + config);
+    ASSERT_EQ(trained.exit, 0) << trained.err;
+  }
+
+  Answer generate(const std::string& arguments) const {
+    return run_cleave("generate " + out_ + " " + arguments);
+  }
+
+  TemporaryDirectory directory_;
+  std::string out_ = directory_.path("out");
+};
+
+TEST_F(GenerateCommand, ContinuesWhatTheModelHasLearned) {
+  const Answer answer = generate("--prompt abcab --tokens 9 --temperature 0");
+  EXPECT_EQ(answer.exit, 0) << answer.err;
+  EXPECT_EQ(answer.out, "abcabcabcabcab\n");
+
+  const auto json =
+      nlohmann::json::parse(generate("--prompt abcab --tokens 9 --temperature 0 --json").out);
+  EXPECT_EQ(json["text"], "cabcabcab");
+  EXPECT_EQ(json["stopped"], "tokens");
+  EXPECT_EQ(json["peak_bytes"], json["planned_bytes"]);
+}
+
+TEST_F(GenerateCommand, GivesTheSameTextForASeed) {
+  const std::string wild = "--tokens 20 --temperature 3 --seed ";
+  EXPECT_EQ(generate(wild + "7").out, generate(wild + "7").out);
+  EXPECT_NE(generate(wild + "7").out, generate(wild + "8").out);
+}
+
+TEST_F(GenerateCommand, StopsWhereTheContextEnds) {
+  const Answer answer = generate("--prompt abcab --tokens 100");
+  EXPECT_EQ(answer.exit, 0);
+  EXPECT_NE(answer.err.find("stopped 72 tokens early: the model's context of 32 is full"),
+            std::string::npos)
+      << answer.err;
+}
+
+TEST_F(GenerateCommand, SaysWhatIsWrong) {
+  const auto complaint = [&](const std::string& arguments, int exit) {
+    const Answer answer = generate(arguments);
+    EXPECT_EQ(answer.exit, exit) << arguments;
+    EXPECT_EQ(answer.out, "");
+    return answer.err;
+  };
+  EXPECT_EQ(complaint("--temperature -0.5", 2),
+            "cleave: --temperature -0.5 must be 0 (always the likeliest token) or more\n");
+  EXPECT_EQ(complaint("--top-k -1", 2), "cleave: --top-k -1 must be 0 (all tokens) or more\n");
+  EXPECT_EQ(
+      complaint("--prompt " + std::string(33, 'a'), 2),
+      "cleave: the prompt has 33 tokens, and the model's context is 32; shorten the prompt\n");
+  EXPECT_TRUE(
+      complaint("--memory 1KiB", 3).starts_with("cleave: generating up to 32 tokens needs"));
+
+  // One bit of a weight.
+  const std::string model = out_ + "/checkpoints/latest/model.safetensors";
+  std::fstream file(model, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const char last = static_cast<char>(file.get());
+  file.seekp(-1, std::ios::end);
+  file.put(static_cast<char>(last ^ 1));
+  file.close();
+  EXPECT_NE(complaint("", 2).find("with a wrong checksum; use another checkpoint"),
+            std::string::npos);
+}
+
+TEST_F(GenerateCommand, NeedsACheckpoint) {
+  std::filesystem::create_directory(directory_.path("empty"));
+  const Answer answer = run_cleave("generate " + directory_.path("empty"));
+  EXPECT_EQ(answer.exit, 2);
+  EXPECT_EQ(answer.err, "cleave: there is no checkpoint in " + directory_.path("empty") +
+                            "; give a step-… directory, or the out directory of a run\n");
+}
+
+}  // namespace
+}  // namespace cleave
