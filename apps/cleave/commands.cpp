@@ -6,6 +6,7 @@ void add_commands(CLI::App& app, Exit& answer) {
 #ifdef CLEAVE_ENGINE
   add_train_command(app);
   add_generate_command(app);
+  add_doctor_command(app);
 #endif
   add_schedule_command(app, answer);
   add_verify_command(app, answer);

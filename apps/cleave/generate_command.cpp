@@ -10,6 +10,7 @@
 
 #include "cleave/base/units.h"
 #include "cleave/base/utf8.h"
+#include "cleave/runtime/machine.h"
 #include "cleave/train/checkpoint_directory.h"
 #include "cleave/train/generator.h"
 
@@ -32,6 +33,9 @@ std::string text_of(const train::Generator& generator, std::int32_t token, Utf8S
 void generate(Flags& flags) {
   using Clock = std::chrono::steady_clock;
   if (!flags.memory.empty()) flags.options.budget = parse_bytes(flags.memory);
+  const std::string warning =
+      runtime::thread_warning(flags.options.threads, runtime::allowed_threads());
+  if (!warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
   const train::CheckpointReader checkpoint(train::find_checkpoint(flags.path));
   train::Generator generator(checkpoint, flags.options);
 

@@ -10,6 +10,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/comm/mpi/session.h"
+#include "cleave/runtime/machine.h"
 #include "cleave/train/run.h"
 
 namespace cleave::app {
@@ -52,6 +53,9 @@ void train(const Flags& flags, comm::Communicator* world) {
     if (first) fmt::print("{}", train::to_toml(config));
     return;
   }
+  const std::string warning =
+      runtime::thread_warning(config.devices.threads, runtime::allowed_threads());
+  if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
   if (world != nullptr) {
     std::signal(SIGUSR1, stop_gracefully);  // Open MPI forwards it to every rank
   } else {

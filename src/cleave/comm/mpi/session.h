@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "cleave/comm/communicator.h"
 
@@ -10,6 +11,9 @@ namespace cleave::comm {
 /// Whether mpirun or srun started this process as one of its ranks, told by its environment alone:
 /// a run without them never touches MPI. Throws UserError under an srun that offers no MPI.
 bool launched_by_mpi(char* (*environment)(const char*) = std::getenv);
+
+/// The name and version of the MPI library; may be asked without a session.
+std::string mpi_version();
 
 /// Starts MPI on construction and ends it on destruction. Make at most one, before any other thread
 /// talks; only the thread that made it may communicate.
