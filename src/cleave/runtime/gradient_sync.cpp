@@ -28,14 +28,8 @@ int ShardFold::merges_after(int microbatch) const {
   return std::countr_one(static_cast<unsigned>(microbatch / per_shard()));
 }
 
-void GradientAdder::add(std::span<const std::byte> a, std::span<const std::byte> b,
-                        std::span<std::byte> out) const {
-  const Shape shape{static_cast<std::int64_t>(out.size() / element_bytes())};
-  ops::add(*compute_, ConstView(a.data(), DType::F32, shape),
-           ConstView(b.data(), DType::F32, shape), View(out.data(), DType::F32, shape));
-}
-
-GradientSync::GradientSync(Parts parts) : parts_(std::move(parts)), adder_(*parts_.compute) {
+GradientSync::GradientSync(Parts parts)
+    : parts_(std::move(parts)), adder_(*parts_.compute, DType::F32) {
   const schedule::Program& program = *parts_.program;
   replicas_.resize(program.stages);
   reductions_.resize(program.stages);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cleave/comm/communicator.h"
-#include "cleave/comm/tree_sum.h"
+#include "cleave/comm/tensor_adder.h"
 #include "cleave/ops/compute.h"
 #include "cleave/runtime/stage.h"
 #include "cleave/schedule/program.h"
@@ -29,18 +29,6 @@ struct ShardFold {
   int sum_of(int microbatch) const;  ///< which sum a microbatch adds into
   bool begins_shard(int microbatch) const { return microbatch % per_shard() == 0; }
   int merges_after(int microbatch) const;  ///< how many neighbours merge when its W is done
-};
-
-/// Adds f32 gradients with the ops of a device.
-class GradientAdder : public comm::Adder {
- public:
-  explicit GradientAdder(ops::Compute& compute) : compute_(&compute) {}
-  std::size_t element_bytes() const override { return 4; }
-  void add(std::span<const std::byte> a, std::span<const std::byte> b,
-           std::span<std::byte> out) const override;
-
- private:
-  ops::Compute* compute_;
 };
 
 /// Brings the gradients of one device together with those of its replicas and of tied weights.
@@ -79,7 +67,7 @@ class GradientSync {
 
  private:
   Parts parts_;
-  GradientAdder adder_;
+  comm::TensorAdder adder_;
   std::vector<std::unique_ptr<comm::Communicator>> replicas_;  ///< [stage]
   std::vector<std::unique_ptr<comm::Communicator>> ties_;      ///< [tie], null: one device or none
   std::vector<comm::Pending> reductions_;                      ///< [stage]

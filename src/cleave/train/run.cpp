@@ -8,7 +8,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/comm/local/local_world.h"
-#include "cleave/comm/mpi/session.h"
+#include "cleave/comm/pinning.h"
 #include "cleave/train/checkpoint_directory.h"
 #include "cleave/train/file.h"
 #include "cleave/train/saving.h"
@@ -219,9 +219,12 @@ fs::path prepare_out(const Config& config, Existing existing) {
 RunReport run_local(const Job& job) {
   const int devices = job.compiled.program.devices;
   if (devices == 1) return DeviceRun(job, 0, nullptr).run();
+  const comm::Pinning pinning = comm::plan_pinning(
+      comm::allowed_cores(), devices, static_cast<int>(job.config.devices.threads));
   std::mutex mutex;
   RunReport report;
   comm::run_devices(devices, [&](comm::Communicator& world) {
+    comm::pin_this_thread(pinning.devices[world.rank()]);
     RunReport mine = DeviceRun(job, world.rank(), &world).run();
     const std::lock_guard lock(mutex);
     if (world.rank() == 0) report = std::move(mine);
