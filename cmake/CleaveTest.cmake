@@ -1,5 +1,9 @@
 find_package(GTest REQUIRED)
 
+# Test code is compiled more often than it runs, four times as fast without optimising the sanitizer's
+# checks; what it tests stays optimised.
+set(CLEAVE_TEST_OPTIONS "$<$<BOOL:${CLEAVE_SANITIZE}>:-O0>")
+
 # cleave_add_test(<name> SOURCES <file>... LINKS <module>... [USES <target>...] [LABEL unit|slow])
 #
 # One program of GoogleTest tests. USES names external libraries that only the tests need.
@@ -12,6 +16,7 @@ function(cleave_add_test name)
   add_executable(${name}_test ${arg_SOURCES})
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name}_test PRIVATE CLEAVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_compile_options(${name}_test PRIVATE ${CLEAVE_TEST_OPTIONS})
   target_link_libraries(${name}_test PRIVATE ${arg_LINKS} ${arg_USES} cleave_warnings
                                              GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name}_test)
