@@ -94,53 +94,56 @@ HWY_INLINE void pair8(const std::uint16_t* even, const std::uint16_t* odd, std::
 
 #endif
 
-/// k is contiguous in memory: the panel is the transposed strip.
+/// k is contiguous in memory: the panel is the transposed strip. `steps` whole words of each lane.
 template <class Words>
-void pack_along_k(const Strip& strip, std::int64_t steps, std::int64_t width,
-                  std::uint32_t* panel) {
+HWY_INLINE void transpose_lanes(const Strip& strip, std::int64_t steps, std::int64_t width,
+                                std::uint32_t* panel) {
   const std::int64_t lane_bytes = strip.lane_stride * size_of(strip.dtype);
-  const std::int64_t quads = strip.lanes / 4 * 4;
-  std::int64_t step = 0;
-  for (; step + 4 <= steps; step += 4) {
-    const std::byte* at = strip.at + step * Words::kBytes;
-    for (std::int64_t lane = 0; lane < quads; lane += 4) {
-      transpose4<Words>(at + lane * lane_bytes, lane_bytes, width, panel + step * width + lane);
+  std::int64_t lane = 0;
+  for (; lane + 4 <= strip.lanes; lane += 4) {
+    const std::byte* at = strip.at + lane * lane_bytes;
+    std::int64_t step = 0;
+    for (; step + 4 <= steps; step += 4) {
+      transpose4<Words>(at + step * Words::kBytes, lane_bytes, width, panel + step * width + lane);
+    }
+    for (; step < steps; ++step) {
+      for (int i = 0; i < 4; ++i) {
+        panel[step * width + lane + i] = Words::load(at + i * lane_bytes + step * Words::kBytes);
+      }
     }
   }
-  const auto one = [&](std::int64_t s, std::int64_t lane) {
-    panel[s * width + lane] = Words::load(strip.at + lane * lane_bytes + s * Words::kBytes);
-  };
-  for (std::int64_t s = step; s < steps; ++s) {
-    for (std::int64_t lane = 0; lane < quads; ++lane) one(s, lane);
-  }
-  for (std::int64_t lane = quads; lane < strip.lanes; ++lane) {
-    for (std::int64_t s = 0; s < steps; ++s) one(s, lane);
+  for (; lane < strip.lanes; ++lane) {
+    for (std::int64_t step = 0; step < steps; ++step) {
+      panel[step * width + lane] = Words::load(strip.at + lane * lane_bytes + step * Words::kBytes);
+    }
   }
 }
 
-/// The last word of each lane when depth is odd: one bf16 and a zero.
-void pack_odd_end(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
-  const auto* halves = reinterpret_cast<const std::uint16_t*>(strip.at);
-  const std::int64_t last = strip.depth - 1;
-  for (std::int64_t lane = 0; lane < strip.lanes; ++lane) {
-    panel[last / 2 * width + lane] = halves[lane * strip.lane_stride + last * strip.depth_stride];
+/// Fewer words than a vector has, as the rows of a: where for_vectors would go through a buffer.
+HWY_INLINE void copy_few(const float* from, std::int64_t count, float* to) {
+  std::int64_t i = 0;
+  for (; i + 4 <= count; i += 4) std::memcpy(to + i, from + i, 16);
+  for (; i < count; ++i) to[i] = from[i];
+}
+HWY_INLINE void copy_few(const BFloat16* from, std::int64_t count, float* to) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t word = std::uint32_t{from[i].bits} << 16;
+    std::memcpy(to + i, &word, 4);
   }
 }
 
 /// The lanes are contiguous in memory and so they stay.
-void copy_lanes(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
-  for (std::int64_t k = 0; k < strip.depth; ++k) {
-    std::memcpy(panel + k * width, strip.at + k * strip.depth_stride * 4,
-                static_cast<std::size_t>(strip.lanes) * 4);
-  }
-}
-
-void widen_lanes(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
-  const auto* from = reinterpret_cast<const BFloat16*>(strip.at);
+template <class T>
+HWY_INLINE void copy_lanes(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
+  const T* from = reinterpret_cast<const T*>(strip.at);
   auto* to = reinterpret_cast<float*>(panel);
   for (std::int64_t k = 0; k < strip.depth; ++k) {
-    const BFloat16* row = from + k * strip.depth_stride;
+    const T* row = from + k * strip.depth_stride;
     float* step = to + k * width;
+    if (strip.lanes < static_cast<std::int64_t>(kLanes)) {
+      copy_few(row, strip.lanes, step);
+      continue;
+    }
     for_vectors(static_cast<std::size_t>(strip.lanes), [=](std::size_t i, auto part) HWY_ATTR {
       store(load(row + i, part), step + i, part);
     });
@@ -148,7 +151,7 @@ void widen_lanes(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
 }
 
 /// The lanes are contiguous; two rows of them are interleaved into one row of pairs.
-void pair_lanes(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
+HWY_INLINE void pair_lanes(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
   const auto* from = reinterpret_cast<const std::uint16_t*>(strip.at);
   for (std::int64_t pair = 0; pair < strip.depth / 2; ++pair) {
     const std::uint16_t* even = from + 2 * pair * strip.depth_stride;
@@ -163,25 +166,54 @@ void pair_lanes(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
   }
 }
 
-void pack_strip(const Strip& strip, std::int64_t width, int k_step, std::uint32_t* panel) {
-  const std::int64_t steps = (strip.depth + k_step - 1) / k_step;
-  if (strip.lanes < width) {
-    for (std::int64_t step = 0; step < steps; ++step) {
-      std::fill(panel + step * width + strip.lanes, panel + (step + 1) * width, 0u);
-    }
+/// The last word of each lane when depth is odd: one bf16 and a zero.
+HWY_INLINE void pack_odd_end(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
+  const auto* halves = reinterpret_cast<const std::uint16_t*>(strip.at);
+  const std::int64_t last = strip.depth - 1;
+  for (std::int64_t lane = 0; lane < strip.lanes; ++lane) {
+    panel[last / 2 * width + lane] = halves[lane * strip.lane_stride + last * strip.depth_stride];
   }
+}
+
+/// One panel, or a piece of it along k.
+HWY_INLINE void pack_panel(const Strip& strip, std::int64_t width, int k_step,
+                           std::uint32_t* panel) {
   const bool widen = strip.dtype == DType::BF16 && k_step == 1;
   if (strip.depth_stride == 1) {
-    if (widen) return pack_along_k<Widened>(strip, steps, width, panel);
-    pack_along_k<AsIs>(strip, strip.depth / k_step, width, panel);
+    if (widen) return transpose_lanes<Widened>(strip, strip.depth, width, panel);
+    transpose_lanes<AsIs>(strip, strip.depth / k_step, width, panel);
   } else if (widen) {
-    widen_lanes(strip, width, panel);
+    copy_lanes<BFloat16>(strip, width, panel);
   } else if (k_step == 1) {
-    copy_lanes(strip, width, panel);
+    copy_lanes<float>(strip, width, panel);
   } else {
     pair_lanes(strip, width, panel);
   }
   if (strip.depth % k_step != 0) pack_odd_end(strip, width, panel);
+}
+
+void pack_panels(const Strip& strip, std::int64_t width, int k_step, std::uint32_t* panels) {
+  const std::int64_t steps = (strip.depth + k_step - 1) / k_step;
+  if (strip.lanes == 0) return;
+  const std::int64_t last = strip.lanes / width;
+  for (std::int64_t lane = strip.lanes % width; lane != 0 && lane < width; ++lane) {
+    for (std::int64_t step = 0; step < steps; ++step) {
+      panels[(last * steps + step) * width + lane] = 0;
+    }
+  }
+  // Piece by piece along k, so that lines of the operand serve all panels that want a part of them:
+  // few rows where the lanes are contiguous, some lines of each lane where k is.
+  const std::int64_t piece = strip.depth_stride == 1 ? 256 : 16;
+  const std::int64_t size = size_of(strip.dtype);
+  for (std::int64_t k = 0; k < strip.depth; k += piece) {
+    for (std::int64_t lane = 0; lane < strip.lanes; lane += width) {
+      Strip part = strip;
+      part.at += (k * strip.depth_stride + lane * strip.lane_stride) * size;
+      part.depth = std::min(piece, strip.depth - k);
+      part.lanes = std::min(width, strip.lanes - lane);
+      pack_panel(part, width, k_step, panels + lane * steps + k / k_step * width);
+    }
+  }
 }
 
 enum class Tile { Overwrite, Accumulate };
@@ -223,12 +255,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace cleave::ops {
 
-HWY_EXPORT(pack_strip);
+HWY_EXPORT(pack_panels);
 HWY_EXPORT(write_tile);
 HWY_EXPORT(accumulate_tile);
 
-void pack_strip(const Strip& strip, std::int64_t width, int k_step, std::uint32_t* panel) {
-  HWY_DYNAMIC_DISPATCH(pack_strip)(strip, width, k_step, panel);
+void pack_panels(const Strip& strip, std::int64_t width, int k_step, std::uint32_t* panels) {
+  HWY_DYNAMIC_DISPATCH(pack_panels)(strip, width, k_step, panels);
 }
 
 void write_tile(const TileWrite& write) {

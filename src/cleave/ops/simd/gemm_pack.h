@@ -7,7 +7,7 @@
 
 namespace cleave::ops {
 
-/// A strip of an operand, about to become a panel: `lanes` rows of a or columns of b, `depth` long
+/// A part of an operand, about to become panels: `lanes` rows of a or columns of b, `depth` long
 /// along k. One of the strides is 1.
 struct Strip {
   const std::byte* at;
@@ -18,10 +18,11 @@ struct Strip {
   std::int64_t depth_stride;  ///< in elements
 };
 
-/// Writes panel [steps][width] words, steps = ⌈depth / k_step⌉; zeros where the strip has nothing.
+/// Writes ⌈lanes / width⌉ panels [steps][width] of words, steps = ⌈depth / k_step⌉, one after
+/// another; zeros where the strip has nothing.
 ///
 /// k_step 2 packs pairs of bf16. k_step 1 packs f32, widening bf16.
-void pack_strip(const Strip& strip, std::int64_t width, int k_step, std::uint32_t* panel);
+void pack_panels(const Strip& strip, std::int64_t width, int k_step, std::uint32_t* panels);
 
 /// What becomes of a finished tile on its way to memory.
 struct TileWrite {
