@@ -10,70 +10,93 @@
 
 #include "cleave/base/check.h"
 #include "cleave/comm/mpi/session.h"
+#include "cleave/comm/together.h"
 #include "cleave/runtime/machine.h"
 #include "cleave/train/run.h"
 
 namespace cleave::app {
 namespace {
 
+constexpr const char* kLatest = "latest";
+
 struct Flags {
   std::string config;
   std::vector<std::string> set;
   std::string init_from;
-  bool resume = false;
+  std::string resume;  ///< "latest", a checkpoint, or empty: do not
   bool overwrite = false;
   bool print_config = false;
   bool json = false;
 };
 
-/// The first signal asks for a graceful stop, the second ends the process as usual.
+/// The first signal asks for a graceful stop, the second ends the process as usual. Not so SIGUSR1:
+/// a batch system may send it to mpirun and to every rank, so that it arrives twice.
 void stop_gracefully(int signal) {
   train::request_stop();
+  if (signal != SIGUSR1) std::signal(signal, SIG_DFL);
+}
+
+/// A rank that waits for a dead one says so before mpirun kills it.
+void end_waits(int signal) {
+  comm::end_mpi_waits();
   std::signal(signal, SIG_DFL);
 }
 
 train::RunOptions options_of(const Flags& flags) {
-  require(!(flags.resume && flags.overwrite),
-          "--resume and --overwrite contradict each other; pass one");
-  require(!(flags.resume && !flags.init_from.empty()),
+  const bool resume = !flags.resume.empty();
+  require(!(resume && flags.overwrite), "--resume and --overwrite contradict each other; pass one");
+  require(!(resume && !flags.init_from.empty()),
           "--resume and --init-from contradict each other; pass one");
   using train::Existing;
-  return {.existing = flags.resume      ? Existing::Resume
-                      : flags.overwrite ? Existing::Overwrite
-                                        : Existing::Refuse,
-          .init_from = flags.init_from};
+  return {.start = {.existing = resume            ? Existing::Resume
+                                : flags.overwrite ? Existing::Overwrite
+                                                  : Existing::Refuse,
+                    .resume_from = flags.resume == kLatest ? "" : flags.resume,
+                    .init_from = flags.init_from}};
 }
 
 void train(const Flags& flags, comm::Communicator* world) {
   train::ConfigOptions options{.overrides = flags.set};
   if (world != nullptr) options.world_size = world->size();
-  const train::Config config = train::load_config(flags.config, options);
+  train::Config config;
+  train::RunOptions run_options;
+  comm::together(world, [&] {
+    config = train::load_config(flags.config, options);
+    run_options = options_of(flags);
+  });
   const bool first = world == nullptr || world->rank() == 0;
   if (flags.print_config) {
     if (first) fmt::print("{}", train::to_toml(config));
     return;
   }
+  require(
+      world != nullptr || config.devices.transport == train::Transport::Local,
+      "devices.transport is \"mpi\", but neither mpirun nor srun started this process; start it "
+      "with mpirun -np ",
+      config.devices.count, ", or set devices.transport to \"local\"");
   const std::string warning =
       runtime::thread_warning(config.devices.threads, runtime::allowed_threads());
   if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
-  if (world != nullptr) {
-    std::signal(SIGUSR1, stop_gracefully);  // Open MPI forwards it to every rank
-  } else {
-    std::signal(SIGINT, stop_gracefully);
-    std::signal(SIGTERM, stop_gracefully);
-  }
   TrainOutput output(config, flags.json ? TrainOutput::Style::Json : TrainOutput::Style::Text);
-  const train::RunReport report = train::run(config, options_of(flags), output, world);
+  const train::RunReport report = train::run(config, run_options, output, world);
   if (first) output.finish(report);
 }
 
 void run(const Flags& flags) {
-  if (!comm::launched_by_mpi()) return train(flags, nullptr);
+  std::signal(SIGUSR1, stop_gracefully);  // Open MPI forwards it to every rank
+  if (!comm::launched_by_mpi()) {
+    std::signal(SIGINT, stop_gracefully);
+    std::signal(SIGTERM, stop_gracefully);
+    return train(flags, nullptr);
+  }
   comm::MpiSession session;
+  std::signal(SIGTERM, end_waits);
   const auto world = session.world();
   // A rank must not die alone: the others would wait for it for ever.
   try {
     train(flags, world.get());
+  } catch (const comm::PeerFailed&) {
+    // The peer says what is wrong, and its exit code is the job's.
   } catch (const std::exception& error) {
     fmt::print(stderr, "cleave: rank {}: {}\n", world->rank(), error.what());
     comm::MpiSession::abort(static_cast<int>(exit_code_of(error)));
@@ -94,7 +117,9 @@ void add_train_command(CLI::App& app) {
   command->add_option("config", flags->config, "TOML file")->required();
   command->add_option("--set", flags->set, "Override a key: train.steps=50 (repeatable)")
       ->allow_extra_args(false);
-  command->add_flag("--resume", flags->resume, "Go on from the latest checkpoint in train.out");
+  command->add_flag("--resume{latest}", flags->resume,
+                    "Go on from the latest checkpoint in train.out, or from --resume=DIR; begins "
+                    "at step 0 if there is none");
   command->add_flag("--overwrite", flags->overwrite, "Begin afresh even if train.out exists");
   command->add_option("--init-from", flags->init_from, "Begin with the weights of this checkpoint");
   command->add_flag("--print-config", flags->print_config, "Print the resolved config and stop");

@@ -37,14 +37,22 @@ void TrainOutput::on_compiled(const runtime::CompiledStep& step) {
   std::fflush(text_);
 }
 
+void TrainOutput::on_resumed(std::int64_t step, const std::string& checkpoint) {
+  fmt::print(text_, "resumed after step {} from {}\n", step, checkpoint);
+}
+
 void TrainOutput::on_step(const train::StepReport& step) {
   const std::filesystem::path path = std::filesystem::path(config_.train.out) / "log.jsonl";
   if (!log_) log_.emplace(path, step.step - 1);
   if (!progress_) {
     const int descriptor = fileno(text_);
+    // mpirun gives its ranks a terminal of its own, whatever it writes to itself.
+    const bool is_rank = config_.devices.transport == train::Transport::Mpi;
     progress_ = std::make_unique<report::Progress>(
-        step.step - 1, config_.train.steps, report::terminal_of(descriptor),
-        report::progress_style(descriptor), [this](std::string_view text) {
+        step.step - 1, config_.train.steps,
+        is_rank ? report::Terminal{} : report::terminal_of(descriptor),
+        is_rank ? report::Progress::Style::Lines : report::progress_style(descriptor),
+        [this](std::string_view text) {
           std::fwrite(text.data(), 1, text.size(), text_);
           std::fflush(text_);
         });

@@ -78,6 +78,9 @@ std::string describe_report(const train::RunReport& report) {
   std::string text;
   if (report.stopped)
     text += fmt::format("stopped after step {}, as asked; --resume goes on\n", report.steps);
+  if (report.finished_before)
+    text +=
+        fmt::format("finished already, after step {}; raise train.steps to go on\n", report.steps);
   if (!report.losses.empty()) {
     text += fmt::format("loss {:.4f} -> {:.4f}", report.losses.front(), report.losses.back());
     if (report.validation_loss) text += fmt::format(", validation {:.4f}", *report.validation_loss);
@@ -101,6 +104,15 @@ std::string describe_report(const train::RunReport& report) {
          fmt::format("weights {}, saved in {}\n", report.weights, report.checkpoint);
 }
 
+namespace {
+
+/// 0 stands for "not known".
+nlohmann::json optional_bytes(std::int64_t bytes) {
+  return bytes == 0 ? nlohmann::json() : nlohmann::json(bytes);
+}
+
+}  // namespace
+
 nlohmann::json to_json(const train::RunReport& report) {
   nlohmann::json devices = nlohmann::json::array();
   for (const train::DeviceReport& d : report.devices) {
@@ -108,6 +120,7 @@ nlohmann::json to_json(const train::RunReport& report) {
                        {"planned_bytes", d.planned_bytes},
                        {"budget_bytes", d.budget_bytes},
                        {"library_bytes", d.library_bytes},
+                       {"resident_bytes", optional_bytes(d.resident_bytes)},
                        {"parameters", d.parameters},
                        {"bytes_sent", d.bytes_sent},
                        {"busy", d.busy},
@@ -126,6 +139,7 @@ nlohmann::json to_json(const train::RunReport& report) {
           {"bubble", report.bubble},
           {"checkpoint", report.checkpoint},
           {"stopped", report.stopped},
+          {"finished_before", report.finished_before},
           {"devices", devices}};
 }
 

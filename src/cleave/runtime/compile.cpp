@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "cleave/base/check.h"
+#include "cleave/base/process_memory.h"
 #include "cleave/plan/partition.h"
 #include "cleave/runtime/gradient_norm.h"
 #include "cleave/schedule/forward_only.h"
@@ -189,7 +190,9 @@ CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
     stages.push_back(make_stage(step, s, options.make_layer));
     step.memory.push_back(memory_of(*stages.back(), step.fold, layout.data));
   }
+  const std::int64_t heap = heap_bytes();
   plan_scratch(step, stages, options.threads);
+  step.library_bytes = heap_bytes() - heap;
   plan::plan_memory(step.program, step.memory);
   plan::plan_memory(step.evaluation, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);

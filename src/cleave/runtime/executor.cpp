@@ -63,7 +63,11 @@ StepResult Executor::run(const StepInput& input) {
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     const double begin = now();
-    execute(entry, input);
+    try {
+      execute(entry, input);
+    } catch (const DeviceLost& error) {
+      throw DeviceLost(detail::concat("at ", to_string(entry.instruction), ": ", error.what()));
+    }
     spans_.push_back({.device = parts_.device,
                       .kind = plan::span_kind(entry.instruction.op),
                       .begin = begin,

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <mutex>
 
-#include "cleave/base/check.h"
+#include "cleave/base/process_memory.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/comm/pinning.h"
+#include "cleave/comm/together.h"
 #include "cleave/train/checkpoint_directory.h"
-#include "cleave/train/file.h"
 #include "cleave/train/saving.h"
 
 namespace cleave::train {
@@ -31,12 +31,12 @@ double median(std::vector<double> values) {
 /// Everything that the devices of a run share.
 struct Job {
   const Config& config;
-  const RunOptions& options;
   const Data& data;
   const runtime::CompiledStep& compiled;
   const CheckpointLayout& layout;
-  fs::path resume_from;  ///< a checkpoint, or empty
+  const Start start;
   RunObserver& observer;
+  bool own_process;  ///< each device has one, as MPI ranks do
 };
 
 /// One device's part of a run.
@@ -51,10 +51,17 @@ class DeviceRun {
 
   RunReport run() {
     begin();
+    if (job_.start.finished) {
+      report_.finished_before = true;
+      report_.checkpoint = job_.start.resume_from.string();
+      return finish();
+    }
     const TrainConfig& train = job_.config.train;
     bool stop = false;
     while (trainer_.steps_done() < train.steps && !stop) {
+      const std::int64_t heap = report_.losses.empty() ? heap_bytes() : 0;
       const StepReport step = trainer_.step(stop_requested.load(std::memory_order_relaxed));
+      if (report_.losses.empty()) first_step_heap_ = heap_bytes() - heap;
       stop = step.stop;
       note(step);
       const bool last = stop || step.step == train.steps;
@@ -70,16 +77,17 @@ class DeviceRun {
   static bool due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
 
   void begin() {
-    if (!job_.resume_from.empty()) {
-      const CheckpointReader reader(job_.resume_from);
-      load(reader, job_.layout, Load::Everything, trainer_.device());
-      trainer_.continue_after(reader.state().step);
-    } else {
+    const Start& start = job_.start;
+    if (start.resume_from.empty()) {
       trainer_.initialise();
-      if (job_.options.init_from.empty()) return;
-      const CheckpointReader reader(find_checkpoint(job_.options.init_from));
-      load(reader, job_.layout, Load::WeightsOnly, trainer_.device());
+      if (start.init_from.empty()) return;
+      load(CheckpointReader(start.init_from), job_.layout, Load::WeightsOnly, trainer_.device());
+      return;
     }
+    const CheckpointReader reader(start.resume_from);
+    load(reader, job_.layout, Load::Everything, trainer_.device());
+    trainer_.continue_after(reader.state().step);
+    if (index_ == 0) job_.observer.on_resumed(reader.state().step, start.resume_from.string());
   }
 
   void note(const StepReport& step) {
@@ -133,7 +141,7 @@ class DeviceRun {
   }
 
   void gather_devices() {
-    constexpr int kFields = 5;
+    constexpr int kFields = 7;
     const int devices = job_.compiled.program.devices;
     std::vector<double> fields(static_cast<std::size_t>(devices * kFields));
     double* mine = &fields[static_cast<std::size_t>(index_ * kFields)];
@@ -143,6 +151,8 @@ class DeviceRun {
     mine[2] = world_ == nullptr ? 0 : static_cast<double>(sent_in_steps()) / steps;
     mine[3] = median(busy_);
     mine[4] = median(wait_);
+    mine[5] = static_cast<double>(library_bytes());
+    mine[6] = job_.own_process ? static_cast<double>(peak_resident_bytes()) : 0;
     if (world_ != nullptr) world_->combine(fields, comm::Combine::Sum);
     const auto& budgets = job_.compiled.program.budgets;
     for (int d = 0; d < devices; ++d) {
@@ -150,12 +160,20 @@ class DeviceRun {
       report_.devices.push_back({.peak_bytes = static_cast<std::int64_t>(field[0]),
                                  .planned_bytes = job_.compiled.planned_bytes[d],
                                  .budget_bytes = budgets.empty() ? 0 : budgets[d],
-                                 .library_bytes = job_.compiled.library_bytes,
+                                 .library_bytes = static_cast<std::int64_t>(field[5]),
+                                 .resident_bytes = static_cast<std::int64_t>(field[6]),
                                  .parameters = static_cast<std::int64_t>(field[1]),
                                  .bytes_sent = static_cast<std::int64_t>(field[2]),
                                  .busy = field[3],
                                  .wait = field[4]});
     }
+  }
+
+  /// Our own code allocates nothing inside a step, so what the first one left on the heap is the
+  /// libraries'. Devices that share a process share this too.
+  std::int64_t library_bytes() const {
+    const std::int64_t bytes = job_.compiled.library_bytes + first_step_heap_;
+    return job_.own_process ? bytes : bytes / job_.compiled.program.devices;
   }
 
   std::int64_t sent_in_steps() const { return trainer_.bytes_sent(); }
@@ -189,38 +207,14 @@ class DeviceRun {
   std::vector<double> seconds_;
   std::vector<double> busy_;
   std::vector<double> wait_;
+  std::int64_t first_step_heap_ = 0;  ///< growth of the process's heap
 };
-
-void write_text(const fs::path& path, const std::string& text) {
-  fs::remove(path);
-  File::open_or_create(path).write(std::as_bytes(std::span(text)), 0);
-}
-
-/// The checkpoint to go on from; empty for a fresh start. Makes train.out.
-fs::path prepare_out(const Config& config, Existing existing) {
-  const fs::path out = config.train.out;
-  const fs::path root = out / "checkpoints";
-  const bool exists = fs::exists(out) && !fs::is_empty(out);
-  require(!exists || existing != Existing::Refuse, "train.out \"", config.train.out,
-          "\" exists already; choose another directory, or pass --resume or --overwrite");
-  fs::path latest;
-  if (exists && existing == Existing::Resume) latest = find_checkpoint(out);
-  if (exists && existing == Existing::Overwrite) {
-    for (const char* ours : {"checkpoints", "config.toml", "log.jsonl"}) fs::remove_all(out / ours);
-  }
-  std::error_code error;
-  fs::create_directories(root, error);
-  if (error) throw IoError("cannot make " + root.string() + ": " + error.message());
-  clean_checkpoints(root);
-  write_text(out / "config.toml", to_toml(config));
-  return latest;
-}
 
 RunReport run_local(const Job& job) {
   const int devices = job.compiled.program.devices;
   if (devices == 1) return DeviceRun(job, 0, nullptr).run();
-  const comm::Pinning pinning = comm::plan_pinning(
-      comm::allowed_cores(), devices, static_cast<int>(job.config.devices.threads));
+  const comm::Pinning pinning = comm::plan_pinning(comm::allowed_cores(), devices,
+                                                   static_cast<int>(job.config.devices.threads));
   std::mutex mutex;
   RunReport report;
   comm::run_devices(devices, [&](comm::Communicator& world) {
@@ -240,20 +234,21 @@ void request_stop() noexcept {
 
 RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
               comm::Communicator* world) {
-  const Data data(config);
-  const runtime::CompiledStep compiled = compile_step(config);
-  const CheckpointLayout layout = checkpoint_layout(compiled);
-  const bool first = world == nullptr || world->rank() == 0;
-  Job job{config, options, data, compiled, layout, {}, observer};
-  if (first) job.resume_from = prepare_out(config, options.existing);
-  if (world != nullptr) {
-    world->barrier().wait();
-    const fs::path root = fs::path(config.train.out) / "checkpoints";
-    if (!first && options.existing == Existing::Resume) {
-      if (const auto latest = latest_checkpoint(root)) job.resume_from = *latest;
-    }
-  }
-  if (first) observer.on_compiled(compiled);
+  std::optional<Data> data;
+  std::optional<runtime::CompiledStep> compiled;
+  comm::together(world, [&] {
+    data.emplace(config);
+    compiled.emplace(compile_step(config));
+  });
+  const CheckpointLayout layout = checkpoint_layout(*compiled);
+  const Job job{config,
+                *data,
+                *compiled,
+                layout,
+                prepare_start(config, options.start, layout, world),
+                observer,
+                world != nullptr || compiled->program.devices == 1};
+  if (world == nullptr || world->rank() == 0) observer.on_compiled(*compiled);
   if (world == nullptr) return run_local(job);
   return DeviceRun(job, world->rank(), world->size() > 1 ? world : nullptr).run();
 }

@@ -198,6 +198,10 @@ void MpiTransport::progress_messages() {
 }
 
 void MpiTransport::idle(Wait& wait) {
+  if (mpi_waits_ended.load(std::memory_order_relaxed)) [[unlikely]] {
+    throw DeviceLost(detail::concat("device ", device_, " was told to end, as mpirun does when ",
+                                    "another rank has died, during its ", wait.wanted.describe()));
+  }
   const auto now = Clock::now();
   const auto pause = std::min<nanoseconds>((now - wait.start) / kPauseShare, kLongestSleep);
   if (pause < kShortestSleep) {
@@ -208,6 +212,8 @@ void MpiTransport::idle(Wait& wait) {
 }
 
 }  // namespace
+
+std::atomic<bool> mpi_waits_ended = false;
 
 std::unique_ptr<Transport> make_mpi_transport(std::size_t largest_piece) {
   return std::make_unique<MpiTransport>(largest_piece);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 
@@ -9,6 +10,9 @@ namespace cleave::comm {
 
 /// MPI 3 counts elements in an int, so larger messages travel in pieces.
 inline constexpr std::size_t kLargestPiece = std::size_t{1} << 30;
+
+/// Set by end_mpi_waits().
+extern std::atomic<bool> mpi_waits_ended;
 
 /// This rank's end of a transport over all ranks, with tag spaces of its own. All ranks make it
 /// together, after MPI was started; `largest_piece` must agree.

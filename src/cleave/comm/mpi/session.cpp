@@ -41,6 +41,10 @@ std::string mpi_version() {
   return all.substr(0, all.find_first_of(",\n"));
 }
 
+void end_mpi_waits() noexcept {
+  mpi_waits_ended.store(true, std::memory_order_relaxed);
+}
+
 MpiSession::MpiSession() {
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));

@@ -15,6 +15,10 @@ bool launched_by_mpi(char* (*environment)(const char*) = std::getenv);
 /// The name and version of the MPI library; may be asked without a session.
 std::string mpi_version();
 
+/// Makes every wait for another rank throw DeviceLost that says what it was for. For the handler of
+/// SIGTERM: mpirun sends it to the survivors when a rank has died, a second before it kills them.
+void end_mpi_waits() noexcept;
+
 /// Starts MPI on construction and ends it on destruction. Make at most one, before any other thread
 /// talks; only the thread that made it may communicate.
 class MpiSession {

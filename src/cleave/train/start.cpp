@@ -1,0 +1,150 @@
+#include "cleave/train/start.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/together.h"
+#include "cleave/train/checkpoint_directory.h"
+#include "cleave/train/checkpoint_reader.h"
+#include "cleave/train/config_schema.h"
+#include "cleave/train/file.h"
+
+namespace cleave::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path root_of(const Config& config) {
+  return fs::path(config.train.out) / "checkpoints";
+}
+
+/// Something of an earlier run, or of somebody else, is in train.out.
+bool is_occupied(const fs::path& out) {
+  std::error_code error;
+  const fs::file_status status = fs::status(out, error);
+  if (!fs::exists(status)) return false;
+  require(fs::is_directory(status), "train.out \"", out.string(),
+          "\" is a file; choose a directory, or a name that is not taken");
+  return !fs::is_empty(out, error) || error;
+}
+
+/// What an error about a checkpoint of `root` other than `damaged` may add.
+std::string others_in(const fs::path& damaged) {
+  std::vector<std::int64_t> steps = list_checkpoints(damaged.parent_path());
+  std::erase_if(steps, [&](std::int64_t step) {
+    return checkpoint_path(damaged.parent_path(), step).filename() == damaged.filename();
+  });
+  if (steps.empty()) return "; there is no other checkpoint beside it";
+  return "; to go on from an older one pass --resume=" +
+         checkpoint_path(damaged.parent_path(), steps.back()).string();
+}
+
+void check_sound(const fs::path& checkpoint) {
+  const std::vector<std::string> problems = verify_checkpoint(checkpoint);
+  if (problems.empty()) return;
+  const std::string more =
+      problems.size() == 1 ? "" : detail::concat(" (and ", problems.size() - 1, " more)");
+  throw UserError(problems.front() + more + others_in(checkpoint));
+}
+
+/// Shapes alone do not tell models apart: the number of heads, for one, does not show in them.
+void check_same_model(const Config& config, const CheckpointReader& checkpoint) {
+  const std::string name = (checkpoint.path() / kStateFile).string();
+  const Config saved = parse_config(checkpoint.state().config, name);
+  for (const Key& key : config_keys()) {
+    if (!key.name.starts_with("model.") || key.name == "model.preset") continue;
+    const auto ours = key.get(config);
+    const auto theirs = key.get(saved);
+    if (!ours || !theirs) continue;
+    require(to_toml(*ours) == to_toml(*theirs), key.name, " is ", to_toml(*ours), ", but ",
+            checkpoint.path().string(), " was trained with ", to_toml(*theirs),
+            "; resume with the same model, or begin another run in another train.out");
+  }
+}
+
+fs::path find_resumed(const StartOptions& options, const fs::path& out) {
+  if (options.existing != Existing::Resume) return {};
+  if (!options.resume_from.empty()) return find_checkpoint(options.resume_from);
+  // A run that was killed before it saved anything begins again.
+  return latest_checkpoint(out / "checkpoints").value_or(fs::path());
+}
+
+bool is_below(const fs::path& path, const fs::path& directory) {
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(path, error);
+  const fs::path outer = fs::weakly_canonical(directory, error);
+  return std::ranges::mismatch(outer, inner).in1 == outer.end();
+}
+
+Start find_start(const Config& config, const StartOptions& options,
+                 const CheckpointLayout& layout) {
+  const fs::path out = config.train.out;
+  require(!is_occupied(out) || options.existing != Existing::Refuse, "train.out \"",
+          config.train.out,
+          "\" exists already; choose another directory, or pass --resume or --overwrite");
+  Start start{.resume_from = find_resumed(options, out)};
+  if (!start.resume_from.empty()) {
+    check_sound(start.resume_from);
+    const CheckpointReader reader(start.resume_from);
+    check_same_model(config, reader);
+    reader.expect(layout.parameters());
+    start.finished = reader.state().step >= config.train.steps;
+  }
+  if (!options.init_from.empty()) {
+    start.init_from = find_checkpoint(options.init_from);
+    require(options.existing != Existing::Overwrite || !is_below(start.init_from, out),
+            "--overwrite would remove ", start.init_from.string(),
+            ", which --init-from needs; choose another train.out");
+    check_sound(start.init_from);
+    CheckpointReader(start.init_from).expect(layout.parameters());
+  }
+  return start;
+}
+
+void remove_old(const fs::path& out) {
+  for (const char* ours : {"checkpoints", "config.toml", "log.jsonl"}) {
+    std::error_code error;
+    fs::remove_all(out / ours, error);
+    if (error) throw IoError("cannot remove " + (out / ours).string() + ": " + error.message());
+  }
+}
+
+void make_out(const Config& config, Existing existing) {
+  const fs::path out = config.train.out;
+  const bool was_there = fs::exists(out);
+  if (was_there && existing == Existing::Overwrite) remove_old(out);
+  std::error_code error;
+  fs::create_directories(root_of(config), error);
+  if (error) {
+    throw IoError(detail::concat("cannot make ", root_of(config).string(), ": ", error.message(),
+                                 "; choose a train.out that you may write to"));
+  }
+  try {
+    clean_checkpoints(root_of(config));
+    write_text_atomically(out / "config.toml", to_toml(config));
+  } catch (...) {
+    if (!was_there) fs::remove_all(out, error);
+    throw;
+  }
+}
+
+}  // namespace
+
+Start prepare_start(const Config& config, const StartOptions& options,
+                    const CheckpointLayout& layout, comm::Communicator* world) {
+  Start start;
+  comm::together(world, [&] {
+    if (world != nullptr && world->rank() != 0) return;
+    start = find_start(config, options, layout);
+    if (!start.finished) make_out(config, options.existing);
+  });
+  // The others are told rather than look: a shared file system may show them older names.
+  std::string resume_from = start.resume_from.string();
+  std::string init_from = start.init_from.string();
+  std::string finished = start.finished ? "finished" : "";
+  for (std::string* text : {&resume_from, &init_from, &finished}) comm::broadcast(world, *text);
+  return {resume_from, init_from, !finished.empty()};
+}
+
+}  // namespace cleave::train
