@@ -1,0 +1,201 @@
+// What users get wrong, and what machines do to them: one sentence, the right exit code, nothing
+// left behind.
+
+#include <csignal>
+#include <filesystem>
+
+#include "app/tiny_run.h"
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+namespace cleave {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Answer;
+using testing::TinyRun;
+using Keys = TinyRun::Keys;
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+    text.replace(at, what.size(), by);
+  }
+  return text;
+}
+
+struct Mistake {
+  Keys keys;
+  int exit;
+  std::string sentence;  // DIR stands for the run's directory
+};
+
+const std::vector<Mistake>& mistakes() {
+  static const std::vector<Mistake> all = {
+      {{"data.path=DIR/none.txt"},
+       2,
+       "cannot read data at DIR/none.txt: No such file or directory"},
+      {{"data.path=DIR/empty.txt"},
+       2,
+       "DIR/empty.txt is empty; give a file with at least one sequence"},
+      {{"data.path=DIR/short.txt"},
+       2,
+       "DIR/short.txt has 5 tokens, but one sequence needs train.sequence + 1 = 17; give more data "
+       "or shorten the sequence"},
+      {{"data.path=DIR/odd.bin"},
+       2,
+       "DIR/odd.bin has 101 bytes, which is no whole number of 2-byte tokens; it was cut off, or "
+       "data.dtype is not its type"},
+      {{"data.path=/dev/null"},
+       2,
+       "cannot read data at /dev/null: it is neither a file nor a directory"},
+      {{"model.vocab=100"},
+       2,
+       "DIR/data.txt has token 116 at position 0, but model.vocab is 100; set model.vocab to at "
+       "least 117 (256 for bytes)"},
+      {{"model.heads=5"}, 2, "model.hidden 32 is not divisible by model.heads 5"},
+      {{"train.stepz=3"}, 2, "train.stepz"},
+      {{"train.steps=many"}, 2, "train.steps"},
+      {{"train.batch=3", "train.microbatch=2"}, 2, "train.batch 3 is not divisible by "},
+      {{"parallel.pipeline=9"}, 2, "9 stages need at least 7 layers, and the model has 4"},
+      {{"devices.memory=1MiB"},
+       3,
+       "device 0 needs 1.15 MiB (1207616 bytes) and has 1.00 MiB (1048576 bytes)"},
+      {{"train.out=DIR/data.txt"},
+       2,
+       "train.out \"DIR/data.txt\" is a file; choose a directory, or a name that is not taken"},
+      {{"train.out=/proc/cleave"}, 1, "cannot make /proc/cleave/checkpoints: "},
+  };
+  return all;
+}
+
+/// A run whose directory also holds the files that the table names.
+struct TrainErrors : ::testing::Test {
+  TrainErrors() {
+    run.directory().file("empty.txt", "");
+    run.directory().file("short.txt", "short");
+    run.directory().file("odd.bin", std::string(101, '\1'));
+    directory = fs::path(run.out()).parent_path().string();
+  }
+
+  TinyRun run;
+  std::string directory;
+};
+
+TEST_F(TrainErrors, AreOneSentenceAndLeaveNothingBehind) {
+  for (const Mistake& mistake : mistakes()) {
+    Keys keys;
+    for (const std::string& key : mistake.keys) keys.push_back(replaced(key, "DIR", directory));
+    const std::string start = "cleave: " + replaced(mistake.sentence, "DIR", directory);
+    for (const char* extra : {"parallel.pipeline=1", "parallel.pipeline=2"}) {
+      if (mistake.exit != 2 && std::string(extra).ends_with("2")) continue;
+      if (std::string(extra).ends_with("2")) keys.insert(keys.begin(), extra);
+      const Answer answer = run.train(keys);
+      EXPECT_EQ(answer.exit, mistake.exit) << mistake.sentence << ": " << answer.err;
+      EXPECT_NE(answer.err.find(start.substr(8)), std::string::npos) << answer.err;
+      EXPECT_TRUE(answer.err.starts_with("cleave: ")) << answer.err;
+      EXPECT_EQ(answer.err.find('\n'), answer.err.size() - 1) << answer.err;
+      EXPECT_EQ(answer.out, "");
+      EXPECT_FALSE(fs::exists(run.out())) << mistake.sentence;
+    }
+  }
+}
+
+TEST_F(TrainErrors, AnExistingRunIsNotTouched) {
+  ASSERT_EQ(run.train({"train.steps=2"}).exit, 0);
+  const auto before = fs::last_write_time(run.out() + "/config.toml");
+  const Answer again = run.train();
+  EXPECT_EQ(again.exit, 2);
+  EXPECT_EQ(again.err, "cleave: train.out \"" + run.out() +
+                           "\" exists already; choose another directory, or pass --resume or "
+                           "--overwrite\n");
+  EXPECT_EQ(fs::last_write_time(run.out() + "/config.toml"), before);
+}
+
+TEST_F(TrainErrors, NumbersThatExplodeNameTheStepAndTheLayer) {
+  for (const char* layout : {"parallel.pipeline=1", "parallel.pipeline=2"}) {
+    const Answer answer = run.train({"train.lr=1e30", "train.warmup=0", layout}, {"--overwrite"});
+    EXPECT_EQ(answer.exit, 1);
+    EXPECT_NE(answer.err.find("cleave: step 2: the "), std::string::npos) << answer.err;
+    EXPECT_NE(answer.err.find("layer transformer.h.0."), std::string::npos) << answer.err;
+    EXPECT_NE(answer.err.find("lower train.lr"), std::string::npos) << answer.err;
+  }
+}
+
+// ── A machine that refuses ───────────────────────────────────────────────────────────────────────
+
+/// Runs the command with a limit on the size of files, as a full disk would cut them.
+Answer train_with_file_limit(const TinyRun& run, const Keys& keys, int kilobytes) {
+  std::string line = "ulimit -f " + std::to_string(kilobytes) + "; trap '' XFSZ; exec";
+  for (const std::string& word : run.command(keys)) line += " '" + word + "'";
+  return testing::run({"bash", "-c", line});
+}
+
+TEST_F(TrainErrors, AFileLimitWhileSavingKeepsThePreviousState) {
+  const Answer answer = train_with_file_limit(run, {"train.steps=3"}, 300);
+  EXPECT_EQ(answer.exit, 1) << answer.err;
+  EXPECT_NE(answer.err.find("optimizer.safetensors: File too large; raise the limit on file sizes "
+                            "(ulimit -f)\n"),
+            std::string::npos)
+      << answer.err;
+  EXPECT_TRUE(fs::is_empty(run.out() + "/checkpoints"));
+}
+
+TEST_F(TrainErrors, AFileLimitWhileLoggingEndsInAWholeLine) {
+  const Answer answer = train_with_file_limit(run, {"train.steps=50"}, 2);
+  EXPECT_EQ(answer.exit, 1) << answer.err;
+  EXPECT_NE(answer.err.find("log.jsonl: File too large"), std::string::npos) << answer.err;
+  const std::string log = testing::read_text(run.out() + "/log.jsonl");
+  EXPECT_TRUE(log.ends_with("}\n")) << log;
+}
+
+/// A file system of its own; not there if this process may not mount.
+class Mounted {
+ public:
+  Mounted(const std::string& path, const std::string& options) : path_(path) {
+    fs::create_directories(path);
+    mounted_ = ::mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()) == 0;
+  }
+  ~Mounted() {
+    if (mounted_) ::umount(path_.c_str());
+  }
+  Mounted(const Mounted&) = delete;
+  Mounted& operator=(const Mounted&) = delete;
+
+  explicit operator bool() const { return mounted_; }
+  void make_read_only() const {
+    ::mount(nullptr, path_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr);
+  }
+
+ private:
+  std::string path_;
+  bool mounted_ = false;
+};
+
+TEST_F(TrainErrors, AFullDiskKeepsThePreviousCheckpoint) {
+  const Mounted disk(run.path("disk"), "size=1200k");
+  if (!disk) GTEST_SKIP() << "mounting is not allowed here";
+  const Keys keys = {"train.out=" + run.path("disk/out"), "train.checkpoint_every=1"};
+  const Answer answer = run.train(keys);
+  EXPECT_EQ(answer.exit, 1) << answer.err;
+  EXPECT_NE(answer.err.find("No space left on device; free some space"), std::string::npos)
+      << answer.err;
+  const Answer verified = testing::run_cleave("checkpoint verify " + run.path("disk/out"));
+  EXPECT_EQ(verified.exit, 0) << verified.out;
+  for (const auto& entry : fs::directory_iterator(run.path("disk/out/checkpoints"))) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
+  }
+}
+
+TEST_F(TrainErrors, AReadOnlyDirectoryIsNamed) {
+  const Mounted disk(run.path("disk"), "size=1m");
+  if (!disk) GTEST_SKIP() << "mounting is not allowed here";
+  disk.make_read_only();
+  const Answer answer = run.train({"train.out=" + run.path("disk/out")});
+  EXPECT_EQ(answer.exit, 1);
+  EXPECT_EQ(answer.err, "cleave: cannot make " + run.path("disk/out/checkpoints") +
+                            ": Read-only file system; choose a train.out that you may write to\n");
+}
+
+}  // namespace
+}  // namespace cleave

@@ -1,0 +1,226 @@
+// Real MPI processes, started by mpirun as users do.
+
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "app/tiny_run.h"
+#include <gtest/gtest.h>
+
+namespace cleave {
+namespace {
+
+using nlohmann::json;
+using std::chrono::seconds;
+using testing::Answer;
+using testing::Process;
+using testing::TinyRun;
+using Keys = TinyRun::Keys;
+
+int lines_of_cleave(const std::string& text) {
+  int count = 0;
+  for (std::size_t at = 0; (at = text.find("cleave: ", at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+// ── Same bits ────────────────────────────────────────────────────────────────────────────────────
+
+struct Layout {
+  int ranks;
+  Keys keys;
+};
+
+std::vector<Layout> layouts() {
+  return {{1, {}},
+          {2, {"parallel.pipeline=2"}},
+          {4, {"parallel.pipeline=4", "parallel.schedule=zb-h1"}},
+          {4, {"parallel.pipeline=2", "parallel.data=2"}}};
+}
+
+class MpiSameBits : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(MpiSameBits, AsOneLocalDevice) {
+  const auto& [kind, dtype] = GetParam();
+  const TinyRun run({"numerics.data_shards=2", std::string("model.kind=") + kind,
+                     std::string("train.dtype=") + dtype, "model.kv_heads=4"});
+  const json alone = run.report();
+  ASSERT_TRUE(alone.contains("weights")) << alone;
+  for (const Layout& layout : layouts()) {
+    const json local = run.report(layout.keys, {"--overwrite"});
+    const json mpi = run.report(layout.keys, {"--overwrite"}, layout.ranks);
+    for (const json& report : {local, mpi}) {
+      ASSERT_TRUE(report.contains("weights")) << report;
+      EXPECT_EQ(report["weights"], alone["weights"]) << layout.ranks;
+      EXPECT_EQ(report["loss"], alone["loss"]) << layout.ranks;
+      EXPECT_EQ(report["devices"].size(), layout.ranks);
+      for (const json& device : report["devices"]) {
+        EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MpiSameBits,
+                         ::testing::Combine(::testing::Values("gpt", "llama"),
+                                            ::testing::Values("f32", "bf16")));
+
+// ── Resume ───────────────────────────────────────────────────────────────────────────────────────
+
+TEST(MpiResume, UnderAnotherLayoutGivesTheSameWeights) {
+  const Keys shards = {"numerics.data_shards=2", "train.checkpoint_every=10", "train.keep=3"};
+  const TinyRun run(shards);
+  const Layout saved = {2, {"parallel.data=2"}};
+  const Layout resumed = {3, {"parallel.pipeline=3"}};
+  const json whole = run.report();
+
+  ASSERT_TRUE(run.report(saved.keys, {"--overwrite"}, saved.ranks).contains("weights"));
+  const std::string half = "--resume=" + run.out() + "/checkpoints/step-00000010";
+  for (int ranks : {0, 3}) {
+    const json report = run.report(resumed.keys, {half}, ranks);
+    EXPECT_EQ(report["weights"], whole["weights"]) << report;
+    EXPECT_EQ(report["loss"].size(), 10u);
+  }
+  // And back: saved by threads, resumed by ranks.
+  ASSERT_TRUE(run.report(resumed.keys, {"--overwrite"}).contains("weights"));
+  const json back = run.report(saved.keys, {half}, saved.ranks);
+  EXPECT_EQ(back["weights"], whole["weights"]) << back;
+}
+
+// ── Usage ────────────────────────────────────────────────────────────────────────────────────────
+
+TEST(MpiUsage, WrongKeysExitTwoWithOneSentence) {
+  const TinyRun run;
+  const std::vector<std::pair<Keys, std::string>> cases = {
+      {{"parallel.pipeline=3", "devices.count=3"},
+       "cleave: rank 0: devices.count is 3, but mpirun or srun started 2 processes; make them "
+       "equal\n"},
+      {{"parallel.pipeline=2", "devices.transport=local"},
+       "cleave: rank 0: devices.transport is \"local\", but mpirun or srun started 2 processes; "
+       "leave the key out, or start cleave without them\n"},
+      {{"parallel.pipeline=2", "data.path=/nowhere"},
+       "cleave: rank 0: cannot read data at /nowhere: No such file or directory\n"}};
+  for (const auto& [keys, sentence] : cases) {
+    const Answer answer = run.train(keys, {}, 2);
+    EXPECT_EQ(answer.exit, 2);
+    EXPECT_EQ(answer.out, "");
+    EXPECT_NE(answer.err.find(sentence), std::string::npos) << answer.err;
+    EXPECT_EQ(lines_of_cleave(answer.err), 1) << answer.err;
+    EXPECT_FALSE(std::filesystem::exists(run.out()));
+  }
+}
+
+TEST(MpiUsage, NeedsMpirun) {
+  const Answer answer = TinyRun().train({"devices.transport=mpi"});
+  EXPECT_EQ(answer.exit, 2);
+  EXPECT_EQ(answer.err,
+            "cleave: devices.transport is \"mpi\", but neither mpirun nor srun started this "
+            "process; start it with mpirun -np 1, or set devices.transport to \"local\"\n");
+}
+
+TEST(MpiUsage, OnlyTheFirstRankWritesToStdout) {
+  const Answer answer = TinyRun().train({"parallel.pipeline=2", "train.steps=2"}, {}, 2);
+  EXPECT_EQ(answer.exit, 0) << answer.err;
+  EXPECT_EQ(answer.out.find("59584 parameters"), 0u) << answer.out;
+  EXPECT_EQ(answer.out.find("59584 parameters", 1), std::string::npos);
+  EXPECT_EQ(answer.out.find("\nweights "), answer.out.rfind("\nweights ")) << answer.out;
+  EXPECT_EQ(answer.out.find('\x1b'), std::string::npos) << "mpirun's pty is no terminal";
+}
+
+// ── Faults ───────────────────────────────────────────────────────────────────────────────────────
+
+TEST(MpiFaults, AKilledRankEndsTheJobAndResumeGivesTheSameWeights) {
+  const TinyRun run({"parallel.pipeline=3", "train.steps=600", "train.checkpoint_every=100"});
+  const TinyRun undisturbed({"train.steps=600"});
+  Process job(run.command({}, {}, 3));
+  ASSERT_TRUE(job.prints("step 100: saved")) << job.err();
+  const std::vector<pid_t> ranks = job.children();
+  ASSERT_EQ(ranks.size(), 3u);
+  ::kill(ranks[1], SIGKILL);
+  const Answer killed = job.wait(seconds(10));
+  EXPECT_NE(killed.exit, 0);
+  EXPECT_NE(killed.exit, -1) << "the job must end within 10 s";
+  // Which of them speaks before mpirun kills it is up to mpirun; one does.
+  EXPECT_NE(killed.err.find("was told to end, as mpirun does when another rank has died"),
+            std::string::npos)
+      << killed.err;
+  EXPECT_NE(killed.err.find("device 1, tag"), std::string::npos) << killed.err;
+  EXPECT_NE(killed.err.find(": at WAIT:"), std::string::npos) << killed.err;
+  for (const pid_t rank : ranks) EXPECT_TRUE(testing::ends(rank)) << "an orphan";
+
+  const json resumed = run.report({}, {"--resume"}, 3);
+  EXPECT_EQ(resumed["weights"], undisturbed.report()["weights"]) << resumed;
+}
+
+TEST(MpiFaults, Usr1StopsAfterTheStepAndResumeGoesOn) {
+  const TinyRun run({"parallel.pipeline=2", "train.steps=600"});
+  Process job(run.command({}, {}, 2));
+  ASSERT_TRUE(job.prints("step 1")) << job.err();
+  const std::vector<pid_t> ranks = job.children();
+  job.signal(SIGUSR1);
+  const Answer stopped = job.wait(seconds(10));
+  EXPECT_EQ(stopped.exit, 0) << stopped.err;
+  EXPECT_NE(stopped.out.find("stopped after step "), std::string::npos) << stopped.out;
+  for (const pid_t rank : ranks) EXPECT_TRUE(testing::ends(rank)) << "an orphan";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(run.out())) {
+    EXPECT_EQ(entry.path().string().find(".tmp"), std::string::npos) << entry.path();
+  }
+  const json resumed = run.report({}, {"--resume"}, 2);
+  EXPECT_EQ(resumed["weights"], TinyRun({"train.steps=600"}).report()["weights"]) << resumed;
+}
+
+TEST(MpiFaults, TermLeavesTheLastCheckpointIntact) {
+  const TinyRun run({"parallel.pipeline=2", "train.steps=100000", "train.checkpoint_every=20"});
+  Process job(run.command({}, {}, 2));
+  ASSERT_TRUE(job.prints("step 20: saved")) << job.err();
+  job.signal(SIGTERM);
+  const Answer ended = job.wait(seconds(10));
+  EXPECT_NE(ended.exit, 0);
+  EXPECT_NE(ended.exit, -1);
+  const Answer verified = testing::run_cleave("checkpoint verify " + run.out());
+  EXPECT_EQ(verified.exit, 0) << verified.out << verified.err;
+}
+
+// ── Bigger than a device ─────────────────────────────────────────────────────────────────────────
+
+TEST(MpiMemory, WhatFitsOnNoDeviceTrainsOnSeveral) {
+  const TinyRun run({"model.layers=8", "model.hidden=128", "train.steps=2", "model.vocab=256",
+                     "devices.memory=19MiB"});
+  const Answer alone = run.train({}, {}, 1);
+  EXPECT_EQ(alone.exit, 3) << alone.out << alone.err;
+  EXPECT_NE(alone.err.find("device 0 needs "), std::string::npos) << alone.err;
+  EXPECT_NE(alone.err.find("and has 19.0 MiB (19922944 bytes)"), std::string::npos) << alone.err;
+  EXPECT_FALSE(std::filesystem::exists(run.out()));
+  for (int ranks : {2, 3, 4}) {
+    const json report =
+        run.report({"parallel.pipeline=" + std::to_string(ranks)}, {"--overwrite"}, ranks);
+    ASSERT_TRUE(report.contains("weights")) << report;
+    for (const json& device : report["devices"]) {
+      EXPECT_LE(device["peak_bytes"], device["budget_bytes"]);
+      EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+    }
+  }
+}
+
+TEST(MpiMemory, WhatIsNotPlannedDoesNotGrowWithTheModel) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  const TinyRun run({"model.heads=8", "train.steps=2", "parallel.pipeline=2"});
+  const json small = run.report({"model.layers=8", "model.hidden=256"}, {"--overwrite"}, 2);
+  const json large = run.report({"model.layers=8", "model.hidden=512"}, {"--overwrite"}, 2);
+  ASSERT_TRUE(small.contains("weights")) << small;
+  ASSERT_TRUE(large.contains("weights")) << large;
+  for (std::size_t d = 0; d < 2; ++d) {
+    const auto beyond = [&](const json& report) {
+      const json& device = report["devices"][d];
+      return device["resident_bytes"].get<std::int64_t>() -
+             device["planned_bytes"].get<std::int64_t>();
+    };
+    EXPECT_GT(large["devices"][d]["planned_bytes"].get<std::int64_t>(),
+              3 * small["devices"][d]["planned_bytes"].get<std::int64_t>());
+    EXPECT_LT(std::abs(beyond(large) - beyond(small)), 16 * kMiB)
+        << "device " << d << ": " << beyond(small) << " and " << beyond(large);
+    RecordProperty("beyond_plan_" + std::to_string(d), std::to_string(beyond(large)));
+  }
+}
+
+}  // namespace
+}  // namespace cleave

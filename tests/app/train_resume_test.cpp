@@ -1,0 +1,179 @@
+// Checkpoints of real runs: resumed under other layouts, damaged, killed while they are written.
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "app/tiny_run.h"
+#include <gtest/gtest.h>
+
+namespace cleave {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::Answer;
+using testing::Process;
+using testing::TinyRun;
+using Keys = TinyRun::Keys;
+
+std::string checkpoint(const TinyRun& run, int step) {
+  char name[32];
+  std::snprintf(name, sizeof name, "step-%08d", step);
+  return run.out() + "/checkpoints/" + name;
+}
+
+void flip_bit(const std::string& path, std::int64_t offset) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(offset);
+  const int byte = file.get();
+  file.seekp(offset);
+  file.put(static_cast<char>(byte ^ 4));
+}
+
+TEST(TrainResume, UnderAnotherLayoutGivesTheSameWeights) {
+  const TinyRun run({"numerics.data_shards=2", "train.checkpoint_every=10", "train.dtype=bf16"});
+  const json whole = run.report();
+  const Keys layouts[] = {{"parallel.pipeline=1"}, {"parallel.pipeline=3"}, {"parallel.data=2"}};
+  for (const Keys& saved : layouts) {
+    for (const Keys& resumed : layouts) {
+      if (saved == resumed) continue;
+      ASSERT_TRUE(run.report(saved, {"--overwrite"}).contains("weights"));
+      const json report = run.report(resumed, {"--resume=" + checkpoint(run, 10)});
+      EXPECT_EQ(report["weights"], whole["weights"]) << saved[0] << ", " << resumed[0] << report;
+    }
+  }
+}
+
+TEST(TrainResume, OfAFinishedRunChangesNothing) {
+  const TinyRun run;
+  const json whole = run.report();
+  const std::string files[] = {run.out() + "/config.toml", run.out() + "/log.jsonl",
+                               checkpoint(run, 20) + "/manifest.json"};
+  std::vector<fs::file_time_type> before;
+  for (const std::string& file : files) before.push_back(fs::last_write_time(file));
+
+  const Answer again = run.train({"parallel.pipeline=2"}, {"--resume"});
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_NE(again.out.find("finished already, after step 20; raise train.steps to go on\n"),
+            std::string::npos)
+      << again.out;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(fs::last_write_time(files[i]), before[i]) << files[i];
+  }
+  EXPECT_EQ(run.report({}, {"--resume"})["weights"], whole["weights"]);
+}
+
+TEST(TrainResume, RefusesAFlippedBitAndSaysWhichCheckpointIsLeft) {
+  const TinyRun run({"train.checkpoint_every=10"});
+  const json whole = run.report();
+  const std::string model = checkpoint(run, 20) + "/model.safetensors";
+  flip_bit(model, static_cast<std::int64_t>(fs::file_size(model)) - 3);
+
+  const Answer refused = run.train({"train.steps=30"}, {"--resume"});
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_EQ(refused.err, "cleave: " + model +
+                             " has tensor \"transformer.wte.weight\" with a wrong checksum; to go "
+                             "on from an older one pass --resume=" +
+                             checkpoint(run, 10) + "\n");
+  const json older = run.report({}, {"--resume=" + checkpoint(run, 10)});
+  EXPECT_EQ(older["weights"], whole["weights"]) << older;
+  EXPECT_EQ(testing::run_cleave("checkpoint verify " + run.out()).exit, 0);
+}
+
+TEST(TrainResume, RefusesAnotherModel) {
+  const TinyRun run;
+  run.report();
+  const Answer heads = run.train({"model.heads=8"}, {"--resume"});
+  EXPECT_EQ(heads.exit, 2);
+  EXPECT_EQ(heads.err, "cleave: model.heads is 8, but " + checkpoint(run, 20) +
+                           " was trained with 4; resume with the same model, or begin another run "
+                           "in another train.out\n");
+}
+
+TEST(TrainResume, BeginsAgainIfNothingWasSaved) {
+  const TinyRun run({"train.steps=2"});
+  fs::create_directories(run.out() + "/checkpoints");
+  run.directory().file("out/config.toml", "");
+  EXPECT_EQ(run.report({}, {"--resume"})["loss"].size(), 2u);
+}
+
+TEST(TrainInitFrom, TakesWeightsOnlyAndNamesTheTensorThatDiffers) {
+  const TinyRun source({"train.steps=5"});
+  source.report();
+  const TinyRun run({"train.steps=1", "train.lr=0", "train.min_lr=0"});
+  const json begun = run.report({}, {"--init-from", source.out()});
+  EXPECT_EQ(begun["weights"], source.report({}, {"--resume"})["weights"]) << begun;
+
+  const TinyRun wide({"model.hidden=64"});
+  const Answer refused = wide.train({}, {"--init-from", source.out()});
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_NE(refused.err.find("has tensor \"transformer.h.0.attn.c_attn.bias\" of shape"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_NE(refused.err.find("it was saved from a model of another architecture\n"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(wide.out()));
+}
+
+// ── Signals ──────────────────────────────────────────────────────────────────────────────────────
+
+class TrainSignals : public ::testing::TestWithParam<int> {};
+
+TEST_P(TrainSignals, FinishTheStepSaveAndLeave) {
+  const TinyRun run({"train.steps=2000", "parallel.pipeline=2"});
+  Process training(run.command());
+  ASSERT_TRUE(training.prints("step 1")) << training.err();
+  training.signal(GetParam());
+  const Answer stopped = training.wait(std::chrono::seconds(10));
+  EXPECT_EQ(stopped.exit, 0) << stopped.err;
+  EXPECT_NE(stopped.out.find("stopped after step "), std::string::npos) << stopped.out;
+  for (const auto& entry : fs::recursive_directory_iterator(run.out())) {
+    EXPECT_EQ(entry.path().string().find("tmp-"), std::string::npos) << entry.path();
+  }
+  const json resumed = run.report({}, {"--resume"});
+  const json whole = TinyRun({"train.steps=2000"}).report();
+  EXPECT_EQ(resumed["weights"], whole["weights"]) << resumed;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, TrainSignals, ::testing::Values(SIGINT, SIGTERM, SIGUSR1));
+
+/// CLEAVE_KILLS=200 for a thorough run.
+int kills() {
+  const char* given = std::getenv("CLEAVE_KILLS");
+  return given == nullptr ? 20 : std::atoi(given);
+}
+
+TEST(TrainKill, AtAnyMomentLeavesACompleteCheckpoint) {
+  const Keys keys = {"train.checkpoint_every=1", "parallel.pipeline=2", "train.steps=1000000"};
+  const TinyRun run(keys);
+  std::minstd_rand random(7);
+  std::int64_t last = 0;
+  for (int i = 0; i < kills(); ++i) {
+    Process training(run.command({}, {"--resume"}));
+    ASSERT_TRUE(training.prints(": saved ")) << i << training.err();
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 40000));
+    training.signal(SIGKILL);
+    EXPECT_EQ(training.wait().exit, 128 + SIGKILL);
+
+    const Answer verified = testing::run_cleave("checkpoint verify " + run.out());
+    ASSERT_EQ(verified.exit, 0) << i << verified.out << verified.err;
+    const auto state =
+        json::parse(testing::run_cleave("checkpoint inspect --json " + run.out()).out);
+    EXPECT_GT(state["step"].get<std::int64_t>(), last) << i;
+    last = state["step"];
+  }
+  const std::string steps = "train.steps=" + std::to_string(last + 3);
+  const json resumed =
+      run.report({steps, "train.warmup=0", "train.checkpoint_every=0"}, {"--resume"});
+  EXPECT_EQ(resumed["steps"], last + 3) << resumed;
+  for (const auto& entry : fs::directory_iterator(run.out() + "/checkpoints")) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
+  }
+}
+
+}  // namespace
+}  // namespace cleave
