@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 PRESET ?= release
 CLEAVE = build/release/cleave
 
-.PHONY: help setup build test test-all quickstart bench format lint install
+.PHONY: help setup build test test-all quickstart bench format lint headers install
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
@@ -35,8 +35,12 @@ bench: build     ## how fast cleave is on this machine, a few minutes
 format: setup    ## clang-format on all sources
 	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
 
-lint: build      ## clang-tidy on all sources
-	@git ls-files 'src/*.cpp' 'apps/*.cpp' | xargs -P $(JOBS) -n 4 clang-tidy -p build/release --quiet
+lint: build headers  ## clang-tidy on all sources, or on FILES="a.cpp b.cpp"
+	@printf '%s\n' $(or $(FILES),$(shell git ls-files 'src/*.cpp' 'apps/*.cpp')) | \
+	  xargs -P $(JOBS) -n 4 clang-tidy -p build/release --quiet
+
+headers: setup   ## does every header compile alone?
+	@git ls-files 'src/*.h' | xargs -P $(JOBS) -I{} $(CXX) -std=c++20 -Isrc -fsyntax-only -x c++ -w {}
 
 install: build   ## into PREFIX (default /usr/local)
 	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
