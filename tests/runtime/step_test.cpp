@@ -4,11 +4,11 @@
 #include <tuple>
 #include <vector>
 
-#include "cleave/train/random_source.h"
 #include <gtest/gtest.h>
 
 #include "cleave/runtime/compile.h"
 #include "cleave/runtime/device.h"
+#include "cleave/train/random_source.h"
 
 namespace cleave::runtime {
 namespace {

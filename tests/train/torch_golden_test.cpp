@@ -1,12 +1,13 @@
 // Ten steps against PyTorch: same weights, same tokens, same optimizer. The numbers are in
-// tests/golden/torch_losses.txt, made by scripts/make_torch_golden.py, whose formulas are repeated here.
-
-#include <gtest/gtest.h>
+// tests/golden/torch_losses.txt, made by scripts/make_torch_golden.py, whose formulas are repeated
+// here.
 
 #include <algorithm>
 #include <fstream>
 #include <map>
 #include <sstream>
+
+#include <gtest/gtest.h>
 
 #include "cleave/runtime/compile.h"
 #include "cleave/runtime/device.h"
@@ -32,7 +33,8 @@ class FormulaSource : public runtime::MicrobatchSource {
       for (std::int64_t t = 0; t < kSequence; ++t) {
         const std::int64_t p = t + shift;
         const std::int64_t q = p + 7 * b + 13 * step_;
-        ids.as<std::int32_t>()[b * kSequence + t] = static_cast<std::int32_t>((q * q + 5 * p) % kVocabulary);
+        ids.as<std::int32_t>()[b * kSequence + t] =
+            static_cast<std::int32_t>((q * q + 5 * p) % kVocabulary);
       }
     }
   }
@@ -41,7 +43,8 @@ class FormulaSource : public runtime::MicrobatchSource {
 
 void set_weights(runtime::Device& device, std::span<const std::string> names) {
   for (const runtime::TensorState& tensor : device.tensors()) {
-    const auto k = static_cast<std::uint64_t>(std::ranges::find(names, tensor.name) - names.begin());
+    const auto k =
+        static_cast<std::uint64_t>(std::ranges::find(names, tensor.name) - names.begin());
     const bool norm = tensor.shape.rank() == 1 && tensor.name.ends_with(".weight");
     for (std::int64_t i = 0; i < tensor.master.elements(); ++i) {
       const std::uint64_t u =
@@ -55,15 +58,26 @@ void set_weights(runtime::Device& device, std::span<const std::string> names) {
 
 std::vector<double> losses(ModelKind kind, DType dtype) {
   const bool llama = kind == ModelKind::Llama;
-  const ModelShape shape{.kind = kind, .layers = 2, .hidden = 32, .heads = 4,
-                         .kv_heads = llama ? 2 : 4, .ffn = 96, .vocab = kVocabulary,
-                         .context = kSequence, .tie_embeddings = !llama};
+  const ModelShape shape{.kind = kind,
+                         .layers = 2,
+                         .hidden = 32,
+                         .heads = 4,
+                         .kv_heads = llama ? 2 : 4,
+                         .ffn = 96,
+                         .vocab = kVocabulary,
+                         .context = kSequence,
+                         .tie_embeddings = !llama};
   const runtime::CompiledStep step = runtime::compile(
       model_spec(shape, {.sequences = kSequences, .sequence = kSequence, .dtype = dtype}), {});
   runtime::Device device(step, 0, 1);
   set_weights(device, step.tensor_names);
-  AdamW optimizer({.steps = kSteps, .lr = 1e-2, .min_lr = 1e-3, .warmup = 2, .betas = {0.9, 0.95},
-                   .weight_decay = 0.1, .clip = 1.0});
+  AdamW optimizer({.steps = kSteps,
+                   .lr = 1e-2,
+                   .min_lr = 1e-3,
+                   .warmup = 2,
+                   .betas = {0.9, 0.95},
+                   .weight_decay = 0.1,
+                   .clip = 1.0});
   FormulaSource source;
   std::vector<double> losses;
   for (int s = 0; s < kSteps; ++s) {
