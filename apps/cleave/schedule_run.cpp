@@ -11,6 +11,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/nearest.h"
+#include "cleave/plan/auto_schedule.h"
 #include "cleave/plan/simulator.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
@@ -33,8 +34,8 @@ Program read_program_for(const std::string& path, const ScheduleQuery& query) {
   return program;
 }
 
-Program generate_for(std::string_view kind, const ScheduleQuery& query) {
-  const std::vector<std::string_view> known = schedule::schedule_names();
+Program generate_for(std::string_view kind, const ScheduleQuery& query, const CostTable& table) {
+  const std::vector<std::string_view> known = plan::schedule_names();
   if (std::ranges::count(known, kind) == 0) {
     const std::string hint = did_you_mean(kind, known);
     throw UserError(fmt::format(
@@ -48,9 +49,10 @@ Program generate_for(std::string_view kind, const ScheduleQuery& query) {
   require(*query.stages >= 1, "--stages ", *query.stages, " must be at least 1");
   require(*query.microbatches >= 1, "--microbatches ", *query.microbatches, " must be at least 1");
   require(query.chunks >= 0, "--chunks ", query.chunks, " must be at least 1");
-  return schedule::generate(
-      kind,
-      {.devices = *query.stages, .microbatches = *query.microbatches, .chunks = query.chunks});
+  const auto costs = [&](const Program& layout) { return costs_for(layout, table); };
+  return plan::generate(
+      kind, {.devices = *query.stages, .microbatches = *query.microbatches, .chunks = query.chunks},
+      {.costs = costs, .limit = query.memory.value_or(std::numeric_limits<double>::infinity())});
 }
 
 /// How many compute instructions it takes to outlast a message, so that no RECV comes too late and
@@ -71,11 +73,11 @@ int receive_ahead(const Program& program, const plan::Costs& costs) {
 
 ScheduleRun run_one(std::string_view kind, const ScheduleQuery& query, const CostTable& table) {
   const std::string path(kind);
-  const bool named = std::ranges::count(schedule::schedule_names(), kind) == 1;
+  const bool named = std::ranges::count(plan::schedule_names(), kind) == 1;
   ScheduleRun run;
   run.name = path;
   run.program = !named && std::filesystem::exists(path) ? read_program_for(path, query)
-                                                        : generate_for(kind, query);
+                                                        : generate_for(kind, query, table);
   run.violations = violations_of(run.program, run.final);
   if (!run.violations.empty()) return run;
 
