@@ -30,7 +30,7 @@ Executor::Executor(Parts parts)
              .tie_names = parts_.tie_names,
              .fold = parts_.fold,
              .compute = parts_.compute,
-             .world = parts_.world}),
+             .world = parts_.emulator == nullptr ? parts_.world : nullptr}),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
   std::size_t blocks = parts_.linked.lasting.size();
   for (const auto* program : {&parts_.linked, &parts_.evaluation}) {
@@ -82,6 +82,8 @@ StepResult Executor::run(const StepInput& input) {
 void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   ops::Compute& compute = *parts_.compute;
   const Instruction& instruction = entry.instruction;
+  if (parts_.emulator != nullptr && !schedule::is_message(instruction.op))
+    return emulate(instruction, input);
   Pass pass = entry.pass;
   pass.loss_scale = input.loss_scale;
   switch (instruction.op) {
@@ -114,6 +116,15 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     case Op::Free:
       CLEAVE_CHECK(false, "the executor does not run ", to_string(instruction));
   }
+}
+
+/// Collectives of emulated devices move nothing; NORM still brings all of them together.
+void Executor::emulate(const Instruction& instruction, const StepInput& input) {
+  parts_.emulator->run(instruction);
+  if (instruction.op != Op::Norm) return;
+  double stop = input.stop ? 1 : 0;
+  if (parts_.world != nullptr) parts_.world->combine(std::span(&stop, 1), comm::Combine::Sum);
+  result_.stop = stop > 0;
 }
 
 double Executor::forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search) {

@@ -10,6 +10,7 @@
 #include "cleave/comm/communicator.h"
 #include "cleave/ops/compute.h"
 #include "cleave/plan/trace.h"
+#include "cleave/runtime/emulator.h"
 #include "cleave/runtime/gradient_norm.h"
 #include "cleave/runtime/gradient_sync.h"
 #include "cleave/runtime/linked_program.h"
@@ -53,6 +54,7 @@ class Executor {
     Arena* arena = nullptr;
     ops::Compute* compute = nullptr;
     comm::Communicator* world = nullptr;  ///< all devices of the run; null for one device alone
+    Emulator* emulator = nullptr;         ///< does the compute; null: the stages do
     std::chrono::nanoseconds patience = std::chrono::minutes(5);  ///< of the watchdog
   };
 
@@ -73,6 +75,7 @@ class Executor {
   using Clock = std::chrono::steady_clock;
 
   void execute(const LinkedInstruction& entry, const StepInput& input);
+  void emulate(const schedule::Instruction& instruction, const StepInput& input);
   double forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
   void post(const LinkedInstruction& entry);
   void wait(const LinkedInstruction& entry);

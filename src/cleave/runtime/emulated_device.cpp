@@ -1,0 +1,77 @@
+#include "cleave/runtime/emulated_device.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cleave/plan/memory.h"
+
+namespace cleave::runtime {
+namespace {
+
+void divide(plan::StageCosts& costs, double speed) {
+  costs.forward /= speed;
+  costs.input /= speed;
+  costs.weight /= speed;
+  costs.recompute /= speed;
+}
+
+double speed_of(const EmulatedTimes& times, int device) {
+  return times.speed.empty() ? 1 : times.speed.at(device);
+}
+
+plan::Costs costs_at_speed_one(const schedule::Program& program, const EmulatedTimes& times) {
+  plan::Costs costs = plan::uniform_costs(program, {.f = times.f, .i = times.i, .w = times.w});
+  costs.unit = "s";
+  return costs;
+}
+
+Executor::Parts parts_of(const schedule::Program& program, int index, Arena& arena) {
+  const std::vector<Stage*> none(program.stages, nullptr);
+  const ShardFold fold{.microbatches = program.microbatches};
+  return {.program = &program,
+          .device = index,
+          .linked = link(program, index, {.stages = none, .fold = fold}, arena),
+          .stages = none,
+          .fold = fold,
+          .arena = &arena};
+}
+
+Executor::Parts with(Executor::Parts parts, ops::Compute& compute, Emulator& emulator,
+                     comm::Communicator* world) {
+  parts.compute = &compute;
+  parts.emulator = &emulator;
+  parts.world = world;
+  return parts;
+}
+
+}  // namespace
+
+void plan_messages(schedule::Program& program) {
+  plan::plan_memory(program, std::vector<plan::StageMemory>(program.stages));
+}
+
+plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times) {
+  plan::Costs costs = costs_at_speed_one(program, times);
+  for (int s = 0; s < program.stages; ++s) {
+    double slowest = speed_of(times, program.placement[s][0]);
+    for (int device : program.placement[s]) slowest = std::min(slowest, speed_of(times, device));
+    divide(costs.stages[s], slowest);
+  }
+  return costs;
+}
+
+plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times,
+                           int device) {
+  plan::Costs costs = costs_at_speed_one(program, times);
+  for (plan::StageCosts& stage : costs.stages) divide(stage, speed_of(times, device));
+  return costs;
+}
+
+EmulatedDevice::EmulatedDevice(const schedule::Program& program, const EmulatedTimes& times,
+                               int index, comm::Communicator* world)
+    : compute_(1),
+      arena_(plan::peak_bytes(program)[index]),
+      emulator_(program, emulated_costs(program, times, index), index),
+      executor_(with(parts_of(program, index, arena_), compute_, emulator_, world)) {}
+
+}  // namespace cleave::runtime

@@ -1,0 +1,96 @@
+#include "cleave/runtime/link_profile.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <thread>
+#include <utility>
+
+namespace cleave::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kTag = comm::kTags - 1;  // no edge has this one
+constexpr std::size_t kSmall = 64, kLarge = std::size_t{1} << 20;
+constexpr int kRounds = 9;
+
+// In a pipeline the receiver has mostly waited for a while and sleeps when the message comes.
+constexpr std::chrono::microseconds kWaitedFor{1000}, kNotAtAll{0};
+
+double median(std::array<double, kRounds> values) {
+  std::ranges::nth_element(values, values.begin() + kRounds / 2);
+  return values[kRounds / 2];
+}
+
+/// Half the time of a message there and back, which `first` measures.
+double one_way(comm::Communicator& world, int first, int second, std::span<std::byte> bytes,
+               std::chrono::microseconds pause) {
+  std::array<double, kRounds> seconds{};
+  for (int round = -1; round < kRounds; ++round) {  // the first round warms up
+    if (world.rank() == first) {
+      std::this_thread::sleep_for(pause);
+      const Clock::time_point start = Clock::now();
+      world.send(bytes, second, kTag).wait();
+      world.receive(bytes, second, kTag).wait();
+      const std::chrono::duration<double> both_ways = Clock::now() - start;
+      if (round >= 0) seconds[round] = both_ways.count() / 2;
+    } else {
+      world.receive(bytes, first, kTag).wait();
+      world.send(bytes, first, kTag).wait();
+    }
+  }
+  return median(seconds);
+}
+
+plan::LinkCosts measure(comm::Communicator& world, int first, int second) {
+  std::vector<std::byte> bytes(kLarge);
+  const std::span<std::byte> few = std::span(bytes).first(kSmall);
+  const double latency = one_way(world, first, second, few, kWaitedFor);
+  const double small = one_way(world, first, second, few, kNotAtAll);
+  const double large = one_way(world, first, second, bytes, kNotAtAll);
+  return {.latency = latency,
+          .per_byte = std::max(0.0, large - small) / static_cast<double>(kLarge)};
+}
+
+}  // namespace
+
+std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
+                                           comm::Communicator& world) {
+  std::map<std::pair<int, int>, plan::LinkCosts> links;
+  for (const schedule::Edge& edge : program.edges) {
+    // Replicas have links of the same kind.
+    const auto [first, second] =
+        std::minmax(program.placement[edge.from][0], program.placement[edge.to][0]);
+    if (first == second || links.contains({first, second})) continue;
+    std::array<double, 2> costs{};
+    if (world.rank() == first || world.rank() == second) {
+      const plan::LinkCosts link = measure(world, first, second);
+      if (world.rank() == first) costs = {link.latency, link.per_byte};
+    }
+    world.combine(costs, comm::Combine::Sum);
+    links[{first, second}] = {.latency = costs[0], .per_byte = costs[1]};
+  }
+  std::vector<plan::LinkCosts> edges;
+  for (const schedule::Edge& edge : program.edges) {
+    edges.push_back(
+        links[std::minmax(program.placement[edge.from][0], program.placement[edge.to][0])]);
+  }
+  return edges;
+}
+
+double profile_combine(comm::Communicator& world, int values) {
+  std::vector<double> numbers(values);
+  std::array<double, kRounds> seconds{};
+  for (double& each : seconds) {
+    const Clock::time_point start = Clock::now();
+    world.combine(numbers, comm::Combine::Max);
+    each = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+  std::array<double, 1> result = {median(seconds)};
+  world.combine(result, comm::Combine::Max);
+  return result[0];
+}
+
+}  // namespace cleave::runtime
