@@ -34,7 +34,7 @@ std::vector<Layout> layouts() {
   return {{1, {}},
           {2, {"parallel.pipeline=2"}},
           {4, {"parallel.pipeline=4", "parallel.schedule=zb-h1"}},
-          {4, {"parallel.pipeline=2", "parallel.data=2"}}};
+          {4, {"parallel.pipeline=2", "parallel.data=2", "parallel.schedule=auto"}}};
 }
 
 class MpiSameBits : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};

@@ -113,9 +113,12 @@ std::vector<Case> cases() {
       {"data 2, pipeline 2", {.pipeline = 2, .data = 2}},
       {"data 4, pipeline 2, zb-h1", {.pipeline = 2, .data = 4, .schedule = "zb-h1"}},
       {"data 2, zbv", {.pipeline = 2, .data = 2, .schedule = "zbv"}},
+      {"data 2, auto", {.pipeline = 2, .data = 2, .schedule = "auto"}},
+      {"auto, 2 chunks", {.pipeline = 2, .chunks = 2, .schedule = "auto"}},
+      {"auto, uneven", {.pipeline = 4, .schedule = "auto", .partition = {0, 3, 3, 0}}},
   };
   for (const char* schedule : {"gpipe", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zbv",
-                               "v-half", "v-min", "dualpipev"}) {
+                               "v-half", "v-min", "dualpipev", "auto"}) {
     all.push_back({schedule, {.pipeline = 2, .schedule = schedule}});
   }
   return all;

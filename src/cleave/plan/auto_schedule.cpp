@@ -179,32 +179,25 @@ Program auto_schedule(const Program& layout, const Costs& costs, const Activatio
   return AutoScheduler(layout, make_problem(layout, costs, limits)).run();
 }
 
-namespace {
-
-// One program for each placement that a named schedule of this shape has.
-std::vector<Program> layouts(const PipelineShape& shape) {
+std::vector<Program> placements(const PipelineShape& shape) {
   std::vector<Program> found;
   for (const std::string_view name : schedule::schedule_names()) {
     auto program = try_generate(name, shape);
     const auto known = [&](const Program& p) { return p.placement == program->placement; };
     if (program && std::ranges::none_of(found, known)) found.push_back(std::move(*program));
   }
+  // Bad devices or microbatches: let a schedule that takes any shape say so.
+  if (found.empty()) found.push_back(schedule::generate("interleaved", shape));
   return found;
 }
-
-}  // namespace
 
 Program generate(std::string_view kind, const PipelineShape& shape, const AutoOptions& options) {
   if (kind != "auto") return schedule::generate(kind, shape);
   PipelineShape resolved = shape;
   if (resolved.chunks == 0) resolved.chunks = 1;
-  const std::vector<Program> candidates = layouts(resolved);
-  // Bad devices or microbatches: let a schedule that takes any shape say so.
-  if (candidates.empty()) return schedule::generate("interleaved", resolved);
-
   std::optional<Program> best;
   double least = std::numeric_limits<double>::infinity();
-  for (const Program& layout : candidates) {
+  for (const Program& layout : placements(resolved)) {
     const Costs costs = options.costs ? options.costs(layout) : uniform_costs(layout, {});
     Program program = auto_schedule(
         layout, costs, {.devices = std::vector<double>(layout.devices, options.limit)});

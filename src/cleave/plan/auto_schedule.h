@@ -28,6 +28,10 @@ struct ActivationLimits {
 schedule::Program auto_schedule(const schedule::Program& layout, const Costs& costs,
                                 const ActivationLimits& limits = {});
 
+/// One program for each placement that a named schedule of this shape has; at least one. Throws
+/// UserError if there can be none.
+std::vector<schedule::Program> placements(const schedule::PipelineShape& shape);
+
 /// What "auto" needs to know.
 struct AutoOptions {
   std::function<Costs(const schedule::Program& layout)> costs = {};  ///< empty: F = I = W, no delay

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -9,6 +10,7 @@
 #include "cleave/base/process_memory.h"
 #include "cleave/plan/partition.h"
 #include "cleave/runtime/gradient_norm.h"
+#include "cleave/runtime/order_search.h"
 #include "cleave/schedule/forward_only.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
@@ -164,15 +166,26 @@ void check_budgets(const CompiledStep& step) {
   }
 }
 
-}  // namespace
+/// As many microbatches at once as are worth it and fit into the memory of a training step.
+void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica) {
+  bool fits = false;
+  for (int at_once = std::min(one_replica.microbatches, kEvaluatedAtOnce); at_once > 0 && !fits;
+       --at_once) {
+    step.evaluation = schedule::forward_only(one_replica, at_once, step.program.replicas);
+    plan::plan_memory(step.evaluation, step.memory);
+    fits = std::ranges::equal(plan::peak_bytes(step.evaluation), step.planned_bytes,
+                              std::less_equal());
+  }
+  CLEAVE_CHECK(fits, "evaluating one microbatch needs more memory than training");
+}
 
-CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
+/// `order` has compute only, for one replica. Whether the plan fits is not looked at.
+CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options,
+                           schedule::Program order) {
   const Layout& layout = options.layout;
   CompiledStep step;
   step.model = model;
-  step.program = schedule::generate(
-      layout.schedule,
-      {.devices = layout.pipeline, .microbatches = options.microbatches, .chunks = layout.chunks});
+  step.program = std::move(order);
   auto next = model.segments.begin();
   for (std::int64_t size : segments_per_stage(model, layout, step.program.stages)) {
     step.stages.emplace_back(next, next + size);
@@ -181,8 +194,7 @@ CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
   set_edge_bytes(step);
   set_ties(step);
   step.fold = fold_of(options);
-  step.evaluation = schedule::forward_only(
-      step.program, std::min(options.microbatches, kEvaluatedAtOnce), layout.data);
+  const schedule::Program one_replica = step.program;
   step.program = schedule::lower(std::move(step.program), {.replicas = layout.data});
 
   std::vector<std::unique_ptr<Stage>> stages;
@@ -194,15 +206,26 @@ CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
   plan_scratch(step, stages, options.threads);
   step.library_bytes = heap_bytes() - heap;
   plan::plan_memory(step.program, step.memory);
-  plan::plan_memory(step.evaluation, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
-  const std::vector<std::int64_t> evaluation = plan::peak_bytes(step.evaluation);
-  for (std::size_t d = 0; d < evaluation.size(); ++d) {
-    CLEAVE_CHECK(evaluation[d] <= step.planned_bytes[d], "device ", d, " evaluates in ",
-                 evaluation[d]);
-  }
+  plan_evaluation(step, one_replica);
   step.program.budgets = options.budgets;
   step.tensor_names = tensor_names(model.segments);
+  return step;
+}
+
+}  // namespace
+
+CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
+  const Layout& layout = options.layout;
+  const auto compiled = [&](schedule::Program order) {
+    return compile_order(model, options, std::move(order));
+  };
+  const CompiledStep step =
+      layout.schedule == "auto"
+          ? find_order(options, compiled)
+          : compiled(schedule::generate(layout.schedule, {.devices = layout.pipeline,
+                                                          .microbatches = options.microbatches,
+                                                          .chunks = layout.chunks}));
   check_budgets(step);
 
   const auto violations = schedule::verify(step.program);

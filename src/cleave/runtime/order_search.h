@@ -1,0 +1,16 @@
+#pragma once
+
+#include <functional>
+
+#include "cleave/runtime/compile.h"
+
+namespace cleave::runtime {
+
+/// Compiles an order (compute only, one replica) whether or not it fits the budgets.
+using CompileOrder = std::function<CompiledStep(schedule::Program)>;
+
+/// The schedule "auto": the best order found for the products' FLOPs that fits the budgets; if none
+/// does, one that exceeds them. The same arguments give the same program on every device.
+CompiledStep find_order(const CompileOptions& options, const CompileOrder& compile);
+
+}  // namespace cleave::runtime
