@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <optional>
@@ -5,6 +7,7 @@
 #include "command.h"
 #include "files.h"
 #include "train_output.h"
+#include "train_trace.h"
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -24,6 +27,8 @@ struct Flags {
   std::vector<std::string> set;
   std::string init_from;
   std::string resume;  ///< "latest", a checkpoint, or empty: do not
+  std::string trace;
+  double patience = 300;  ///< seconds
   bool overwrite = false;
   bool print_config = false;
   bool json = false;
@@ -47,12 +52,17 @@ train::RunOptions options_of(const Flags& flags) {
   require(!(resume && flags.overwrite), "--resume and --overwrite contradict each other; pass one");
   require(!(resume && !flags.init_from.empty()),
           "--resume and --init-from contradict each other; pass one");
+  if (!flags.trace.empty()) check_trace_name(flags.trace);
+  require(flags.patience > 0, "--patience ", flags.patience, " must be more than 0 seconds");
+  const std::chrono::duration<double> patience(std::min(flags.patience, 1e9));
   using train::Existing;
   return {.start = {.existing = resume            ? Existing::Resume
                                 : flags.overwrite ? Existing::Overwrite
                                                   : Existing::Refuse,
                     .resume_from = flags.resume == kLatest ? "" : flags.resume,
-                    .init_from = flags.init_from}};
+                    .init_from = flags.init_from},
+          .trace = !flags.trace.empty(),
+          .patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience)};
 }
 
 void train(const Flags& flags, comm::Communicator* world) {
@@ -79,7 +89,9 @@ void train(const Flags& flags, comm::Communicator* world) {
   if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
   TrainOutput output(config, flags.json ? TrainOutput::Style::Json : TrainOutput::Style::Text);
   const train::RunReport report = train::run(config, run_options, output, world);
-  if (first) output.finish(report);
+  if (!first) return;
+  output.finish(report);
+  if (!flags.trace.empty()) write_trace(flags.trace, report);
 }
 
 void run(const Flags& flags) {
@@ -122,6 +134,12 @@ void add_train_command(CLI::App& app) {
                     "at step 0 if there is none");
   command->add_flag("--overwrite", flags->overwrite, "Begin afresh even if train.out exists");
   command->add_option("--init-from", flags->init_from, "Begin with the weights of this checkpoint");
+  command->add_option("--trace", flags->trace,
+                      "Write the last step, measured and predicted: .json, .html or .svg");
+  command
+      ->add_option("--patience", flags->patience,
+                   "Seconds after which a device that does not answer ends the run")
+      ->capture_default_str();
   command->add_flag("--print-config", flags->print_config, "Print the resolved config and stop");
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags] { run(*flags); });

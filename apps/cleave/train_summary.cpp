@@ -84,8 +84,10 @@ std::string describe_report(const train::RunReport& report) {
   if (!report.losses.empty()) {
     text += fmt::format("loss {:.4f} -> {:.4f}", report.losses.front(), report.losses.back());
     if (report.validation_loss) text += fmt::format(", validation {:.4f}", *report.validation_loss);
-    text += fmt::format("; {:.0f} tokens/s, step {} (median)", report.tokens_per_second,
-                        format_seconds(report.step_seconds));
+    text += fmt::format("; {:.0f} tokens/s, ", report.tokens_per_second);
+  }
+  if (report.step_seconds > 0) {
+    text += fmt::format("step {} (median)", format_seconds(report.step_seconds));
     if (report.predicted_step_seconds) {
       text += fmt::format(", predicted {}", format_seconds(*report.predicted_step_seconds));
     }
@@ -100,8 +102,9 @@ std::string describe_report(const train::RunReport& report) {
                     format_bytes(device.bytes_sent), fmt::format("{} B", device.peak_bytes),
                     fmt::format("{} B", device.planned_bytes)});
   }
-  return text + report::text_table(rows) +
-         fmt::format("weights {}, saved in {}\n", report.weights, report.checkpoint);
+  text += report::text_table(rows);
+  if (report.weights.empty()) return text + "emulated: no loss, no weights, nothing saved\n";
+  return text + fmt::format("weights {}, saved in {}\n", report.weights, report.checkpoint);
 }
 
 namespace {
@@ -129,15 +132,16 @@ nlohmann::json to_json(const train::RunReport& report) {
   const auto optional = [](const std::optional<double>& value) {
     return value ? nlohmann::json(*value) : nlohmann::json();
   };
+  const bool emulated = report.weights.empty();
   return {{"steps", report.steps},
-          {"loss", report.losses},
+          {"loss", emulated ? nlohmann::json() : nlohmann::json(report.losses)},
           {"validation_loss", optional(report.validation_loss)},
-          {"weights", report.weights},
+          {"weights", emulated ? nlohmann::json() : nlohmann::json(report.weights)},
           {"step_seconds", report.step_seconds},
           {"predicted_step_seconds", optional(report.predicted_step_seconds)},
           {"tokens_per_second", report.tokens_per_second},
           {"bubble", report.bubble},
-          {"checkpoint", report.checkpoint},
+          {"checkpoint", emulated ? nlohmann::json() : nlohmann::json(report.checkpoint)},
           {"stopped", report.stopped},
           {"finished_before", report.finished_before},
           {"devices", devices}};

@@ -55,9 +55,11 @@ class Simulation {
     trace_.devices = program_.devices;
     trace_.spans.reserve(span_bound());
     for (int d = 0; d < program_.devices; ++d) wake(d, 0);
-    while (!events_.empty()) {
+    while (!events_.empty() || !running_.empty()) {
+      if (finish_first_running()) continue;
       const auto [time, device] = events_.top();
       events_.pop();
+      let_run_until(time);
       resume(device, time);
     }
     require_finished();
@@ -84,6 +86,38 @@ class Simulation {
   }
 
   void wake(int device, double time) { events_.push({time, device}); }
+
+  // ── Devices that share hardware threads (options_.at_once > 0) ──
+
+  struct Running {
+    int device = 0;
+    double left = 0;  // seconds at full speed
+    double begin = 0;
+    Instruction instruction;
+  };
+
+  double speed() const {
+    return std::min(1.0, options_.at_once / static_cast<double>(running_.size()));
+  }
+
+  void let_run_until(double time) {
+    for (Running& each : running_) each.left -= (time - now_) * speed();
+    now_ = time;
+  }
+
+  // True if the next thing to happen was the end of a computation.
+  bool finish_first_running() {
+    if (running_.empty()) return false;
+    const auto first = std::ranges::min_element(running_, {}, &Running::left);
+    const double end = now_ + std::max(0.0, first->left) / speed();
+    if (!events_.empty() && events_.top().first < end) return false;
+    let_run_until(end);
+    const Running done = *first;
+    running_.erase(first);
+    add_span(done.device, span_kind(done.instruction.op), done.begin, end, done.instruction);
+    resume(done.device, end);
+    return true;
+  }
 
   Message& message(int edge, Direction direction, int replica, int microbatch) {
     const std::size_t way = direction == Direction::Forward ? 0 : 1;
@@ -173,10 +207,14 @@ class Simulation {
       default:
         break;
     }
-    const double end = time + duration(program_, costs_, d, instruction);
-    add_span(d, span_kind(instruction.op), time, end, instruction);
+    const double length = duration(program_, costs_, d, instruction);
     devices_[d].computing = true;
-    wake(d, end);
+    if (options_.at_once > 0) {
+      running_.push_back({d, length, time, instruction});
+      return true;
+    }
+    add_span(d, span_kind(instruction.op), time, time + length, instruction);
+    wake(d, time + length);
     return true;
   }
 
@@ -300,6 +338,8 @@ class Simulation {
   std::map<std::tuple<Op, int, int, int, int>, Collective> collectives_;
   std::unordered_map<std::int64_t, double> busy_until_;  // (from, to) -> when its link is free
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<Running> running_;  // empty unless devices share hardware threads
+  double now_ = 0;                // up to when running_ has been advanced
   Trace trace_;
 };
 

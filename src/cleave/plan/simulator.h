@@ -20,6 +20,10 @@ enum class Record : std::uint8_t { All, DevicesOnly };
 struct SimulateOptions {
   Links links = Links::Independent;
   Record record = Record::All;
+
+  /// How many devices can compute at the same time at full speed, as where devices share hardware
+  /// threads. More of them share what there is evenly. 0: all devices.
+  double at_once = 0;
 };
 
 /// Runs `program` on virtual time, devices in order.

@@ -179,9 +179,9 @@ void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica) {
   CLEAVE_CHECK(fits, "evaluating one microbatch needs more memory than training");
 }
 
-/// `order` has compute only, for one replica. Whether the plan fits is not looked at.
-CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options,
-                           schedule::Program order) {
+/// Stages, edges and ties; the program is `order` still: compute only, for one replica.
+CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
+                     schedule::Program order) {
   const Layout& layout = options.layout;
   CompiledStep step;
   step.model = model;
@@ -194,6 +194,15 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   set_edge_bytes(step);
   set_ties(step);
   step.fold = fold_of(options);
+  step.tensor_names = tensor_names(model.segments);
+  return step;
+}
+
+/// Whether the plan fits is not looked at.
+CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options,
+                           schedule::Program order) {
+  const Layout& layout = options.layout;
+  CompiledStep step = lay_out(model, options, std::move(order));
   const schedule::Program one_replica = step.program;
   step.program = schedule::lower(std::move(step.program), {.replicas = layout.data});
 
@@ -209,28 +218,48 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   step.planned_bytes = plan::peak_bytes(step.program);
   plan_evaluation(step, one_replica);
   step.program.budgets = options.budgets;
-  step.tensor_names = tensor_names(model.segments);
   return step;
 }
 
-}  // namespace
+CompiledStep compile_emulated_order(const ModelSpec& model, const CompileOptions& options,
+                                    schedule::Program order) {
+  CompiledStep step = lay_out(model, options, std::move(order));
+  step.program = schedule::lower(std::move(step.program), {.replicas = options.layout.data});
+  step.memory.resize(step.program.stages);
+  step.kernel_scratch.assign(step.program.devices, 0);
+  plan::plan_memory(step.program, step.memory);
+  step.planned_bytes = plan::peak_bytes(step.program);
+  return step;
+}
 
-CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
+/// The program that the layout's schedule comes to.
+CompiledStep scheduled(const CompileOptions& options, const CompileOrder& compiled) {
   const Layout& layout = options.layout;
-  const auto compiled = [&](schedule::Program order) {
-    return compile_order(model, options, std::move(order));
-  };
-  const CompiledStep step =
+  CompiledStep step =
       layout.schedule == "auto"
           ? find_order(options, compiled)
           : compiled(schedule::generate(layout.schedule, {.devices = layout.pipeline,
                                                           .microbatches = options.microbatches,
                                                           .chunks = layout.chunks}));
   check_budgets(step);
-
   const auto violations = schedule::verify(step.program);
   CLEAVE_CHECK(violations.empty(),
                "the program is not sound: ", to_string(step.program, violations[0]));
+  return step;
+}
+
+}  // namespace
+
+CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options) {
+  return scheduled(options, [&](schedule::Program order) {
+    return compile_emulated_order(model, options, std::move(order));
+  });
+}
+
+CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
+  const CompiledStep step = scheduled(options, [&](schedule::Program order) {
+    return compile_order(model, options, std::move(order));
+  });
   const auto in_evaluation = schedule::verify(step.evaluation, schedule::Level::Forward);
   CLEAVE_CHECK(in_evaluation.empty(),
                "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));

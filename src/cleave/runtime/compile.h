@@ -49,6 +49,10 @@ struct CompiledStep {
 /// impossible, DoesNotFit (with the numbers) if a device's plan exceeds its budget.
 CompiledStep compile(const ModelSpec& model, const CompileOptions& options);
 
+/// For devices that sleep instead of computing (see EmulatedDevice): memory holds messages only,
+/// and nothing is evaluated.
+CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options);
+
 /// The stages of `device`, without memory; [stage], null where it is elsewhere.
 std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,
                                                 const LayerFactory& make);

@@ -106,6 +106,15 @@ void Device::refresh_values() {
   }
 }
 
+void Device::clear_moments() {
+  for (const auto* tensors : {&tensors_, &tied_copies_}) {
+    for (const TensorState& tensor : *tensors) {
+      for (const View& moment : {tensor.m, tensor.v})
+        std::fill_n(moment.bytes(), moment.byte_count(), std::byte{0});
+    }
+  }
+}
+
 std::vector<std::pair<std::string, std::uint64_t>> Device::weight_hashes() const {
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   for (const TensorState& tensor : tensors_) {

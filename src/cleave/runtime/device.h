@@ -51,6 +51,9 @@ class Device {
   /// Brings the values that layers compute with in line with the master weights.
   void refresh_values();
 
+  /// Zeros in the optimizer's state, as before the first step.
+  void clear_moments();
+
   /// (name, hash of the master weights) of tensors().
   std::vector<std::pair<std::string, std::uint64_t>> weight_hashes() const;
 

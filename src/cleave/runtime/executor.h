@@ -9,6 +9,7 @@
 
 #include "cleave/comm/communicator.h"
 #include "cleave/ops/compute.h"
+#include "cleave/plan/costs.h"
 #include "cleave/plan/trace.h"
 #include "cleave/runtime/emulator.h"
 #include "cleave/runtime/gradient_norm.h"
@@ -34,6 +35,13 @@ struct StepResult {
   double loss = 0;           ///< mean over the tokens of the step
   double gradient_norm = 0;  ///< before clipping
   bool stop = false;         ///< some device was asked to stop
+};
+
+/// What a device takes for its part of a step, in seconds.
+struct Rehearsal {
+  std::vector<plan::StageCosts> stages;  ///< [stage], zeros for those of other devices
+  double norm = 0;                       ///< its own share: without waiting for the others
+  double step = 0;
 };
 
 /// Runs the instruction list of one device, and adds nothing of its own to it.
@@ -68,6 +76,13 @@ class Executor {
   void evaluate(MicrobatchSource& source, std::span<double> sums);
   int evaluated_at_once() const { return parts_.evaluated_at_once; }
 
+  /// Times the passes of one microbatch, NORM and STEP on this device alone, in the memory of a
+  /// step and without messages. Leaves garbage in weights, gradients and optimizer state.
+  Rehearsal rehearse(const StepInput& input);
+
+  /// How long a WAIT may take before the watchdog ends the run.
+  void set_patience(std::chrono::nanoseconds patience) { parts_.patience = patience; }
+
   /// The last step of this device, instruction by instruction, in seconds since its start.
   std::span<const plan::Span> spans() const { return spans_; }
 
@@ -82,6 +97,7 @@ class Executor {
   void take_lasting();
   void norm(const StepInput& input);
   void step(const StepInput& input);
+  double time_of(const LinkedInstruction& entry, const StepInput& input);
   void tie_within_stages();
   double& loss_of(int microbatch);
   double total_loss();

@@ -5,12 +5,15 @@
 #include <chrono>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 
 #include "cleave/base/process_memory.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/comm/pinning.h"
 #include "cleave/comm/together.h"
+#include "cleave/runtime/matmul_rate.h"
 #include "cleave/train/checkpoint_directory.h"
+#include "cleave/train/emulated_run.h"
 #include "cleave/train/saving.h"
 
 namespace cleave::train {
@@ -21,20 +24,15 @@ using Clock = std::chrono::steady_clock;
 
 std::atomic<bool> stop_requested = false;
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 /// Everything that the devices of a run share.
 struct Job {
   const Config& config;
+  const RunOptions& options;
   const Data& data;
   const runtime::CompiledStep& compiled;
   const CheckpointLayout& layout;
   const Start start;
+  double at_once;  ///< how many devices can compute at the same time
   RunObserver& observer;
   bool own_process;  ///< each device has one, as MPI ranks do
 };
@@ -47,9 +45,12 @@ class DeviceRun {
         world_(world),
         index_(device),
         replica_(schedule::Topology(job.compiled.program).replica[device]),
-        trainer_(job.config, job.data, job.compiled, device, world) {}
+        trainer_(job.config, job.data, job.compiled, device, world) {
+    trainer_.device().executor().set_patience(job.options.patience);
+  }
 
   RunReport run() {
+    if (!job_.start.finished) predict();
     begin();
     if (job_.start.finished) {
       report_.finished_before = true;
@@ -60,8 +61,8 @@ class DeviceRun {
     bool stop = false;
     while (trainer_.steps_done() < train.steps && !stop) {
       const std::int64_t heap = report_.losses.empty() ? heap_bytes() : 0;
-      const StepReport step = trainer_.step(stop_requested.load(std::memory_order_relaxed));
-      if (report_.losses.empty()) first_step_heap_ = heap_bytes() - heap;
+      const StepReport step = trainer_.step(stop_was_requested());
+      if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
       stop = step.stop;
       note(step);
       const bool last = stop || step.step == train.steps;
@@ -75,6 +76,15 @@ class DeviceRun {
 
  private:
   static bool due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
+
+  /// Once, before the first step, and then frozen.
+  void predict() {
+    const std::int64_t heap = heap_bytes();
+    const plan::Costs costs = trainer_.profile(job_.at_once);
+    library_heap_ = heap_bytes() - heap;
+    report_.predicted = predicted_step(job_.compiled.program, costs, {.at_once = job_.at_once});
+    report_.predicted_step_seconds = report_.predicted->summary.makespan;
+  }
 
   void begin() {
     const Start& start = job_.start;
@@ -92,17 +102,7 @@ class DeviceRun {
 
   void note(const StepReport& step) {
     report_.losses.push_back(step.loss);
-    seconds_.push_back(step.seconds);
-    double busy = 0;
-    double wait = 0;
-    for (const plan::Span& span : trainer_.device().executor().spans()) {
-      const double length = span.end - span.begin;
-      const bool works =
-          span.kind == plan::SpanKind::Compute || span.kind == plan::SpanKind::Update;
-      (works ? busy : wait) += length;
-    }
-    busy_.push_back(busy);
-    wait_.push_back(wait);
+    times_.note(step.seconds, trainer_.device().executor().spans());
     if (index_ == 0) job_.observer.on_step(step);
   }
 
@@ -128,55 +128,39 @@ class DeviceRun {
   /// Puts the numbers of all devices together; the same report on each.
   RunReport finish() {
     report_.steps = trainer_.steps_done();
-    report_.step_seconds = median(seconds_);
+    report_.step_seconds = times_.seconds();
     const double tokens = static_cast<double>(job_.config.train.batch * job_.config.train.sequence);
     if (report_.step_seconds > 0) report_.tokens_per_second = tokens / report_.step_seconds;
-    gather_devices();
+    report_.devices =
+        gather_reports(report_of_device(), index_, job_.compiled.program.devices, world_);
+    report_.bubble = bubble_of(report_.devices, report_.step_seconds);
+    if (job_.options.trace) {
+      report_.measured =
+          measured_step(job_.compiled.program, trainer_.device().executor().spans(), world_);
+    }
     gather_weights();
-    double busy = 0;
-    for (const DeviceReport& device : report_.devices) busy += device.busy;
-    const double room = static_cast<double>(report_.devices.size()) * report_.step_seconds;
-    report_.bubble = room > 0 ? std::max(0.0, 1 - busy / room) : 0;
     return std::move(report_);
   }
 
-  void gather_devices() {
-    constexpr int kFields = 7;
-    const int devices = job_.compiled.program.devices;
-    std::vector<double> fields(static_cast<std::size_t>(devices * kFields));
-    double* mine = &fields[static_cast<std::size_t>(index_ * kFields)];
-    const auto steps = static_cast<double>(std::max<std::size_t>(1, seconds_.size()));
-    mine[0] = static_cast<double>(trainer_.device().arena().peak());
-    mine[1] = static_cast<double>(trainer_.device().parameter_count());
-    mine[2] = world_ == nullptr ? 0 : static_cast<double>(sent_in_steps()) / steps;
-    mine[3] = median(busy_);
-    mine[4] = median(wait_);
-    mine[5] = static_cast<double>(library_bytes());
-    mine[6] = job_.own_process ? static_cast<double>(peak_resident_bytes()) : 0;
-    if (world_ != nullptr) world_->combine(fields, comm::Combine::Sum);
+  DeviceReport report_of_device() {
     const auto& budgets = job_.compiled.program.budgets;
-    for (int d = 0; d < devices; ++d) {
-      const double* field = &fields[static_cast<std::size_t>(d * kFields)];
-      report_.devices.push_back({.peak_bytes = static_cast<std::int64_t>(field[0]),
-                                 .planned_bytes = job_.compiled.planned_bytes[d],
-                                 .budget_bytes = budgets.empty() ? 0 : budgets[d],
-                                 .library_bytes = static_cast<std::int64_t>(field[5]),
-                                 .resident_bytes = static_cast<std::int64_t>(field[6]),
-                                 .parameters = static_cast<std::int64_t>(field[1]),
-                                 .bytes_sent = static_cast<std::int64_t>(field[2]),
-                                 .busy = field[3],
-                                 .wait = field[4]});
-    }
+    return {.peak_bytes = trainer_.device().arena().peak(),
+            .planned_bytes = job_.compiled.planned_bytes[index_],
+            .budget_bytes = budgets.empty() ? 0 : budgets[index_],
+            .library_bytes = library_bytes(),
+            .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
+            .parameters = trainer_.device().parameter_count(),
+            .bytes_sent = trainer_.bytes_sent() / std::max(1, times_.steps()),
+            .busy = times_.busy(),
+            .wait = times_.wait()};
   }
 
-  /// Our own code allocates nothing inside a step, so what the first one left on the heap is the
-  /// libraries'. Devices that share a process share this too.
+  /// Our own code allocates nothing inside a step, so what the profile and the first step left on
+  /// the heap is the libraries'. Devices that share a process share this too.
   std::int64_t library_bytes() const {
-    const std::int64_t bytes = job_.compiled.library_bytes + first_step_heap_;
+    const std::int64_t bytes = job_.compiled.library_bytes + library_heap_;
     return job_.own_process ? bytes : bytes / job_.compiled.program.devices;
   }
-
-  std::int64_t sent_in_steps() const { return trainer_.bytes_sent(); }
 
   /// Hashes by tensor, exchanged as two halves of 32 bits, which f64 holds exactly.
   void gather_weights() {
@@ -204,11 +188,20 @@ class DeviceRun {
   int replica_;
   Trainer trainer_;
   RunReport report_;
-  std::vector<double> seconds_;
-  std::vector<double> busy_;
-  std::vector<double> wait_;
-  std::int64_t first_step_heap_ = 0;  ///< growth of the process's heap
+  StepTimes times_;
+  std::int64_t library_heap_ = 0;  ///< growth of the process's heap
 };
+
+/// Devices that are threads share the cores that this process may use; ranks are taken to share
+/// those of one machine if it has fewer than there are ranks.
+double at_once_of(const runtime::CompiledStep& compiled, const Config& config,
+                  comm::Communicator* world) {
+  const int devices = compiled.program.devices;
+  const int threads = static_cast<int>(config.devices.threads);
+  if (world == nullptr) return runtime::devices_at_once(devices, threads);
+  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  return std::clamp(cores / threads, 1.0, static_cast<double>(devices));
+}
 
 RunReport run_local(const Job& job) {
   const int devices = job.compiled.program.devices;
@@ -228,12 +221,17 @@ RunReport run_local(const Job& job) {
 
 }  // namespace
 
+bool stop_was_requested() noexcept {
+  return stop_requested.load(std::memory_order_relaxed);
+}
+
 void request_stop() noexcept {
   stop_requested.store(true, std::memory_order_relaxed);
 }
 
 RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
               comm::Communicator* world) {
+  if (config.devices.emulate) return run_emulated(config, options, observer, world);
   std::optional<Data> data;
   std::optional<runtime::CompiledStep> compiled;
   comm::together(world, [&] {
@@ -242,10 +240,12 @@ RunReport run(const Config& config, const RunOptions& options, RunObserver& obse
   });
   const CheckpointLayout layout = checkpoint_layout(*compiled);
   const Job job{config,
+                options,
                 *data,
                 *compiled,
                 layout,
                 prepare_start(config, options.start, layout, world),
+                at_once_of(*compiled, config, world),
                 observer,
                 world != nullptr || compiled->program.devices == 1};
   if (world == nullptr || world->rank() == 0) observer.on_compiled(*compiled);

@@ -1,45 +1,37 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cleave/comm/communicator.h"
-#include "cleave/plan/trace.h"
 #include "cleave/runtime/compile.h"
 #include "cleave/train/config.h"
+#include "cleave/train/device_report.h"
 #include "cleave/train/start.h"
+#include "cleave/train/step_trace.h"
 #include "cleave/train/trainer.h"
 
 namespace cleave::train {
 
-struct DeviceReport {
-  std::int64_t peak_bytes = 0;  ///< measured
-  std::int64_t planned_bytes = 0;
-  std::int64_t budget_bytes = 0;    ///< 0: no limit was given
-  std::int64_t library_bytes = 0;   ///< what libraries allocated for themselves, outside the arena
-  std::int64_t resident_bytes = 0;  ///< of the device's own process at most; 0 if it has none
-  std::int64_t parameters = 0;
-  std::int64_t bytes_sent = 0;  ///< per step
-  double busy = 0;              ///< seconds per step, median
-  double wait = 0;
-};
-
 /// How a run went.
 struct RunReport {
   std::int64_t steps = 0;
-  std::vector<double> losses;  ///< one per step of this run
-  std::string weights;         ///< hash over all master weights, whatever the layout
-  double step_seconds = 0;     ///< median
+  std::vector<double> losses;  ///< one per step of this run; none with emulation
+  std::string weights;  ///< hash over all master weights, whatever the layout; empty with emulation
+  double step_seconds = 0;  ///< median
   std::optional<double> predicted_step_seconds;
   double tokens_per_second = 0;
   double bubble = 0;
   std::optional<double> validation_loss;
   std::vector<DeviceReport> devices;
-  bool stopped = false;          ///< by a signal, before the last step
-  bool finished_before = false;  ///< there was nothing left to do
-  std::string checkpoint;        ///< where the final state is
+  bool stopped = false;                 ///< by a signal, before the last step
+  bool finished_before = false;         ///< there was nothing left to do
+  std::string checkpoint;               ///< where the final state is; empty with emulation
+  std::optional<TracedStep> predicted;  ///< from a profile taken before the first step
+  std::optional<TracedStep> measured;   ///< the last step, if RunOptions::trace
 };
 
 /// Hears of a run while it goes on. Called on device 0 only.
@@ -57,6 +49,7 @@ class RunObserver {
 struct RunOptions {
   StartOptions start;
   bool trace = false;  ///< keep the timeline of the last step
+  std::chrono::nanoseconds patience = std::chrono::minutes(5);  ///< of the watchdog
 };
 
 /// Trains as `config` says: on threads of this process if `world` is null, else as one of its
@@ -64,6 +57,9 @@ struct RunOptions {
 /// comm::PeerFailed where another rank says what is wrong.
 RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
               comm::Communicator* world = nullptr);
+
+/// Whether request_stop() was called.
+bool stop_was_requested() noexcept;
 
 /// Asks running trainings of this process to finish their step, save and leave. Safe in a signal
 /// handler.

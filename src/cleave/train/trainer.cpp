@@ -4,6 +4,8 @@
 #include <chrono>
 
 #include "cleave/base/check.h"
+#include "cleave/runtime/profiler.h"
+#include "cleave/train/random_source.h"
 
 namespace cleave::train {
 namespace {
@@ -34,20 +36,22 @@ ModelSpec model_of(const Config& config) {
                                    .dtype = config.train.dtype});
 }
 
-runtime::CompiledStep compile_step(const Config& config) {
+runtime::CompileOptions compile_options(const Config& config) {
   const ParallelConfig& parallel = config.parallel;
   const std::int64_t data = *parallel.data;
-  return runtime::compile(
-      model_of(config),
-      {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
-                  .data = static_cast<int>(data),
-                  .chunks = static_cast<int>(parallel.chunks.value_or(0)),
-                  .schedule = parallel.schedule,
-                  .partition = parallel.partition.value_or(std::vector<std::int64_t>{})},
-       .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
-       .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
-       .threads = static_cast<int>(config.devices.threads),
-       .budgets = budgets_of(config.devices)});
+  return {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
+                     .data = static_cast<int>(data),
+                     .chunks = static_cast<int>(parallel.chunks.value_or(0)),
+                     .schedule = parallel.schedule,
+                     .partition = parallel.partition.value_or(std::vector<std::int64_t>{})},
+          .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
+          .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
+          .threads = static_cast<int>(config.devices.threads),
+          .budgets = budgets_of(config.devices)};
+}
+
+runtime::CompiledStep compile_step(const Config& config) {
+  return runtime::compile(model_of(config), compile_options(config));
 }
 
 Trainer::Trainer(const Config& config, const Data& data, const runtime::CompiledStep& compiled,
@@ -68,6 +72,13 @@ Trainer::Trainer(const Config& config, const Data& data, const runtime::Compiled
     if (validation_sequences_ > 0)
       validation_.emplace(*held_out, microbatch, validation_sequences_ / microbatch);
   }
+}
+
+plan::Costs Trainer::profile(double at_once) {
+  RandomSource source(1, compiled_->model.shape.vocab);
+  optimizer_.begin_step(0);
+  return runtime::profile(*compiled_, device_, {.source = &source, .optimizer = &optimizer_},
+                          world_, at_once);
 }
 
 void Trainer::initialise() {

@@ -30,6 +30,9 @@ struct StepReport {
 /// The model of `config` in microbatches, as data.
 ModelSpec model_of(const Config& config);
 
+/// What `config` says about the layout.
+runtime::CompileOptions compile_options(const Config& config);
+
 /// Partition, program, memory plan and proof for `config`.
 runtime::CompiledStep compile_step(const Config& config);
 
@@ -39,6 +42,10 @@ class Trainer {
   /// All must outlive the trainer. `world` is null for one device alone.
   Trainer(const Config& config, const Data& data, const runtime::CompiledStep& compiled, int device,
           comm::Communicator* world);
+
+  /// What everything in a step takes, measured with random tokens; all devices together, before the
+  /// weights are set. `at_once`: how many devices can compute at the same time.
+  plan::Costs profile(double at_once);
 
   /// Fresh weights, step 0.
   void initialise();

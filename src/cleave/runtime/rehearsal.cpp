@@ -1,0 +1,86 @@
+#include <algorithm>
+#include <array>
+
+#include "cleave/runtime/executor.h"
+
+namespace cleave::runtime {
+namespace {
+
+using schedule::Instruction;
+using schedule::Op;
+
+constexpr int kRounds = 3;
+
+double median(std::array<double, kRounds> values) {
+  std::ranges::sort(values);
+  return values[kRounds / 2];
+}
+
+/// The passes of one microbatch of a stage.
+struct Passes {
+  const LinkedInstruction* forward = nullptr;
+  const LinkedInstruction* input = nullptr;   ///< I, or B
+  const LinkedInstruction* weight = nullptr;  ///< null after a B
+};
+
+/// Of the first microbatch whose backward is split, if there is one, else of microbatch 0.
+Passes find_passes(const LinkedProgram& program, int stage) {
+  const auto find = [&](Op op, int microbatch) -> const LinkedInstruction* {
+    for (const LinkedInstruction& entry : program.instructions) {
+      const Instruction& i = entry.instruction;
+      if (i.op == op && i.stage == stage && (microbatch < 0 || i.microbatch == microbatch))
+        return &entry;
+    }
+    return nullptr;
+  };
+  const LinkedInstruction* split = find(Op::BackwardInput, -1);
+  const int microbatch = split == nullptr ? 0 : split->instruction.microbatch;
+  return {.forward = find(Op::Forward, microbatch),
+          .input = split != nullptr ? split : find(Op::Backward, microbatch),
+          .weight = split == nullptr ? nullptr : find(Op::BackwardWeight, microbatch)};
+}
+
+}  // namespace
+
+double Executor::time_of(const LinkedInstruction& entry, const StepInput& input) {
+  const Clock::time_point start = Clock::now();
+  execute(entry, input);
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+Rehearsal Executor::rehearse(const StepInput& input) {
+  Rehearsal result;
+  result.stages.resize(parts_.program->stages);
+  for (int s = 0; s < parts_.program->stages; ++s) {
+    const Passes passes = find_passes(parts_.linked, s);
+    if (passes.forward == nullptr) continue;
+    std::array<double, kRounds> f{}, i{}, w{};
+    for (int round = -1; round < kRounds; ++round) {  // the first touches the memory
+      const auto at = static_cast<std::size_t>(std::max(0, round));
+      f[at] = time_of(*passes.forward, input);
+      i[at] = time_of(*passes.input, input);
+      if (passes.weight != nullptr) w[at] = time_of(*passes.weight, input);
+    }
+    result.stages[s] = {.forward = median(f), .input = median(i), .weight = median(w)};
+  }
+
+  std::array<double, kRounds> norms{}, steps{};
+  for (int round = -1; round < kRounds; ++round) {
+    const auto at = static_cast<std::size_t>(std::max(0, round));
+    const Clock::time_point start = Clock::now();
+    tie_within_stages();
+    if (replica_ == 0) {
+      norm_.add_squares(*parts_.compute,
+                        std::span(shared_).last(static_cast<std::size_t>(norm_.tensors())));
+    }
+    const Clock::time_point middle = Clock::now();
+    step(input);
+    norms[at] = std::chrono::duration<double>(middle - start).count();
+    steps[at] = std::chrono::duration<double>(Clock::now() - middle).count();
+  }
+  result.norm = median(norms);
+  result.step = median(steps);
+  return result;
+}
+
+}  // namespace cleave::runtime

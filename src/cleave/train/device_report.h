@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cleave/comm/communicator.h"
+#include "cleave/plan/trace.h"
+
+namespace cleave::train {
+
+struct DeviceReport {
+  std::int64_t peak_bytes = 0;  ///< measured
+  std::int64_t planned_bytes = 0;
+  std::int64_t budget_bytes = 0;    ///< 0: no limit was given
+  std::int64_t library_bytes = 0;   ///< what libraries allocated for themselves, outside the arena
+  std::int64_t resident_bytes = 0;  ///< of the device's own process at most; 0 if it has none
+  std::int64_t parameters = 0;
+  std::int64_t bytes_sent = 0;  ///< per step
+  double busy = 0;              ///< seconds per step, median
+  double wait = 0;
+};
+
+/// The upper one of the two middle values where there are two; 0 of nothing.
+double median(std::vector<double> values);
+
+/// How long the steps of one device took, and what of it was work.
+class StepTimes {
+ public:
+  void note(double seconds, std::span<const plan::Span> spans);
+
+  int steps() const { return static_cast<int>(seconds_.size()); }
+  double seconds() const { return median(seconds_); }
+  double busy() const { return median(busy_); }
+  double wait() const { return median(wait_); }
+
+ private:
+  std::vector<double> seconds_;
+  std::vector<double> busy_;
+  std::vector<double> wait_;
+};
+
+/// The share of the devices' time in which they did not work.
+double bubble_of(std::span<const DeviceReport> devices, double step_seconds);
+
+/// [device] -> its report, on every device. `mine` is that of `device`; `world` null: one device.
+std::vector<DeviceReport> gather_reports(const DeviceReport& mine, int device, int devices,
+                                         comm::Communicator* world);
+
+}  // namespace cleave::train

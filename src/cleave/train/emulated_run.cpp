@@ -1,0 +1,81 @@
+#include "cleave/train/emulated_run.h"
+
+#include <chrono>
+#include <utility>
+
+#include "cleave/comm/local/local_world.h"
+#include "cleave/plan/simulator.h"
+#include "cleave/runtime/emulated_device.h"
+#include "cleave/runtime/link_profile.h"
+
+namespace cleave::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+runtime::EmulatedTimes times_of(const DevicesConfig& devices) {
+  std::vector<double> speed = devices.speed;
+  if (speed.size() == 1) speed.assign(static_cast<std::size_t>(devices.count), speed[0]);
+  return {.f = devices.emulate->f,
+          .i = devices.emulate->i,
+          .w = devices.emulate->w,
+          .speed = std::move(speed)};
+}
+
+RunReport run_device(const Config& config, const RunOptions& options,
+                     const runtime::CompiledStep& compiled, comm::Communicator* world) {
+  const schedule::Program& program = compiled.program;
+  const int index = world == nullptr ? 0 : world->rank();
+  const runtime::EmulatedTimes times = times_of(config.devices);
+  runtime::EmulatedDevice device(program, times, index, world);
+  device.executor().set_patience(options.patience);
+
+  plan::Costs costs = runtime::emulated_costs(program, times);
+  if (world != nullptr) costs.edges = runtime::profile_links(program, *world);
+  RunReport report;
+  report.predicted = predicted_step(program, costs, {});
+  report.predicted_step_seconds = report.predicted->summary.makespan;
+
+  StepTimes steps;
+  bool stop = false;
+  const std::int64_t sent = world == nullptr ? 0 : world->sent().message;
+  while (steps.steps() < config.train.steps && !stop) {
+    const Clock::time_point start = Clock::now();
+    stop = device.executor().run({.stop = stop_was_requested()}).stop;
+    const std::chrono::duration<double> seconds = Clock::now() - start;
+    steps.note(seconds.count(), device.executor().spans());
+  }
+  report.steps = steps.steps();
+  report.stopped = report.steps < config.train.steps;
+  report.step_seconds = steps.seconds();
+  DeviceReport mine{.peak_bytes = device.arena().peak(),
+                    .planned_bytes = compiled.planned_bytes[index],
+                    .busy = steps.busy(),
+                    .wait = steps.wait()};
+  if (world != nullptr && steps.steps() > 0)
+    mine.bytes_sent = (world->sent().message - sent) / steps.steps();
+  report.devices = gather_reports(mine, index, program.devices, world);
+  report.bubble = bubble_of(report.devices, report.step_seconds);
+  if (options.trace) report.measured = measured_step(program, device.executor().spans(), world);
+  return report;
+}
+
+}  // namespace
+
+RunReport run_emulated(const Config& config, const RunOptions& options, RunObserver& observer,
+                       comm::Communicator* world) {
+  const runtime::CompiledStep compiled =
+      runtime::compile_emulated(model_of(config), compile_options(config));
+  if (world == nullptr || world->rank() == 0) observer.on_compiled(compiled);
+  if (world != nullptr)
+    return run_device(config, options, compiled, world->size() > 1 ? world : nullptr);
+  if (compiled.program.devices == 1) return run_device(config, options, compiled, nullptr);
+  RunReport report;
+  comm::run_devices(compiled.program.devices, [&](comm::Communicator& devices) {
+    RunReport mine = run_device(config, options, compiled, &devices);
+    if (devices.rank() == 0) report = std::move(mine);
+  });
+  return report;
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "cleave/train/run.h"
+
+namespace cleave::train {
+
+/// The steps of `config` on devices that sleep as devices.emulate says: no data, no weights,
+/// nothing saved. Losses and weights of the report are empty.
+RunReport run_emulated(const Config& config, const RunOptions& options, RunObserver& observer,
+                       comm::Communicator* world);
+
+}  // namespace cleave::train
