@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "bench_overhead.h"
 #include "command.h"
 #include "files.h"
 #include "median.h"
@@ -30,6 +31,7 @@ struct Flags {
   int repeats = 5;
   double milliseconds = 5;
   std::int64_t bytes = 64 * 1024;
+  bool real = false;
   bool json = false;
 };
 
@@ -118,6 +120,12 @@ void run(const Flags& flags) {
   require(flags.devices >= 2 && flags.microbatches >= 1 && flags.repeats >= 1 &&
               flags.milliseconds > 0 && flags.bytes >= 1,
           "--devices must be at least 2, --microbatches, --repeats and --bytes at least 1");
+  if (flags.real) {
+    OverheadFlags overhead{
+        .microbatches = flags.microbatches, .repeats = flags.repeats, .json = flags.json};
+    if (!flags.kind.empty()) overhead.schedule = flags.kind;
+    return bench_overhead(overhead);
+  }
   std::vector<std::string> kinds = {flags.kind};
   if (flags.kind.empty()) {
     kinds.clear();
@@ -162,6 +170,8 @@ void add_bench_pipeline_command(CLI::App& bench) {
   command->add_option("--bytes", flags->bytes, "Of a message")->capture_default_str();
   command->add_option("--repeats", flags->repeats, "Steps to take the median of")
       ->capture_default_str();
+  command->add_flag("--real", flags->real,
+                    "Two real devices with half of gpt2-124m each, against a half computing alone");
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags] { run(*flags); });
 }

@@ -150,6 +150,32 @@ TEST(Simulator, ReplicasReduceTogetherAndTiesPairUpWithinAReplica) {
   EXPECT_DOUBLE_EQ(find(trace, 2, SpanKind::Collective, program.lists[2][1]).begin, 11);
 }
 
+TEST(Simulator, DevicesThatShareOneCoreTakeTurnsOfEqualLength) {
+  Program program = pair_of_devices(1);
+  program.edges.clear();
+  program.lists = {{compute(Op::Forward, 0, 0), compute(Op::BackwardWeight, 0, 0)},
+                   {compute(Op::Forward, 1, 0)}};
+  const Costs costs{.stages = {{.forward = 2, .weight = 3}, {.forward = 4}}};
+
+  const Trace shared = simulate(program, costs, {.at_once = 1});
+
+  // F of device 0 has half the core until 4; then W does, until F of device 1 ends at 8; the last
+  // second of W is left, at full speed.
+  ASSERT_EQ(shared.spans.size(), 3u);
+  EXPECT_DOUBLE_EQ(shared.spans[0].end, 4);
+  EXPECT_DOUBLE_EQ(shared.spans[1].end, 8);
+  EXPECT_EQ(shared.spans[1].device, 1);
+  EXPECT_DOUBLE_EQ(shared.spans[2].end, 9);
+}
+
+TEST(Simulator, EnoughCoresChangeNothing) {
+  const Program program = schedule::generate("zbv", {.devices = 4, .microbatches = 7});
+  const Costs costs = uniform_costs(program, {.comm = 0.25});
+
+  EXPECT_DOUBLE_EQ(summarise(program, simulate(program, costs)).makespan,
+                   summarise(program, simulate(program, costs, {.at_once = 4})).makespan);
+}
+
 TEST(Simulator, ReportsADeadlockInsteadOfLooping) {
   Program program = pair_of_devices(1);
   const Direction forward = Direction::Forward;

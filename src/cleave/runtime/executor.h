@@ -80,6 +80,10 @@ class Executor {
   /// step and without messages. Leaves garbage in weights, gradients and optimizer state.
   Rehearsal rehearse(const StepInput& input);
 
+  /// A step without messages and collectives: the least that this device can take for its part.
+  /// Leaves garbage in weights, gradients and optimizer state.
+  void compute_alone(const StepInput& input);
+
   /// How long a WAIT may take before the watchdog ends the run.
   void set_patience(std::chrono::nanoseconds patience) { parts_.patience = patience; }
 
@@ -98,6 +102,7 @@ class Executor {
   void norm(const StepInput& input);
   void step(const StepInput& input);
   double time_of(const LinkedInstruction& entry, const StepInput& input);
+  void own_norm();
   void tie_within_stages();
   double& loss_of(int microbatch);
   double total_loss();

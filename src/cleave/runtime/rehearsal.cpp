@@ -48,6 +48,22 @@ double Executor::time_of(const LinkedInstruction& entry, const StepInput& input)
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// What NORM does before the devices meet.
+void Executor::own_norm() {
+  tie_within_stages();
+  if (replica_ != 0) return;
+  norm_.add_squares(*parts_.compute,
+                    std::span(shared_).last(static_cast<std::size_t>(norm_.tensors())));
+}
+
+void Executor::compute_alone(const StepInput& input) {
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    const Op op = entry.instruction.op;
+    if (schedule::is_compute(op) || op == Op::Step) execute(entry, input);
+    if (op == Op::Norm) own_norm();
+  }
+}
+
 Rehearsal Executor::rehearse(const StepInput& input) {
   Rehearsal result;
   result.stages.resize(parts_.program->stages);
@@ -68,11 +84,7 @@ Rehearsal Executor::rehearse(const StepInput& input) {
   for (int round = -1; round < kRounds; ++round) {
     const auto at = static_cast<std::size_t>(std::max(0, round));
     const Clock::time_point start = Clock::now();
-    tie_within_stages();
-    if (replica_ == 0) {
-      norm_.add_squares(*parts_.compute,
-                        std::span(shared_).last(static_cast<std::size_t>(norm_.tensors())));
-    }
+    own_norm();
     const Clock::time_point middle = Clock::now();
     step(input);
     norms[at] = std::chrono::duration<double>(middle - start).count();

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "cleave/base/check.h"
-#include "cleave/runtime/profiler.h"
+#include "cleave/runtime/profile.h"
 #include "cleave/train/random_source.h"
 
 namespace cleave::train {

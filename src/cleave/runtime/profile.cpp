@@ -1,4 +1,4 @@
-#include "cleave/runtime/profiler.h"
+#include "cleave/runtime/profile.h"
 
 #include <algorithm>
 #include <vector>

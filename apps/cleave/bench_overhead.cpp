@@ -1,0 +1,95 @@
+#include "bench_overhead.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <vector>
+
+#include "files.h"
+#include "median.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/comm/local/local_world.h"
+#include "cleave/comm/pinning.h"
+#include "cleave/runtime/device.h"
+#include "cleave/spec/presets.h"
+#include "cleave/train/adamw.h"
+#include "cleave/train/random_source.h"
+
+namespace cleave::app {
+namespace {
+
+constexpr int kDevices = 2;
+
+struct Rounds {
+  std::vector<double> steps;
+  std::vector<double> alone;  ///< of the slower half
+};
+
+double seconds_of(comm::Communicator& world, const auto& work) {
+  world.barrier().wait();
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  std::array<double, 1> seconds = {
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+  world.combine(seconds, comm::Combine::Max);
+  return seconds[0];
+}
+
+Rounds measure(const runtime::CompiledStep& step, const OverheadFlags& flags,
+               comm::Communicator& world) {
+  runtime::Device device(step, world.rank(), 1, &world);
+  device.initialise(1);
+  train::AdamW optimizer({.clip = 1.0});
+  train::RandomSource source(1, step.model.shape.vocab);
+  const float tokens = static_cast<float>(step.model.flow.tokens() * flags.microbatches);
+  const runtime::StepInput input{
+      .source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / tokens};
+  optimizer.begin_step(0);
+  (void)device.executor().rehearse(input);  // touches the memory
+  device.clear_moments();
+  device.initialise(1);
+
+  Rounds rounds;
+  for (int i = 0; i < flags.repeats; ++i) {
+    optimizer.begin_step(i);
+    rounds.steps.push_back(seconds_of(world, [&] { (void)device.executor().run(input); }));
+    rounds.alone.push_back(seconds_of(world, [&] { device.executor().compute_alone(input); }));
+  }
+  return rounds;
+}
+
+}  // namespace
+
+void bench_overhead(const OverheadFlags& flags) {
+  const ModelSpec model = model_spec(find_preset("gpt2-124m").shape,
+                                     {.sequences = 1, .sequence = 256, .dtype = DType::BF16});
+  const runtime::CompiledStep step =
+      runtime::compile(model, {.layout = {.pipeline = kDevices, .schedule = flags.schedule},
+                               .microbatches = flags.microbatches});
+  const comm::Pinning pinning = comm::plan_pinning(comm::allowed_cores(), kDevices, 1);
+  Rounds rounds;
+  comm::run_devices(kDevices, [&](comm::Communicator& world) {
+    if (!pinning.devices.empty()) comm::pin_this_thread(pinning.devices[world.rank()]);
+    Rounds mine = measure(step, flags, world);
+    if (world.rank() == 0) rounds = std::move(mine);
+  });
+  const double taken = median(rounds.steps);
+  const double alone = median(rounds.alone);
+  if (flags.json) {
+    const nlohmann::json report = {
+        {"schedule", flags.schedule}, {"microbatches", flags.microbatches},
+        {"step_seconds", taken},      {"alone_seconds", alone},
+        {"ratio", taken / alone},     {"steps", rounds.steps},
+        {"alone", rounds.alone}};
+    return write_file("", report.dump() + '\n');
+  }
+  write_file("", fmt::format("gpt2-124m bf16 on 2 devices, {}, {} microbatches of 1 x 256 tokens, "
+                             "median of {}\n  step         {:8.3f} s\n  slower half  {:8.3f} s, "
+                             "alone\n  ratio        {:8.4f}\n",
+                             flags.schedule, flags.microbatches, flags.repeats, taken, alone,
+                             taken / alone));
+}
+
+}  // namespace cleave::app

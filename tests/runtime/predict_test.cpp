@@ -1,0 +1,121 @@
+// Emulated devices, the watchdog and the profile: structure only, no timing.
+
+#include <future>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/local/local_world.h"
+#include "cleave/plan/simulator.h"
+#include "cleave/runtime/emulated_device.h"
+#include "cleave/runtime/profile.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/train/adamw.h"
+#include "cleave/train/random_source.h"
+
+namespace cleave::runtime {
+namespace {
+
+constexpr EmulatedTimes kShort{.f = 1e-5, .i = 1e-5, .w = 1e-5, .speed = {}};
+
+schedule::Program lowered(std::string_view name, int devices) {
+  schedule::Program program = schedule::generate(name, {.devices = devices, .microbatches = 6});
+  for (schedule::Edge& edge : program.edges) edge.forward_bytes = edge.backward_bytes = 4096;
+  program = schedule::lower(std::move(program), {});
+  plan_messages(program);
+  return program;
+}
+
+TEST(Emulated, RunsEveryInstructionOfEverySchedule) {
+  for (std::string_view name : schedule::schedule_names()) {
+    const schedule::Program program = lowered(name, 3);
+    comm::run_devices(3, [&](comm::Communicator& world) {
+      EmulatedDevice device(program, kShort, world.rank(), &world);
+      const StepResult result = device.executor().run({.stop = world.rank() == 1});
+      EXPECT_TRUE(result.stop) << name;
+      EXPECT_EQ(device.executor().spans().size(), program.lists[world.rank()].size()) << name;
+      EXPECT_EQ(device.arena().peak(), plan::peak_bytes(program)[world.rank()]) << name;
+    });
+  }
+}
+
+TEST(Emulated, SlowDevicesTakeLongerInTheirCosts) {
+  const schedule::Program program = lowered("1f1b", 2);
+  EmulatedTimes times = kShort;
+  times.speed = {1, 0.5};
+
+  const plan::Costs costs = emulated_costs(program, times);
+
+  EXPECT_DOUBLE_EQ(costs.stages[1].forward, 2 * costs.stages[0].forward);
+}
+
+TEST(Watchdog, NamesWhoWaitsForWhatWhenADeviceStopsAnswering) {
+  const schedule::Program program = lowered("1f1b", 2);
+  std::promise<void> gave_up;
+  std::string message;
+  EXPECT_THROW(comm::run_devices(2,
+                                 [&](comm::Communicator& world) {
+                                   EmulatedDevice device(program, kShort, world.rank(), &world);
+                                   if (world.rank() == 1) return gave_up.get_future().wait();
+                                   device.executor().set_patience(std::chrono::milliseconds(50));
+                                   try {
+                                     (void)device.executor().run({});
+                                   } catch (const DeviceLost& error) {
+                                     message = error.what();
+                                     gave_up.set_value();
+                                     throw;
+                                   }
+                                 }),
+               DeviceLost);
+  for (const char* part : {"device 0 has waited 50.0 ms at WAIT:", "edge 0", "device 1"})
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+/// Weights after two steps on `devices` devices, with or without a profile before.
+std::string weights_after(int devices, bool profiled) {
+  const ModelShape shape{.layers = 4,
+                         .hidden = 32,
+                         .heads = 4,
+                         .kv_heads = 4,
+                         .ffn = 64,
+                         .vocab = 61,
+                         .context = 16,
+                         .tie_embeddings = true};
+  const CompiledStep step =
+      compile(model_spec(shape, {.sequences = 1, .sequence = 16, .dtype = DType::BF16}),
+              {.layout = {.pipeline = devices}, .microbatches = 4});
+  std::mutex mutex;
+  std::vector<std::pair<std::string, std::uint64_t>> hashes;
+  comm::run_devices(devices, [&](comm::Communicator& world) {
+    Device device(step, world.rank(), 1, &world);
+    train::AdamW optimizer({.steps = 2, .lr = 1e-2});
+    train::RandomSource source(3, shape.vocab);
+    const StepInput input{.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / 64};
+    optimizer.begin_step(0);
+    if (profiled) {
+      const plan::Costs costs = profile(step, device, input, &world, 1);
+      plan::check(step.program, costs);
+      for (const plan::StageCosts& stage : costs.stages) EXPECT_GT(stage.forward * stage.input, 0);
+    }
+    device.initialise(7);
+    for (int s = 0; s < 2; ++s) {
+      optimizer.begin_step(s);
+      (void)device.executor().run(input);
+    }
+    EXPECT_EQ(device.arena().peak(), step.planned_bytes[world.rank()]);
+    const std::lock_guard lock(mutex);
+    for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
+  });
+  return combine_hashes(hashes);
+}
+
+TEST(Profile, LeavesTheBitsOfTheTrainingAlone) {
+  for (int devices : {1, 2}) EXPECT_EQ(weights_after(devices, true), weights_after(devices, false));
+}
+
+}  // namespace
+}  // namespace cleave::runtime
