@@ -62,7 +62,7 @@ class OneTarget : public MicrobatchSource {
 void fill(Device& device) {
   device.initialise(7);
   for (const TensorState& tensor : device.tensors()) {
-    if (tensor.shape.rank() > 1) ops::scale(device.compute(), tensor.master, 8, tensor.master);
+    if (tensor.master.rank() > 1) ops::scale(device.compute(), tensor.master, 8, tensor.master);
   }
   device.refresh_values();
 }

@@ -69,7 +69,7 @@ TEST(ModelSpec, PiecesCoverFusedWeightsRowByRow) {
         std::int64_t next = 0;
         for (const Piece& piece : parameter.pieces) {
           EXPECT_EQ(piece.first, next) << piece.name;
-          next += piece.rows;
+          next += piece.extent;
         }
         EXPECT_EQ(next, parameter.shape[0]) << parameter.name;
       }

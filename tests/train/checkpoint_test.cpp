@@ -14,11 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cleave/base/tensor_sum.h"
 #include "cleave/train/checkpoint_directory.h"
 #include "cleave/train/checkpoint_inspect.h"
 #include "cleave/train/checkpoint_reader.h"
 #include "cleave/train/checkpoint_writer.h"
-#include "cleave/train/tensor_sum.h"
 
 namespace cleave::train {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cleave/base/hash.h"
+#include "cleave/base/tensor_sum.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/runtime/compile.h"
 #include "cleave/runtime/device.h"
@@ -86,8 +86,9 @@ Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout) {
       if (index == 0) outcome.losses.push_back(result.loss);
       if (s > 0 || replica > 0) continue;
       for (const runtime::TensorState& t : device.tensors()) {
-        outcome.gradients[t.name] =
-            hash_of({t.gradient.bytes(), static_cast<std::size_t>(t.gradient.byte_count())});
+        t.for_each_run(t.gradient, [&](std::int64_t first, std::span<float> run) {
+          outcome.gradients[t.name] += tensor_sum(std::as_bytes(run), first);
+        });
       }
     }
     const std::lock_guard lock(mutex);

@@ -45,7 +45,7 @@ void set_weights(runtime::Device& device, std::span<const std::string> names) {
   for (const runtime::TensorState& tensor : device.tensors()) {
     const auto k =
         static_cast<std::uint64_t>(std::ranges::find(names, tensor.name) - names.begin());
-    const bool norm = tensor.shape.rank() == 1 && tensor.name.ends_with(".weight");
+    const bool norm = tensor.master.rank() == 1 && tensor.name.ends_with(".weight");
     for (std::int64_t i = 0; i < tensor.master.elements(); ++i) {
       const std::uint64_t u =
           (static_cast<std::uint64_t>(i) * 1664525 + 1013904223ull * (k + 1)) % (1ull << 24);

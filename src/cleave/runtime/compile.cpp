@@ -9,7 +9,6 @@
 #include "cleave/base/check.h"
 #include "cleave/base/process_memory.h"
 #include "cleave/plan/partition.h"
-#include "cleave/runtime/gradient_norm.h"
 #include "cleave/runtime/order_search.h"
 #include "cleave/schedule/forward_only.h"
 #include "cleave/schedule/generators.h"
@@ -195,6 +194,8 @@ CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
   set_ties(step);
   step.fold = fold_of(options);
   step.tensor_names = tensor_names(model.segments);
+  step.pieces = owned_pieces(model.segments);
+  std::ranges::sort(step.pieces);
   return step;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cleave/plan/memory.h"
+#include "cleave/runtime/gradient_norm.h"
 #include "cleave/runtime/gradient_sync.h"
 #include "cleave/runtime/stage.h"
 #include "cleave/schedule/program.h"
@@ -39,6 +40,7 @@ struct CompiledStep {
   std::vector<plan::StageMemory> memory;         ///< [stage]
   std::vector<std::int64_t> kernel_scratch;      ///< [device]
   std::vector<std::string> tensor_names;         ///< sorted
+  std::vector<OwnedPiece> pieces;                ///< sorted
   std::vector<std::string> tie_names;            ///< [tie] -> the parameter that owns the weight
   ShardFold fold;
   std::int64_t library_bytes = 0;           ///< what libraries took while kernels were compiled

@@ -132,7 +132,7 @@ void Decoder::bind(Pass& pass) {
       parameters.push_back({value, {}});
       if (&pass != &single_ || !parameter.tied_to.empty()) continue;
       for (const Piece& piece : parameter.pieces) {
-        weights_.push_back({piece.name, value.slice(0, piece.first, piece.rows)});
+        weights_.push_back({piece.name, value.slice(0, piece.first, piece.extent)});
       }
     }
     std::vector<View> constants;

@@ -1,10 +1,12 @@
 #include "cleave/runtime/device.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 
 #include "cleave/base/hash.h"
 #include "cleave/base/philox.h"
+#include "cleave/base/tensor_sum.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/parallel.h"
 
@@ -12,14 +14,16 @@ namespace cleave::runtime {
 namespace {
 
 TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
-  const auto rows = [&](View whole) { return whole.slice(0, piece.first, piece.rows); };
+  const auto part = [&](View all) { return all.slice(piece.dim, piece.first, piece.extent); };
   return {.name = piece.name,
-          .shape = parameter.spec->shape.with(0, piece.rows),
-          .value = rows(parameter.value),
-          .master = rows(parameter.master),
-          .gradient = rows(parameter.gradient),
-          .m = rows(parameter.m),
-          .v = rows(parameter.v)};
+          .value = part(parameter.value),
+          .master = part(parameter.master),
+          .gradient = part(parameter.gradient),
+          .m = part(parameter.m),
+          .v = part(parameter.v),
+          .dim = piece.dim,
+          .start = piece.start,
+          .whole = piece.whole};
 }
 
 }  // namespace
@@ -43,9 +47,8 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
     const ParameterSpec& spec = *parameter.spec;
     if (parameter.borrowed) continue;
     for (const Piece& piece : spec.pieces) {
-      TensorState tensor = piece_of(parameter, piece);
-      if (!spec.tied_to.empty()) tensor.name = spec.tied_to;
-      (spec.tied_to.empty() ? tensors_ : tied_copies_).push_back(std::move(tensor));
+      const bool copy = piece.copy || !spec.tied_to.empty();
+      (copy ? copies_ : tensors_).push_back(piece_of(parameter, piece));
     }
   }
 
@@ -63,7 +66,7 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                                                  .stages = std::move(stages),
                                                  .fold = step.fold,
                                                  .tie_names = step.tie_names,
-                                                 .names = step.tensor_names,
+                                                 .pieces = step.pieces,
                                                  .arena = &arena_,
                                                  .compute = &compute_,
                                                  .world = world});
@@ -74,26 +77,28 @@ void Device::initialise(std::uint64_t seed) {
     if (stage == nullptr) continue;
     for (const ParameterState& parameter : stage->parameters()) {
       if (parameter.borrowed) continue;
-      const ParameterSpec& spec = *parameter.spec;
-      for (const Piece& piece : spec.pieces) {
-        // A tied copy begins as its owner does.
-        const Philox random(seed, "init", spec.tied_to.empty() ? piece.name : spec.tied_to);
-        const View master = parameter.master.slice(0, piece.first, piece.rows);
-        float* values = master.as<float>();
-        ops::parallel_for(
-            compute_, master.elements(), 4096, [&](std::int64_t begin, std::int64_t end) {
-              const std::span<float> out(values + begin, static_cast<std::size_t>(end - begin));
-              if (spec.init.deviation == 0) {
-                std::ranges::fill(out, spec.init.mean);
-              } else {
-                random.fill_normal(static_cast<std::uint64_t>(begin), out);
-                for (float& value : out) value = value * spec.init.deviation + spec.init.mean;
-              }
-            });
+      for (const Piece& piece : parameter.spec->pieces) {
+        initialise(piece_of(parameter, piece), parameter.spec->init, seed);
       }
     }
   }
   refresh_values();
+}
+
+void Device::initialise(const TensorState& tensor, const Init& init, std::uint64_t seed) {
+  const Philox random(seed, "init", tensor.name);
+  tensor.for_each_run(tensor.master, [&](std::int64_t first, std::span<float> run) {
+    ops::parallel_for(compute_, std::ssize(run), 4096, [&](std::int64_t begin, std::int64_t end) {
+      const std::span<float> out =
+          run.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+      if (init.deviation == 0) {
+        std::ranges::fill(out, init.mean);
+      } else {
+        random.fill_normal(static_cast<std::uint64_t>(first + begin), out);
+        for (float& value : out) value = value * init.deviation + init.mean;
+      }
+    });
+  });
 }
 
 void Device::refresh_values() {
@@ -107,7 +112,7 @@ void Device::refresh_values() {
 }
 
 void Device::clear_moments() {
-  for (const auto* tensors : {&tensors_, &tied_copies_}) {
+  for (const auto* tensors : {&tensors_, &copies_}) {
     for (const TensorState& tensor : *tensors) {
       for (const View& moment : {tensor.m, tensor.v})
         std::fill_n(moment.bytes(), moment.byte_count(), std::byte{0});
@@ -118,25 +123,28 @@ void Device::clear_moments() {
 std::vector<std::pair<std::string, std::uint64_t>> Device::weight_hashes() const {
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   for (const TensorState& tensor : tensors_) {
-    const View& master = tensor.master;
-    hashes.emplace_back(tensor.name,
-                        hash_of({master.bytes(), static_cast<std::size_t>(master.byte_count())}));
+    std::uint64_t sum = 0;
+    tensor.for_each_run(tensor.master, [&](std::int64_t first, std::span<float> run) {
+      sum += tensor_sum(std::as_bytes(run), first);
+    });
+    hashes.emplace_back(tensor.name, sum);
   }
   return hashes;
 }
 
 std::int64_t Device::parameter_count() const {
   std::int64_t count = 0;
-  for (const TensorState& tensor : tensors_) count += tensor.shape.elements();
+  for (const TensorState& tensor : tensors_) count += tensor.elements();
   return count;
 }
 
-std::string combine_hashes(std::vector<std::pair<std::string, std::uint64_t>> hashes) {
-  std::ranges::sort(hashes);
+std::string combine_hashes(std::span<const std::pair<std::string, std::uint64_t>> hashes) {
+  std::map<std::string, std::uint64_t> sums;
+  for (const auto& [name, sum] : hashes) sums[name] += sum;
   Hasher hasher;
-  for (const auto& [name, hash] : hashes) {
+  for (const auto& [name, sum] : sums) {
     hasher.add(name);
-    hasher.add(std::as_bytes(std::span(&hash, 1)));
+    hasher.add(std::as_bytes(std::span(&sum, 1)));
   }
   return to_hex(hasher.digest());
 }

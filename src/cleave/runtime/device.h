@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,20 +11,10 @@
 #include "cleave/runtime/compile.h"
 #include "cleave/runtime/executor.h"
 #include "cleave/runtime/stage.h"
+#include "cleave/runtime/tensor_state.h"
 #include "cleave/tensor/arena.h"
 
 namespace cleave::runtime {
-
-/// A tensor of the model as checkpoints know it, in this device's memory.
-struct TensorState {
-  std::string name;
-  Shape shape;
-  View value;   ///< in the model's dtype
-  View master;  ///< f32
-  View gradient;
-  View m;
-  View v;
-};
 
 /// One device: its memory, its threads, its stages and the list it runs.
 class Device {
@@ -41,12 +32,12 @@ class Device {
   /// The initial weights: the same for a seed and a name, on whatever device the tensor is.
   void initialise(std::uint64_t seed);
 
-  /// The tensors that this device updates, fused ones in pieces. A tied copy is listed only where
-  /// its owner is.
+  /// The tensors, or slices of them, that this device owns, fused ones in pieces. Over the devices
+  /// of a replica they are every element of the model once.
   const std::vector<TensorState>& tensors() const { return tensors_; }
 
-  /// Full copies of tensors whose owner is on another device, under the owner's name.
-  const std::vector<TensorState>& tied_copies() const { return tied_copies_; }
+  /// Copies whose owner is elsewhere, under its name: updated in step with it, never saved.
+  const std::vector<TensorState>& copies() const { return copies_; }
 
   /// Brings the values that layers compute with in line with the master weights.
   void refresh_values();
@@ -54,23 +45,26 @@ class Device {
   /// Zeros in the optimizer's state, as before the first step.
   void clear_moments();
 
-  /// (name, hash of the master weights) of tensors().
+  /// (name, tensor_sum of the master weights) of tensors(): sums of slices add up.
   std::vector<std::pair<std::string, std::uint64_t>> weight_hashes() const;
 
   /// Elements of tensors().
   std::int64_t parameter_count() const;
 
  private:
+  void initialise(const TensorState& tensor, const Init& init, std::uint64_t seed);
+
   int index_;
   ops::Compute compute_;
   Arena arena_;
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<TensorState> tensors_;
-  std::vector<TensorState> tied_copies_;
+  std::vector<TensorState> copies_;
   std::unique_ptr<Executor> executor_;
 };
 
-/// One number for all weights of a model, whatever the layout: over (name, hash) sorted by name.
-std::string combine_hashes(std::vector<std::pair<std::string, std::uint64_t>> hashes);
+/// One number for all weights of a model, whatever the layout: over (name, sum) sorted by name,
+/// the sums of one name added up.
+std::string combine_hashes(std::span<const std::pair<std::string, std::uint64_t>> hashes);
 
 }  // namespace cleave::runtime

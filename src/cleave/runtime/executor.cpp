@@ -15,7 +15,7 @@ using schedule::Op;
 
 namespace {
 
-// What NORM exchanges: [stop, loss of every microbatch of every replica, squares of every tensor].
+// What NORM exchanges: [stop, loss of every microbatch of every replica, squares of every piece].
 constexpr std::size_t kStop = 0;
 constexpr std::size_t kFirstLoss = 1;
 
@@ -23,7 +23,7 @@ constexpr std::size_t kFirstLoss = 1;
 
 Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
-      norm_(parts_.names, parts_.stages),
+      norm_(parts_.pieces, parts_.stages),
       sync_({.program = parts_.program,
              .device = parts_.device,
              .stages = parts_.stages,
@@ -39,7 +39,7 @@ Executor::Executor(Parts parts)
   parts_.arena->reserve_blocks(blocks);
   take_lasting();
   shared_.resize(kFirstLoss + parts_.program->replicas * parts_.program->microbatches +
-                 norm_.tensors());
+                 norm_.pieces());
   pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
   spans_.reserve(2 * parts_.linked.instructions.size());
 }
@@ -220,7 +220,7 @@ void Executor::norm(const StepInput& input) {
   sync_.finish_reductions();
   tie_within_stages();
   const std::span<double> squares =
-      std::span(shared_).last(static_cast<std::size_t>(norm_.tensors()));
+      std::span(shared_).last(static_cast<std::size_t>(norm_.pieces()));
   if (replica_ == 0) norm_.add_squares(*parts_.compute, squares);
   shared_[kStop] = input.stop ? 1 : 0;
   if (parts_.world != nullptr) parts_.world->combine(shared_, comm::Combine::Sum);

@@ -58,7 +58,7 @@ class Executor {
     std::vector<Stage*> stages;  ///< [stage], null: not on this device
     ShardFold fold;
     std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
-    std::span<const std::string> names;      ///< tensors of the whole model, sorted
+    std::span<const OwnedPiece> pieces;      ///< of the whole model, sorted
     Arena* arena = nullptr;
     ops::Compute* compute = nullptr;
     comm::Communicator* world = nullptr;  ///< all devices of the run; null for one device alone

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,36 +11,48 @@
 
 namespace cleave::runtime {
 
-/// Sums of squares of the gradients, one f64 per tensor of the model.
+/// A slice of a tensor of the model, by where it starts: the whole tensor, or what a tensor shard
+/// has of it.
+struct OwnedPiece {
+  std::string name;
+  std::int64_t start = 0;
+
+  friend auto operator<=>(const OwnedPiece&, const OwnedPiece&) = default;
+};
+
+/// The pieces that `segments` own: no copies, a tied weight under the name of its owner.
+std::vector<OwnedPiece> owned_pieces(std::span<const SegmentSpec> segments);
+
+/// Sums of squares of the gradients, one f64 per piece of the model.
 ///
-/// The order is fixed by the model alone: blocks of 4096 elements within a tensor, blocks in order,
-/// tensors by name. A tied weight counts once, under the name of its owner.
+/// The order is fixed by the model and its tensor shards alone: blocks of 4096 elements within a
+/// piece (within a row, if its rows are slices), blocks in order, pieces by name and start.
 class GradientNorm {
  public:
-  /// `names`: the tensors of the whole model, sorted. `stages`: those of this device.
-  GradientNorm(std::span<const std::string> names, std::span<Stage* const> stages);
+  /// `pieces`: those of the whole model, sorted. `stages`: those of this device.
+  GradientNorm(std::span<const OwnedPiece> pieces, std::span<Stage* const> stages);
 
-  /// How many tensors the model has.
-  std::int64_t tensors() const { return tensors_; }
+  /// How many pieces the model has.
+  std::int64_t pieces() const { return pieces_; }
 
-  /// squares[t] of every tensor whose gradient is on this device; leaves the others alone.
+  /// squares[p] of every piece that this device owns; leaves the others alone.
   void add_squares(ops::Compute& compute, std::span<double> squares);
 
-  /// The norm from the squares of all tensors.
+  /// The norm from the squares of all pieces.
   static double norm(std::span<const double> squares);
 
  private:
-  struct Tensor {
-    View gradient;
+  struct Owned {
+    View gradient;  ///< [rows, row], rows dense
     std::int64_t index = 0;
   };
 
-  std::vector<Tensor> owned_;
+  std::vector<Owned> owned_;
   std::vector<double> blocks_;
-  std::int64_t tensors_ = 0;
+  std::int64_t pieces_ = 0;
 };
 
-/// The names of all tensors of a model, sorted: what checkpoints, norms and hashes go by.
+/// The names of all tensors of a model, sorted: what checkpoints and hashes go by.
 std::vector<std::string> tensor_names(std::span<const SegmentSpec> segments);
 
 }  // namespace cleave::runtime

@@ -39,21 +39,26 @@ struct Init {
   float deviation = 0;
 };
 
-/// Rows [first, first + rows) of a parameter, under the name that checkpoints know them by.
+/// Indices [first, first + extent) along `dim` of a parameter, and what checkpoints know them as:
+/// [start, start + extent) along the same dim of the tensor `name`, which has `whole` of them.
 struct Piece {
   std::string name;
   std::int64_t first = 0;
-  std::int64_t rows = 0;
+  std::int64_t extent = 0;
+  int dim = 0;
+  std::int64_t start = 0;
+  std::int64_t whole = extent;
+  bool copy = false;  ///< its owner, who counts and saves it, is elsewhere
 };
 
 /// A weight as the layer computes with it. Fused weights (q, k and v in one product) are several
-/// pieces, one below the other.
+/// pieces, one behind the other.
 struct ParameterSpec {
   std::string name;
   Shape shape;
   Init init;
   Decay decay = Decay::No;
-  std::vector<Piece> pieces = {};  ///< cover all rows, in order
+  std::vector<Piece> pieces = {};  ///< cover all of it, in order
   std::string tied_to = {};  ///< name of the parameter whose values this one shares; empty: its own
 
   std::int64_t elements() const { return shape.elements(); }

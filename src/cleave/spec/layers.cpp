@@ -192,7 +192,10 @@ LayerSpec loss(const std::string& name, const Flow& flow, const LossShape& shape
   spec.x_until = Until::Weight;
   spec.parameters.push_back(
       matrix_parameter(shape.weight_name, {shape.vocabulary, shape.features}, 0.02f));
-  spec.parameters.back().tied_to = shape.tied_to;
+  if (!shape.tied_to.empty()) {
+    spec.parameters.back().tied_to = shape.tied_to;
+    spec.parameters.back().pieces[0].name = shape.tied_to;
+  }
 
   const std::int64_t block = (shape.vocabulary + shape.blocks - 1) / shape.blocks;
   // Rows of logits start on cache lines whatever the vocabulary: 50257 is odd.

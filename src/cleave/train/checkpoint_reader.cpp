@@ -4,7 +4,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
-#include "cleave/train/tensor_sum.h"
+#include "cleave/base/tensor_sum.h"
 
 namespace cleave::train {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
+#include "cleave/base/tensor_sum.h"
 #include "cleave/train/checkpoint_directory.h"
 #include "cleave/train/manifest.h"
-#include "cleave/train/tensor_sum.h"
 
 namespace cleave::train {
 namespace {

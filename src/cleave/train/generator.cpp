@@ -6,8 +6,8 @@
 #include <map>
 
 #include "cleave/base/check.h"
+#include "cleave/base/tensor_sum.h"
 #include "cleave/ops/elementwise.h"
-#include "cleave/train/tensor_sum.h"
 
 namespace cleave::train {
 namespace {

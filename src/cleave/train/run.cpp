@@ -162,7 +162,7 @@ class DeviceRun {
     return job_.own_process ? bytes : bytes / job_.compiled.program.devices;
   }
 
-  /// Hashes by tensor, exchanged as two halves of 32 bits, which f64 holds exactly.
+  /// Sums by tensor, exchanged as two halves of 32 bits, whose sums over devices f64 holds exactly.
   void gather_weights() {
     const auto& names = job_.compiled.tensor_names;
     std::vector<double> halves(2 * names.size());
@@ -170,16 +170,16 @@ class DeviceRun {
       if (replica_ != 0) break;
       const auto at =
           static_cast<std::size_t>(std::ranges::lower_bound(names, name) - names.begin());
-      halves[2 * at] = static_cast<double>(hash >> 32);
-      halves[2 * at + 1] = static_cast<double>(hash & 0xffffffff);
+      halves[2 * at] += static_cast<double>(hash >> 32);
+      halves[2 * at + 1] += static_cast<double>(hash & 0xffffffff);
     }
     if (world_ != nullptr) world_->combine(halves, comm::Combine::Sum);
     std::vector<std::pair<std::string, std::uint64_t>> hashes;
     for (std::size_t i = 0; i < names.size(); ++i) {
-      hashes.emplace_back(names[i], (static_cast<std::uint64_t>(halves[2 * i]) << 32) |
+      hashes.emplace_back(names[i], (static_cast<std::uint64_t>(halves[2 * i]) << 32) +
                                         static_cast<std::uint64_t>(halves[2 * i + 1]));
     }
-    report_.weights = runtime::combine_hashes(std::move(hashes));
+    report_.weights = runtime::combine_hashes(hashes);
   }
 
   const Job& job_;

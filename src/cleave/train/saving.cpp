@@ -17,10 +17,6 @@ View part_of(const runtime::TensorState& tensor, Part part) {
   return part == Part::Weight ? tensor.master : part == Part::FirstMoment ? tensor.m : tensor.v;
 }
 
-std::span<float> elements_of(View view) {
-  return {view.as<float>(), static_cast<std::size_t>(view.elements())};
-}
-
 void barrier(comm::Communicator* world) {
   if (world != nullptr) world->barrier().wait();
 }
@@ -31,7 +27,11 @@ void write(const runtime::Device& device, const CheckpointLayout& layout,
   for (const runtime::TensorState& tensor : device.tensors()) {
     const auto found = std::ranges::lower_bound(parameters, tensor.name, {}, &Parameter::name);
     const auto index = static_cast<std::size_t>(found - parameters.begin());
-    for (Part part : kParts) writer.write(part, index, 0, elements_of(part_of(tensor, part)));
+    for (Part part : kParts) {
+      tensor.for_each_run(part_of(tensor, part), [&](std::int64_t first, std::span<float> run) {
+        writer.write(part, index, first, run);
+      });
+    }
   }
 }
 
@@ -44,7 +44,7 @@ CheckpointLayout checkpoint_layout(const runtime::CompiledStep& compiled) {
       for (const ParameterSpec& parameter : layer.parameters) {
         if (!parameter.tied_to.empty()) continue;
         for (const Piece& piece : parameter.pieces) {
-          shapes[piece.name] = parameter.shape.with(0, piece.rows);
+          shapes[piece.name] = parameter.shape.with(piece.dim, piece.whole);
         }
       }
     }
@@ -79,11 +79,13 @@ void save(const Config& config, const CheckpointLayout& layout, std::int64_t ste
 void load(const CheckpointReader& reader, const CheckpointLayout& layout, Load what,
           runtime::Device& device) {
   reader.expect(layout.parameters());
-  for (const auto* tensors : {&device.tensors(), &device.tied_copies()}) {
+  for (const auto* tensors : {&device.tensors(), &device.copies()}) {
     for (const runtime::TensorState& tensor : *tensors) {
       for (Part part : kParts) {
         if (part != Part::Weight && what == Load::WeightsOnly) continue;
-        reader.read(part, tensor.name, 0, elements_of(part_of(tensor, part)));
+        tensor.for_each_run(part_of(tensor, part), [&](std::int64_t first, std::span<float> run) {
+          reader.read(part, tensor.name, first, run);
+        });
       }
     }
   }

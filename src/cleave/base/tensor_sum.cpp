@@ -1,10 +1,10 @@
-#include "cleave/train/tensor_sum.h"
+#include "cleave/base/tensor_sum.h"
 
 #include <cstring>
 
 #include "cleave/base/check.h"
 
-namespace cleave::train {
+namespace cleave {
 namespace {
 
 std::uint64_t mix(std::uint64_t x) {
@@ -29,4 +29,4 @@ std::uint64_t tensor_sum(std::span<const std::byte> elements, std::int64_t first
   return sum;
 }
 
-}  // namespace cleave::train
+}  // namespace cleave

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace cleave::train {
+namespace cleave {
 
 /// A checksum of a tensor that any number of writers can make together: the sums of its slices add
 /// up (modulo 2^64) to the sum of the whole, however it was cut.
@@ -17,4 +17,4 @@ namespace cleave::train {
 /// `elements` are 4 bytes each, in any format; the first of them is element `first` of the tensor.
 std::uint64_t tensor_sum(std::span<const std::byte> elements, std::int64_t first);
 
-}  // namespace cleave::train
+}  // namespace cleave
