@@ -114,8 +114,7 @@ void Device::refresh_values() {
 void Device::clear_moments() {
   for (const auto* tensors : {&tensors_, &copies_}) {
     for (const TensorState& tensor : *tensors) {
-      for (const View& moment : {tensor.m, tensor.v})
-        std::fill_n(moment.bytes(), moment.byte_count(), std::byte{0});
+      for (const View& moment : {tensor.m, tensor.v}) ops::fill(compute_, 0, moment);
     }
   }
 }

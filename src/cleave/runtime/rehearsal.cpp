@@ -53,7 +53,7 @@ void Executor::own_norm() {
   tie_within_stages();
   if (replica_ != 0) return;
   norm_.add_squares(*parts_.compute,
-                    std::span(shared_).last(static_cast<std::size_t>(norm_.tensors())));
+                    std::span(shared_).last(static_cast<std::size_t>(norm_.pieces())));
 }
 
 void Executor::compute_alone(const StepInput& input) {
