@@ -8,12 +8,12 @@
 #include "command.h"
 #include "files.h"
 #include "median.h"
+#include "ranks.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
 #include "cleave/comm/local/local_world.h"
-#include "cleave/comm/mpi/session.h"
 #include "cleave/plan/simulator.h"
 #include "cleave/report/text_table.h"
 #include "cleave/runtime/emulated_device.h"
@@ -137,19 +137,14 @@ void run(const Flags& flags) {
     for (const std::string& kind : kinds) mine.push_back(measure(kind, flags, world));
     if (world.rank() == 0) all = std::move(mine);
   };
-  if (!comm::launched_by_mpi()) {
-    comm::run_devices(flags.devices, measure_all);
-    return print(all, flags, "local", flags.devices);
-  }
-  comm::MpiSession session;
-  const auto world = session.world();
-  try {
+  on_ranks([&](comm::Communicator* world) {
+    if (world == nullptr) {
+      comm::run_devices(flags.devices, measure_all);
+      return print(all, flags, "local", flags.devices);
+    }
     measure_all(*world);
     if (world->rank() == 0) print(all, flags, "mpi", world->size());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "cleave: rank {}: {}\n", world->rank(), error.what());
-    comm::MpiSession::abort(static_cast<int>(exit_code_of(error)));
-  }
+  });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "ranks.h"
 #include "train_output.h"
 #include "train_trace.h"
 #include <fmt/format.h>
@@ -39,12 +40,6 @@ struct Flags {
 void stop_gracefully(int signal) {
   train::request_stop();
   if (signal != SIGUSR1) std::signal(signal, SIG_DFL);
-}
-
-/// A rank that waits for a dead one says so before mpirun kills it.
-void end_waits(int signal) {
-  comm::end_mpi_waits();
-  std::signal(signal, SIG_DFL);
 }
 
 train::RunOptions options_of(const Flags& flags) {
@@ -99,20 +94,8 @@ void run(const Flags& flags) {
   if (!comm::launched_by_mpi()) {
     std::signal(SIGINT, stop_gracefully);
     std::signal(SIGTERM, stop_gracefully);
-    return train(flags, nullptr);
   }
-  comm::MpiSession session;
-  std::signal(SIGTERM, end_waits);
-  const auto world = session.world();
-  // A rank must not die alone: the others would wait for it for ever.
-  try {
-    train(flags, world.get());
-  } catch (const comm::PeerFailed&) {
-    // The peer says what is wrong, and its exit code is the job's.
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "cleave: rank {}: {}\n", world->rank(), error.what());
-    comm::MpiSession::abort(static_cast<int>(exit_code_of(error)));
-  }
+  on_ranks([&](comm::Communicator* world) { train(flags, world); });
 }
 
 }  // namespace

@@ -49,13 +49,35 @@ TEST_F(GenerateCommand, ContinuesWhatTheModelHasLearned) {
       nlohmann::json::parse(generate("--prompt abcab --tokens 9 --temperature 0 --json").out);
   EXPECT_EQ(json["text"], "cabcabcab");
   EXPECT_EQ(json["stopped"], "tokens");
-  EXPECT_EQ(json["peak_bytes"], json["planned_bytes"]);
+  EXPECT_EQ(json["devices"][0]["peak_bytes"], json["devices"][0]["planned_bytes"]);
 }
 
 TEST_F(GenerateCommand, GivesTheSameTextForASeed) {
   const std::string wild = "--tokens 20 --temperature 3 --seed ";
   EXPECT_EQ(generate(wild + "7").out, generate(wild + "7").out);
   EXPECT_NE(generate(wild + "7").out, generate(wild + "8").out);
+}
+
+TEST_F(GenerateCommand, SharesBetweenDevicesWhatFitsOnNone) {
+  const std::string wild = "--prompt abc --tokens 20 --temperature 3 --json";
+  const auto alone = nlohmann::json::parse(generate(wild).out);
+  const auto whole = alone["devices"][0]["planned_bytes"].get<std::int64_t>();
+  const std::string less = " --memory " + std::to_string(whole - 1) + "B";
+
+  const Answer refused = generate(wild + less);
+  EXPECT_EQ(refused.exit, 3);
+  EXPECT_NE(refused.err.find("(" + std::to_string(whole) + " bytes) on device 0, which has "),
+            std::string::npos)
+      << refused.err;
+  for (const char* devices : {"2", "3"}) {
+    const auto shared = nlohmann::json::parse(generate(wild + less + " --devices " + devices).out);
+    EXPECT_EQ(shared["tokens"], alone["tokens"]);
+    EXPECT_EQ(shared["devices"].size(), std::stoul(devices));
+    for (const auto& device : shared["devices"]) {
+      EXPECT_LT(device["planned_bytes"], whole);
+      EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+    }
+  }
 }
 
 TEST_F(GenerateCommand, StopsWhereTheContextEnds) {
@@ -79,8 +101,12 @@ TEST_F(GenerateCommand, SaysWhatIsWrong) {
   EXPECT_EQ(
       complaint("--prompt " + std::string(33, 'a'), 2),
       "cleave: the prompt has 33 tokens, and the model's context is 32; shorten the prompt\n");
-  EXPECT_TRUE(
-      complaint("--memory 1KiB", 3).starts_with("cleave: generating up to 32 tokens needs"));
+  for (const char* devices : {"1", "2"}) {
+    const std::string tight = complaint(std::string("--memory 1KiB --devices ") + devices, 3);
+    EXPECT_TRUE(tight.starts_with("cleave: generating up to 32 tokens needs")) << tight;
+    EXPECT_NE(tight.find("on device 0, which has 1.00 KiB (1024 bytes); "), std::string::npos);
+  }
+  EXPECT_EQ(complaint("--devices -1", 2), "cleave: --devices -1 must be at least 1\n");
 
   // One bit of a weight.
   const std::string model = out_ + "/checkpoints/latest/model.safetensors";

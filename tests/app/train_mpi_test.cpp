@@ -201,6 +201,28 @@ TEST(MpiMemory, WhatFitsOnNoDeviceTrainsOnSeveral) {
   }
 }
 
+TEST(MpiMemory, WhatFitsOnNoDeviceGeneratesOnSeveral) {
+  const TinyRun run({"train.steps=2", "parallel.pipeline=2"});
+  ASSERT_EQ(run.train({}, {}, 2).exit, 0);
+  const auto generate = [&](const Keys& flags, int ranks) {
+    std::vector<std::string> arguments = {"generate", run.out(), "--json", "--prompt", "the "};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return testing::run(testing::cleave_command(arguments, ranks));
+  };
+  const json alone = json::parse(generate({}, 0).out);
+  const std::string less =
+      std::to_string(alone["devices"][0]["planned_bytes"].get<std::int64_t>() - 1) + "B";
+  const Answer refused = generate({"--memory", less}, 1);
+  EXPECT_EQ(refused.exit, 3) << refused.err;
+  EXPECT_EQ(lines_of_cleave(refused.err), 1) << refused.err;
+
+  const Answer shared = generate({"--memory", less}, 3);
+  ASSERT_EQ(shared.exit, 0) << shared.err;
+  const json report = json::parse(shared.out);
+  EXPECT_EQ(report["tokens"], alone["tokens"]);
+  EXPECT_EQ(report["devices"].size(), 3u);
+}
+
 TEST(MpiMemory, WhatIsNotPlannedDoesNotGrowWithTheModel) {
   constexpr std::int64_t kMiB = 1 << 20;
   const TinyRun run({"model.heads=8", "train.steps=2", "parallel.pipeline=2"});

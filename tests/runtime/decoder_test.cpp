@@ -6,9 +6,11 @@
 #include <tuple>
 #include <vector>
 
+#include "support/errors.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/philox.h"
+#include "cleave/comm/local/local_world.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/runtime/compile.h"
 #include "cleave/runtime/device.h"
@@ -67,10 +69,9 @@ void fill(Device& device) {
   device.refresh_values();
 }
 
-void copy_weights(Device& from, Decoder& to) {
+void copy_weights(const Device& from, Decoder& to) {
   std::map<std::string, View> values;
   for (const TensorState& tensor : from.tensors()) values[tensor.name] = tensor.value;
-  ASSERT_EQ(values.size(), to.weights().size());
   for (const Decoder::Weight& weight : to.weights()) {
     ops::copy(to.compute(), values.at(weight.name), weight.value);
   }
@@ -99,6 +100,7 @@ TEST_P(DecoderLogits, AreThoseOfAFullForward) {
   Device device(step, 0, 1);
   fill(device);
   Decoder decoder(shape, {.dtype = dtype, .length = kLength});
+  ASSERT_EQ(device.tensors().size(), decoder.weights().size());
   copy_weights(device, decoder);
   const double roundings = dtype == DType::F32 ? 3 * (kLength + 64) * 0x1p-24 : (3 + 1) * 0x1p-8;
 
@@ -123,6 +125,41 @@ TEST_P(DecoderLogits, AreThoseOfAFullForward) {
   EXPECT_EQ(decoder.arena().peak(), decoder.planned_bytes());
 }
 
+/// What follows after a prompt of more than a block, and after each token behind it.
+std::vector<std::vector<float>> logits_on(int devices, const ModelShape& shape,
+                                          const Device& weights, DType dtype) {
+  std::vector<std::vector<float>> all;
+  comm::run_devices(devices, [&](comm::Communicator& world) {
+    Decoder decoder(shape, {.dtype = dtype, .length = kLength, .world = &world});
+    copy_weights(weights, decoder);
+    const std::vector<std::int32_t> sequence = tokens();
+    auto rest = std::span(sequence);
+    for (std::size_t count : {70u, 1u, 2u, 1u}) {
+      const auto logits = decoder.append(rest.first(count));
+      rest = rest.subspan(count);
+      EXPECT_EQ(logits.empty(), world.rank() + 1 < devices);
+      if (!logits.empty()) all.emplace_back(logits.begin(), logits.end());
+    }
+    EXPECT_EQ(decoder.arena().peak(), decoder.planned_bytes());
+  });
+  return all;
+}
+
+TEST_P(DecoderLogits, AreTheSameBitsOnAnyNumberOfDevices) {
+  const auto [kind, dtype] = GetParam();
+  const ModelShape shape = tiny(kind);
+  const CompiledStep step =
+      compile(model_spec(shape, {.sequences = 1, .sequence = kLength, .dtype = dtype}), {});
+  Device device(step, 0, 1);
+  fill(device);
+
+  const auto alone = logits_on(1, shape, device, dtype);
+  EXPECT_EQ(alone.size(), 4u);
+  EXPECT_NE(alone[0], alone[1]);
+  // With five of them, the first has the embedding alone and the last the head alone.
+  for (int devices : {2, 3, 5}) EXPECT_EQ(logits_on(devices, shape, device, dtype), alone);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, DecoderLogits,
                          ::testing::Combine(::testing::Values(ModelKind::Gpt, ModelKind::Llama),
                                             ::testing::Values(DType::F32, DType::BF16)));
@@ -136,6 +173,17 @@ TEST(Decoder, RefusesWhatDoesNotFit) {
   } catch (const DoesNotFit& error) {
     EXPECT_NE(std::string(error.what()).find(std::to_string(planned)), std::string::npos);
   }
+}
+
+TEST(Decoder, RefusesMoreDevicesThanPieces) {
+  const auto six = [] {
+    comm::run_devices(6, [](comm::Communicator& world) {
+      Decoder(tiny(ModelKind::Gpt), {.length = 10, .world = &world});
+    });
+  };
+  EXPECT_EQ(testing::user_error(six),
+            "6 devices cannot share a model of 5 pieces (its layers, embedding and head); use "
+            "fewer");
 }
 
 }  // namespace

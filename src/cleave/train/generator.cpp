@@ -8,6 +8,7 @@
 #include "cleave/base/check.h"
 #include "cleave/base/tensor_sum.h"
 #include "cleave/ops/elementwise.h"
+#include "cleave/train/saving.h"
 
 namespace cleave::train {
 namespace {
@@ -42,11 +43,6 @@ std::int64_t length_of(std::size_t prompt, const GenerateOptions& options, const
 
 /// Checks every weight against the manifest while reading it.
 void load_weights(const CheckpointReader& checkpoint, runtime::Decoder& decoder) {
-  std::vector<Parameter> expected;
-  for (const auto& weight : decoder.weights()) {
-    expected.push_back({weight.name, weight.value.shape()});
-  }
-  checkpoint.expect(expected);
   std::map<std::string_view, std::uint64_t> sums;
   for (const Manifest::Entry& entry : checkpoint.manifest().files) {
     for (const Manifest::Tensor& tensor : entry.tensors) sums[tensor.name] = tensor.sum;
@@ -106,16 +102,20 @@ std::vector<std::int32_t> tokenize(std::string_view text, Tokens tokens, std::in
   return out;
 }
 
-Generator::Generator(const CheckpointReader& checkpoint, const GenerateOptions& options)
+Generator::Generator(const CheckpointReader& checkpoint, const GenerateOptions& options,
+                     comm::Communicator* world)
     : options_((check(options), options)),
       config_(config_of(checkpoint)),
+      world_(world),
       prompt_(prompt_of(options, config_)),
       decoder_(config_.model, {.dtype = config_.train.dtype,
                                .length = length_of(prompt_.size(), options, config_),
                                .threads = options.threads,
-                               .budget = options.budget}),
+                               .budget = options.budget,
+                               .world = world}),
       random_(static_cast<std::uint64_t>(options.seed), "generate"),
       pending_(prompt_) {
+  checkpoint.expect(checkpoint_layout(model_spec(config_.model, {.sequence = 1})).parameters());
   load_weights(checkpoint, decoder_);
 }
 
@@ -126,8 +126,15 @@ bool Generator::context_is_full() const {
 std::optional<std::int32_t> Generator::next() {
   if (drawn_ == options_.tokens || context_is_full()) return std::nullopt;
   const std::span<const float> logits = decoder_.append(pending_);
-  const float uniform = random_.uniform(static_cast<std::uint64_t>(drawn_));
-  const std::int32_t token = ops::sample(logits, options_.sample, uniform);
+  std::int32_t token = 0;
+  if (!logits.empty()) {
+    const float uniform = random_.uniform(static_cast<std::uint64_t>(drawn_));
+    token = ops::sample(logits, options_.sample, uniform);
+  }
+  // The last device alone has seen the logits.
+  if (world_ != nullptr) {
+    world_->broadcast(std::as_writable_bytes(std::span(&token, 1)), world_->size() - 1).wait();
+  }
   pending_.assign(1, token);
   ++drawn_;
   return token;

@@ -31,20 +31,21 @@ struct GenerateOptions {
   std::int64_t tokens = 200;  ///< to generate
   ops::SampleOptions sample;
   std::int64_t seed = 1;
-  int threads = 1;
-  std::optional<std::int64_t> budget = {};  ///< bytes
+  int threads = 1;                          ///< of each device
+  std::optional<std::int64_t> budget = {};  ///< bytes, of each device
 };
 
-/// Samples from a saved model. The same checkpoint, options, threads and processor give the same
-/// tokens.
+/// Samples from a saved model, on one device or on all of a world, each with a stage of the model.
+/// The same checkpoint, options, threads and processor give the same tokens on any number of them.
 class Generator {
  public:
-  /// Loads the weights. Throws UserError: bad options, a prompt longer than the model's context, a
-  /// checkpoint that is damaged or does not fit its own config.
-  Generator(const CheckpointReader& checkpoint, const GenerateOptions& options);
+  /// Loads the weights of this device. Throws UserError: bad options, a prompt longer than the
+  /// model's context, a checkpoint that is damaged or does not fit its own config; DoesNotFit.
+  Generator(const CheckpointReader& checkpoint, const GenerateOptions& options,
+            comm::Communicator* world = nullptr);
 
-  /// The next token; nothing when `tokens` were drawn, or the context is full. There is no sliding
-  /// on: a model has not learned what to do past its context.
+  /// The next token, on all devices; nothing when `tokens` were drawn, or the context is full.
+  /// There is no sliding on: a model has not learned what to do past its context.
   std::optional<std::int32_t> next();
 
   Tokens tokens() const { return tokens_of(config_); }
@@ -57,6 +58,7 @@ class Generator {
  private:
   GenerateOptions options_;
   Config config_;
+  comm::Communicator* world_;
   std::vector<std::int32_t> prompt_;
   runtime::Decoder decoder_;
   Philox random_;

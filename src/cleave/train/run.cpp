@@ -238,7 +238,7 @@ RunReport run(const Config& config, const RunOptions& options, RunObserver& obse
     data.emplace(config);
     compiled.emplace(compile_step(config));
   });
-  const CheckpointLayout layout = checkpoint_layout(*compiled);
+  const CheckpointLayout layout = checkpoint_layout(compiled->model);
   const Job job{config,
                 options,
                 *data,

@@ -37,9 +37,9 @@ void write(const runtime::Device& device, const CheckpointLayout& layout,
 
 }  // namespace
 
-CheckpointLayout checkpoint_layout(const runtime::CompiledStep& compiled) {
+CheckpointLayout checkpoint_layout(const ModelSpec& model) {
   std::map<std::string, Shape> shapes;
-  for (const SegmentSpec& segment : compiled.model.segments) {
+  for (const SegmentSpec& segment : model.segments) {
     for (const LayerSpec& layer : segment.layers) {
       for (const ParameterSpec& parameter : layer.parameters) {
         if (!parameter.tied_to.empty()) continue;

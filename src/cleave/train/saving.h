@@ -13,7 +13,7 @@
 namespace cleave::train {
 
 /// The tensors of a model in the order of checkpoints: by name.
-CheckpointLayout checkpoint_layout(const runtime::CompiledStep& compiled);
+CheckpointLayout checkpoint_layout(const ModelSpec& model);
 
 /// Saves the state after `step` updates, all devices together. `world` is null for one device
 /// alone; replicas other than the first only wait.

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <functional>
+
+#include "cleave/comm/communicator.h"
+
+namespace cleave::app {
+
+/// Runs `work` as one rank of the job that mpirun or srun started, or with null in a process of its
+/// own. A rank that fails says so with its number and ends the whole job with its exit code.
+void on_ranks(const std::function<void(comm::Communicator* world)>& work);
+
+}  // namespace cleave::app
