@@ -142,7 +142,7 @@ std::vector<ScheduleRun> run_schedules(const ScheduleQuery& query) {
       refused += (refused.empty() ? "" : "; ") + reason;
     }
   }
-  if (runs.empty()) throw DoesNotFit(refused + "; raise --memory, or try v-half or v-min");
+  if (runs.empty()) throw DoesNotFit(refused + "; raise --memory, or try auto, v-half or v-min");
   if (!refused.empty()) fmt::print(stderr, "cleave: left out: {}\n", refused);
   return runs;
 }

@@ -102,6 +102,25 @@ TEST(ScheduleCommand, CostsPerStage) {
   EXPECT_EQ(json["devices"][1]["busy"], 6);
 }
 
+TEST(ScheduleCommand, AutoIsNoWorseThanTheNamedThatFit) {
+  const std::string costs = " --costs " CLEAVE_SOURCE_DIR "/examples/uneven_costs.csv --json";
+  const std::string shape = " --stages 4 --microbatches 8 --memory ";
+  for (const char* memory : {"2", "3", "4", "7", "8"}) {
+    const Answer answer = run_cleave("schedule auto,1f1b,zb-h1,zb-h2" + (shape + memory) + costs);
+
+    ASSERT_EQ(answer.exit, 0) << answer.err;
+    const auto json = nlohmann::json::parse(answer.out);
+    const auto list = json.contains("schedules") ? json["schedules"] : nlohmann::json{json};
+    ASSERT_EQ(list[0]["schedule"], "auto");
+    for (const auto& each : list) {
+      EXPECT_LE(list[0]["cost"], each["cost"].get<double>() + 1e-9) << memory << each["schedule"];
+      for (const auto& device : each["devices"]) {
+        EXPECT_LE(device["peak_activations"].get<double>(), std::stod(memory));
+      }
+    }
+  }
+}
+
 TEST(ScheduleCommand, RefusesWhatDoesNotFitInTheMemory) {
   const Answer answer = run_cleave("schedule 1f1b --stages 4 --microbatches 8 --memory 3");
 
@@ -109,9 +128,9 @@ TEST(ScheduleCommand, RefusesWhatDoesNotFitInTheMemory) {
   EXPECT_EQ(answer.out, "");
   EXPECT_EQ(answer.err,
             "cleave: 1f1b keeps 4 microbatches alive on device 0, more than --memory 3; raise "
-            "--memory, or try v-half or v-min\n");
+            "--memory, or try auto, v-half or v-min\n");
   EXPECT_EQ(run_cleave("schedule 1f1b --stages 4 --microbatches 8 --memory 4").exit, 0);
-  EXPECT_EQ(run_cleave("schedule 1f1b --stages 4 --microbatches 8 --memory 0.5").exit, 3);
+  EXPECT_EQ(run_cleave("schedule auto --stages 4 --microbatches 8 --memory 0.5").exit, 3);
 }
 
 struct Mistake {
