@@ -161,9 +161,12 @@ class Run {
     if (need.collective == Need::kNone) return need.device;
     std::vector<int> arrived = collectives_[need.collective].arrived;
     std::ranges::sort(arrived);
-    for (const int member : members(d, p_.lists[d][at_[d]]))
-      if (!std::ranges::binary_search(arrived, member)) return member;
-    CLEAVE_CHECK(false, "device ", d, " waits at a collective to which all have come");
+    const std::vector<int> all = members(d, p_.lists[d][at_[d]]);
+    const auto missing = std::ranges::find_if_not(
+        all, [&](int member) { return std::ranges::binary_search(arrived, member); });
+    CLEAVE_CHECK(missing != all.end(), "device ", d,
+                 " waits at a collective to which all have come");
+    return *missing;
   }
 
   std::string text_at(int d, std::int32_t position) const {
