@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "cleave/base/check.h"
 #include "cleave/plan/ordering/beam_search.h"
@@ -69,12 +70,13 @@ std::optional<Program> try_generate(std::string_view name, const PipelineShape& 
 
 class AutoScheduler {
  public:
-  AutoScheduler(const Program& layout, Problem problem)
-      : layout_(layout), problem_(std::move(problem)) {}
+  AutoScheduler(const Program& layout, const Costs& costs, Problem problem)
+      : layout_(layout), costs_(costs), problem_(std::move(problem)) {}
 
   Program run() {
-    add_named();
-    set_goals();
+    const std::vector<Program> named = named_that_fit();
+    for (const Program& program : named) set_goals(program);
+    for (const Program& program : named) add(ordering::to_orders(program));
     add_listed();
     add_beam();
     CLEAVE_CHECK(!solutions_.empty(), "no order of ", layout_.stages, " stages was found");
@@ -89,30 +91,36 @@ class AutoScheduler {
   }
 
  private:
-  void add(Orders orders) {
+  bool fits(const Orders& orders) const {
     for (int d = 0; d < layout_.devices; ++d)
-      if (!ordering::is_valid(problem_, d, orders[d])) return;
+      if (!ordering::is_valid(problem_, d, orders[d])) return false;
+    return true;
+  }
+
+  void add(Orders orders) {
+    if (!fits(orders)) return;
     if (auto solution = ordering::evaluated(problem_, std::move(orders)))
       solutions_.push_back(std::move(*solution));
   }
 
-  void add_named() {
+  std::vector<Program> named_that_fit() const {
     const PipelineShape shape{.devices = layout_.devices,
                               .microbatches = layout_.microbatches,
                               .chunks = layout_.stages / layout_.devices};
+    std::vector<Program> named;
     for (const std::string_view name : schedule::schedule_names())
-      if (const auto program = try_generate(name, shape);
-          program && program->placement == layout_.placement)
-        add(ordering::to_orders(*program));
+      if (auto program = try_generate(name, shape);
+          program && program->placement == layout_.placement && fits(ordering::to_orders(*program)))
+        named.push_back(std::move(*program));
+    return named;
   }
 
-  void set_goals() {
-    for (const Solution& s : solutions_) {
-      problem_.makespan_goal = std::min(problem_.makespan_goal, s.makespan);
-      problem_.cost_goal = std::min(problem_.cost_goal, s.cost);
-    }
-    // Their scores were taken without the goals.
-    for (Solution& s : solutions_) s = *ordering::evaluated(problem_, std::move(s.orders));
+  // Of the schedule as it is: split into I and W it may be better already.
+  void set_goals(const Program& named) {
+    const Summary summary =
+        summarise(named, simulate(named, costs_, {.record = Record::DevicesOnly}));
+    problem_.makespan_goal = std::min(problem_.makespan_goal, summary.makespan * (1 + kRounding));
+    problem_.cost_goal = std::min(problem_.cost_goal, summary.cost * (1 + kRounding));
   }
 
   void add_listed() {
@@ -159,14 +167,15 @@ class AutoScheduler {
       solutions_.push_back(ordering::improve(problem_, solutions_[k], moves, k));
   }
 
-  // No named schedule may be faster, whatever else it costs.
+  // No named schedule may be faster, whatever else it costs; nor cheaper, if that can be had.
   const Solution& best() const {
-    const double most = problem_.makespan_goal * (1 + kRounding);
-    return *std::ranges::min_element(
-        solutions_, {}, [&](const Solution& s) { return std::pair(s.makespan > most, s.score); });
+    return *std::ranges::min_element(solutions_, {}, [&](const Solution& s) {
+      return std::tuple(s.makespan > problem_.makespan_goal, s.cost > problem_.cost_goal, s.score);
+    });
   }
 
   const Program& layout_;
+  const Costs& costs_;
   Problem problem_;
   std::vector<Solution> solutions_;
 };
@@ -176,7 +185,7 @@ class AutoScheduler {
 Program auto_schedule(const Program& layout, const Costs& costs, const ActivationLimits& limits) {
   require(layout.replicas == 1, "auto schedules one replica; copy it to the others");
   check(layout, costs);
-  return AutoScheduler(layout, make_problem(layout, costs, limits)).run();
+  return AutoScheduler(layout, costs, make_problem(layout, costs, limits)).run();
 }
 
 std::vector<Program> placements(const PipelineShape& shape) {

@@ -21,10 +21,10 @@ struct ActivationLimits {
 /// The best order found for these stages on these devices: compute only, F, I and W of whole
 /// stages. `layout` supplies placement, edges and microbatches; its lists do not matter.
 ///
-/// No named schedule with the same placement that fits the limits has a lower makespan, nor a lower
-/// cost unless that would lengthen the step by more than a per cent or so. The same arguments give
-/// the same program on every machine. Throws DoesNotFit if a device cannot hold even one
-/// microbatch.
+/// No named schedule with the same placement that fits the limits has a lower makespan; nor a lower
+/// cost, except where the least of each belong to two schedules and no order was found that has
+/// both. The same arguments give the same program on every machine. Throws DoesNotFit if a device
+/// cannot hold even one microbatch.
 schedule::Program auto_schedule(const schedule::Program& layout, const Costs& costs,
                                 const ActivationLimits& limits = {});
 

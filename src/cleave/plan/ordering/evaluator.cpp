@@ -8,8 +8,7 @@ namespace {
 
 constexpr double kCostWeight = 0.05;
 constexpr double kEndWeight = 0.01;
-// A cost above the goal is accepted only if it shortens the step by at least this share.
-constexpr double kDearestExcess = 0.01;
+constexpr double kExcessWeight = 4;
 
 }  // namespace
 
@@ -108,15 +107,24 @@ void Evaluator::finish() {
     cost_ = std::max(cost_, free_at_[d] - first_start_[d]);
     ends += free_at_[d];
   }
-  const double excess = std::max(0.0, cost_ - problem_.cost_goal);
+  const double excess =
+      std::max(0.0, cost_ - problem_.cost_goal) + std::max(0.0, makespan_ - problem_.makespan_goal);
   score_ = makespan_ + kCostWeight * cost_ + kEndWeight * ends / problem_.devices +
-           std::min(excess, kDearestExcess * makespan_) +
-           std::max(0.0, makespan_ - problem_.makespan_goal);
+           kExcessWeight * excess;
+}
+
+int Evaluator::critical_device() const {
+  int device = 0;
+  const bool dear = cost_ > problem_.cost_goal;
+  const auto span = [&](int d) { return free_at_[d] - (dear ? first_start_[d] : 0.0); };
+  for (int d = 1; d < problem_.devices; ++d)
+    if (span(d) > span(device)) device = d;
+  return device;
 }
 
 void Evaluator::critical_path(const Orders& orders, std::vector<Place>& path) const {
   path.clear();
-  int device = static_cast<int>(std::ranges::max_element(free_at_) - free_at_.begin());
+  int device = critical_device();
   int at = static_cast<int>(orders[device].size()) - 1;
   // The turn of the lane at each place is needed to name its operation; count back from the end.
   std::vector<int> turn(done_.begin(), done_.end());

@@ -20,8 +20,8 @@ class Evaluator {
   double cost() const { return cost_; }  ///< max over devices of last end - first start
 
   /// What the search minimises: the makespan, a little of the cost and of when each device ends, so
-  /// that progress off the critical path counts before it shows, and what the cost exceeds its goal
-  /// by, up to one per cent of the makespan. Above the makespan's goal, the makespan counts twice.
+  /// that progress off the critical path counts before it shows, and much of what makespan and cost
+  /// exceed their goals by.
   double score() const { return score_; }
 
   /// An instruction: a device and a place in its order.
@@ -30,13 +30,15 @@ class Evaluator {
     int at = 0;
   };
 
-  /// Instructions from the last end back to one that waited for nobody, each bound by the next.
-  /// Valid after a run that returned true.
+  /// Instructions from the last end back to one that waited for nobody, each bound by the next;
+  /// while the cost is above its goal, from the end of the device that it comes from. Valid after a
+  /// run that returned true.
   void critical_path(const Orders& orders, std::vector<Place>& path) const;
 
  private:
   bool advance(int device, const std::vector<int>& order, double worst);
   void finish();
+  int critical_device() const;
 
   const Problem& problem_;
   std::vector<std::vector<int>> readers_;  // [lane] -> devices with a lane that needs it

@@ -44,7 +44,7 @@ struct Problem {
   std::vector<double> activation;        ///< [stage], what a microbatch counts from F to W
   std::vector<double> limit;             ///< [device], the most that may be alive
 
-  // The best of the known schedules: never to be exceeded, and not without need.
+  // The least of each among the known schedules, not to be exceeded.
   double makespan_goal = std::numeric_limits<double>::infinity();
   double cost_goal = std::numeric_limits<double>::infinity();
 
