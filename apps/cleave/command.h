@@ -20,6 +20,7 @@ void add_checkpoint_command(CLI::App& app, Exit& answer);
 void add_train_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
+void add_plan_command(CLI::App& app, Exit& answer);
 void add_schedule_command(CLI::App& app, Exit& answer);
 void add_verify_command(CLI::App& app, Exit& answer);
 void add_version_command(CLI::App& app);

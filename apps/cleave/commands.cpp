@@ -8,6 +8,7 @@ void add_commands(CLI::App& app, Exit& answer) {
   add_generate_command(app);
   add_doctor_command(app);
 #endif
+  add_plan_command(app, answer);
   add_schedule_command(app, answer);
   add_verify_command(app, answer);
   add_bench_command(app);

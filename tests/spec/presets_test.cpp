@@ -29,6 +29,11 @@ TEST(Presets, HaveTheParametersOfThePublishedModels) {
   EXPECT_EQ(parameters(find_preset("gpt2-350m").shape), 354'823'168);
   EXPECT_EQ(parameters(find_preset("llama-160m").shape), 162'417'408);
   EXPECT_EQ(parameters(find_preset("llama-1b").shape), 1'100'048'384);
+  EXPECT_EQ(parameters(find_preset("gpt2-1.5b").shape), 1'557'611'200);
+  EXPECT_EQ(parameters(find_preset("llama-7b").shape), 6'738'415'616);
+  EXPECT_EQ(parameters(find_preset("llama-70b").shape), 68'976'648'192);
+  EXPECT_EQ(parameters(find_preset("llama3-8b").shape), 8'030'261'248);
+  EXPECT_EQ(parameters(find_preset("llama3-405b").shape), 405'853'388'800);
 }
 
 TEST(Presets, AreAllBuildable) {
@@ -38,7 +43,9 @@ TEST(Presets, AreAllBuildable) {
 TEST(Presets, ListTheKnownNamesWhenAskedForAnother) {
   EXPECT_EQ(user_error([] { find_preset("gpt3"); }),
             "there is no model preset \"gpt3\"; known are gpt2-124m, gpt2-350m, llama-160m, "
-            "llama-1b, gpt-tiny, llama-tiny");
+            "llama-1b, gpt3-22b, gpt3-175b, gpt3-530b, gpt3-1t, llama-7b, llama-13b, llama-33b, "
+            "llama-65b, llama-70b, llama3-8b, llama3-70b, llama3-405b, gpt2-1.5b, gpt-tiny, "
+            "llama-tiny");
 }
 
 TEST(ModelShape, DefaultsTheFeedForwardWidthByKind) {

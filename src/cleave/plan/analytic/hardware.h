@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace cleave::plan {
+
+/// How attention runs: scores written to memory, or never leaving the chip.
+enum class AttentionKernel : std::uint8_t { Plain, Flash };
+
+/// One kind of device, by what its data sheet and its microbenchmarks say. Nothing here is fitted
+/// to a training run.
+struct Hardware {
+  std::string_view name;    ///< as in --cluster
+  double peak_flops = 0;    ///< bf16 (fp16 on V100), dense, per second
+  double matmul_flops = 0;  ///< what large products keep up for hours, power limit included
+  double memory_bandwidth = 0;
+  std::int64_t memory = 0;       ///< bytes on the device
+  int processors = 0;            ///< units that take one tile of a product each
+  int node = 8;                  ///< devices that share the fast links
+  double link_bandwidth = 0;     ///< bytes per second and direction, inside a node
+  double network_bandwidth = 0;  ///< bytes per second, direction and device, between nodes
+  AttentionKernel gpt_attention = AttentionKernel::Flash;  ///< of the GPT software of its day
+};
+
+/// What is left of the memory for tensors: the driver's context, communication buffers and
+/// fragmentation take the rest.
+std::int64_t usable_memory(const Hardware& hardware);
+
+/// All entries, in the order help shows them.
+std::span<const Hardware> hardware_catalogue();
+
+/// Knows names in any case. Throws UserError that lists the known names.
+const Hardware& find_hardware(std::string_view name);
+
+/// Equal devices of one kind, filled node by node.
+struct Cluster {
+  const Hardware* hardware = nullptr;
+  std::int64_t devices = 0;
+};
+
+/// "a100-80gb:1024". Throws UserError that names what is wrong and the remedy.
+Cluster parse_cluster(std::string_view text);
+
+/// "a100-80gb:1024".
+std::string to_string(const Cluster& cluster);
+
+}  // namespace cleave::plan

@@ -1,0 +1,95 @@
+#include "cleave/plan/analytic/pipeline_time.h"
+
+#include <algorithm>
+
+#include "cleave/plan/costs.h"
+#include "cleave/plan/simulator.h"
+#include "cleave/plan/trace.h"
+#include "cleave/schedule/generators.h"
+
+namespace cleave::plan {
+namespace {
+
+/// So many rounds of the pipeline, and every further one is like the last.
+constexpr std::int64_t kRounds = 3;
+
+schedule::Program program_of(const Layout& layout, std::int64_t microbatches) {
+  return schedule::generate(layout.schedule, {.devices = static_cast<int>(layout.pipeline),
+                                              .microbatches = static_cast<int>(microbatches),
+                                              .chunks = static_cast<int>(layout.chunks)});
+}
+
+double makespan(const PipelineWork& work, std::int64_t microbatches) {
+  const schedule::Program program = program_of(work.layout, microbatches);
+  Costs costs;
+  for (const StageTime& stage : work.stages) {
+    costs.stages.push_back(
+        {.forward = stage.forward, .input = stage.input, .weight = stage.weight});
+  }
+  const Trace trace = simulate(program, costs, {.record = Record::DevicesOnly});
+  double end = 0;
+  for (const Span& span : trace.spans) end = std::max(end, span.end);
+  return end;
+}
+
+bool keeps_all(const Layout& layout) {
+  return layout.schedule == "gpipe" || layout.schedule == "looped-bfs";
+}
+
+/// I and W apart: the last gradient leaves without waiting for W.
+bool splits_backward(const Layout& layout) {
+  return !keeps_all(layout) && layout.schedule != "1f1b" && layout.schedule != "interleaved";
+}
+
+/// [device] -> seconds of all its chunks per microbatch.
+std::vector<double> device_work(const PipelineWork& work) {
+  const std::int64_t devices = work.layout.pipeline;
+  const bool v = splits_backward(work.layout) && work.layout.chunks == 2;
+  std::vector<double> seconds(devices, 0);
+  for (std::size_t s = 0; s < work.stages.size(); ++s) {
+    const std::int64_t at = static_cast<std::int64_t>(s) % devices;
+    const bool back = v && static_cast<std::int64_t>(s) >= devices;
+    seconds[back ? devices - 1 - at : at] += work.stages[s].all();
+  }
+  return seconds;
+}
+
+}  // namespace
+
+double busiest_device(const PipelineWork& work) {
+  return std::ranges::max(device_work(work));
+}
+
+double pipeline_bound(const PipelineWork& work) {
+  const std::vector<double> devices = device_work(work);
+  const bool split = splits_backward(work.layout);
+  double bound = 0;
+  double before = 0;  // F of the first microbatch, and the last gradient's way back
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    bound = std::max(bound, before + static_cast<double>(work.microbatches) * devices[d]);
+    const StageTime& stage = work.stages[d];
+    before += stage.forward + stage.input + (split ? 0 : stage.weight);
+  }
+  return bound;
+}
+
+double pipeline_seconds(const PipelineWork& work) {
+  const std::int64_t devices = work.layout.pipeline;
+  if (devices == 1) return static_cast<double>(work.microbatches) * busiest_device(work);
+  const std::int64_t most = (kRounds + 1) * devices + work.microbatches % devices;
+  if (work.microbatches <= most) return makespan(work, work.microbatches);
+  const double all = makespan(work, most);
+  const double round = all - makespan(work, most - devices);
+  return all + round * static_cast<double>(work.microbatches - most) / static_cast<double>(devices);
+}
+
+std::vector<double> alive_microbatches(const Layout& layout, std::int64_t microbatches) {
+  if (keeps_all(layout)) {
+    return std::vector<double>(layout.pipeline, static_cast<double>(microbatches));
+  }
+  // No schedule that has a steady state holds more than two rounds.
+  const std::int64_t enough = std::min(microbatches, 2 * layout.pipeline + 1);
+  return peak_activations(program_of(layout, enough));
+}
+
+}  // namespace cleave::plan
