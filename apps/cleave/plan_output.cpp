@@ -87,7 +87,8 @@ std::string time_table(const Prediction& p) {
 }
 
 std::string memory_table(const Prediction& p) {
-  Rows rows = {{"device", "weights", "gradients", "optimizer", "activations", "work", "all", ""}};
+  Rows rows = {
+      {"pipeline device", "weights", "gradients", "optimizer", "activations", "work", "all", ""}};
   const auto bytes = [](double value) { return format_bytes(whole(value)); };
   const std::ptrdiff_t count = std::ssize(p.devices);
   for (std::ptrdiff_t d = 0; d < count; ++d) {
@@ -96,7 +97,7 @@ std::string memory_table(const Prediction& p) {
     const DeviceMemory& device = p.devices[d];
     const double share = device.all() / static_cast<double>(p.budget_bytes);
     const int filled = std::clamp(static_cast<int>(std::lround(share * kBarWidth)), 0, kBarWidth);
-    rows.push_back({fmt::format("stage {}", d), bytes(device.weights), bytes(device.gradients),
+    rows.push_back({std::to_string(d), bytes(device.weights), bytes(device.gradients),
                     bytes(device.optimizer), bytes(device.activations), bytes(device.work),
                     bytes(device.all()),
                     fmt::format("[{:#>{}}{:.>{}}] {:.0f} %", "", filled, "", kBarWidth - filled,

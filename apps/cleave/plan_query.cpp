@@ -65,7 +65,8 @@ plan::AttentionKernel parse_attention(const KeyValues& keys, const ModelShape& s
                                       const plan::Hardware& hardware) {
   using enum plan::AttentionKernel;
   if (!keys.has("attention")) {
-    return shape.kind == ModelKind::Gpt ? hardware.gpt_attention : Flash;
+    const bool early = hardware.software == plan::Software::Early;
+    return shape.kind == ModelKind::Gpt && early ? Plain : Flash;
   }
   const std::string name = keys.text("attention", "");
   require(name == "flash" || name == "plain", "--model attention=", name,

@@ -21,15 +21,15 @@ constexpr std::int64_t kReserve = 3 * GiB;
 
 // matmul_flops: the largest rate that anyone measured for a product (A100 271, H100 794, B200 1745,
 // GB200 1822 TFLOP/s), times the share of the clock that stays when the power limit bites. A100
-// hardly throttles; from Hopper on a sustained product runs at about 85 % of the short one. TPUs
-// and V100: 85 % of the peak.
-constexpr double kThrottled = 0.85;
+// hardly throttles; from Hopper on a sustained product runs at about 82 % of the short one.
+// V100, TPUs and CPUs: a share of the peak.
+constexpr double kThrottled = 0.82;
 
 constexpr std::array<Hardware, 12> kCatalogue = {{
     {"a100-80gb", 312 * Tera, 0.98 * 271.2 * Tera, 2039 * Giga, 80 * GiB, 108, 8, 300 * Giga,
-     25 * Giga, AttentionKernel::Plain},
+     25 * Giga, Software::Early},
     {"a100-40gb", 312 * Tera, 0.98 * 271.2 * Tera, 1555 * Giga, 40 * GiB, 108, 8, 300 * Giga,
-     25 * Giga, AttentionKernel::Plain},
+     25 * Giga, Software::Early},
     {"h100-80gb", 989 * Tera, kThrottled * 794.5 * Tera, 3350 * Giga, 80 * GiB, 132, 8, 450 * Giga,
      50 * Giga},
     {"h200-141gb", 989 * Tera, kThrottled * 794.5 * Tera, 4800 * Giga, 141 * GiB, 132, 8,
@@ -39,9 +39,9 @@ constexpr std::array<Hardware, 12> kCatalogue = {{
     {"gb200-186gb", 2500 * Tera, kThrottled * 1822 * Tera, 8000 * Giga, 186 * GiB, 148, 72,
      900 * Giga, 50 * Giga},
     {"v100-32gb", 125 * Tera, 0.85 * 125 * Tera, 900 * Giga, 32 * GiB, 80, 8, 150 * Giga,
-     6.25 * Giga, AttentionKernel::Plain},
+     6.25 * Giga, Software::Early},
     {"v100-16gb", 125 * Tera, 0.85 * 125 * Tera, 900 * Giga, 16 * GiB, 80, 8, 150 * Giga,
-     6.25 * Giga, AttentionKernel::Plain},
+     6.25 * Giga, Software::Early},
     // The torus joins every chip of a pod: no border between nodes.
     {"tpu-v4", 275 * Tera, 0.85 * 275 * Tera, 1200 * Giga, 32 * GiB, 8, 4096, 150 * Giga,
      25 * Giga},

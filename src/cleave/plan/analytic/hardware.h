@@ -10,6 +10,12 @@ namespace cleave::plan {
 /// How attention runs: scores written to memory, or never leaving the chip.
 enum class AttentionKernel : std::uint8_t { Plain, Flash };
 
+/// The training software that a kind of hardware is used with, unless one says otherwise.
+enum class Software : std::uint8_t {
+  Early,    ///< GPT writes its scores to memory and has dropout; Llama gathers logits for the loss
+  Current,  ///< attention is fused, the loss is split over the vocabulary
+};
+
 /// One kind of device, by what its data sheet and its microbenchmarks say. Nothing here is fitted
 /// to a training run.
 struct Hardware {
@@ -22,7 +28,7 @@ struct Hardware {
   int node = 8;                  ///< devices that share the fast links
   double link_bandwidth = 0;     ///< bytes per second and direction, inside a node
   double network_bandwidth = 0;  ///< bytes per second, direction and device, between nodes
-  AttentionKernel gpt_attention = AttentionKernel::Flash;  ///< of the GPT software of its day
+  Software software = Software::Current;
 };
 
 /// What is left of the memory for tensors: the driver's context, communication buffers and

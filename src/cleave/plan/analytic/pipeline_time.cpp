@@ -11,7 +11,7 @@ namespace cleave::plan {
 namespace {
 
 /// So many rounds of the pipeline, and every further one is like the last.
-constexpr std::int64_t kRounds = 3;
+constexpr std::int64_t kRounds = 6;
 
 schedule::Program program_of(const Layout& layout, std::int64_t microbatches) {
   return schedule::generate(layout.schedule, {.devices = static_cast<int>(layout.pipeline),
@@ -42,33 +42,44 @@ bool splits_backward(const Layout& layout) {
 }
 
 /// [device] -> seconds of all its chunks per microbatch.
-std::vector<double> device_work(const PipelineWork& work) {
+std::vector<StageTime> device_work(const PipelineWork& work) {
   const std::int64_t devices = work.layout.pipeline;
   const bool v = splits_backward(work.layout) && work.layout.chunks == 2;
-  std::vector<double> seconds(devices, 0);
+  std::vector<StageTime> times(devices);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
     const std::int64_t at = static_cast<std::int64_t>(s) % devices;
     const bool back = v && static_cast<std::int64_t>(s) >= devices;
-    seconds[back ? devices - 1 - at : at] += work.stages[s].all();
+    StageTime& device = times[back ? devices - 1 - at : at];
+    device.forward += work.stages[s].forward;
+    device.input += work.stages[s].input;
+    device.weight += work.stages[s].weight;
   }
-  return seconds;
+  return times;
 }
 
 }  // namespace
 
 double busiest_device(const PipelineWork& work) {
-  return std::ranges::max(device_work(work));
+  double most = 0;
+  for (const StageTime& device : device_work(work)) most = std::max(most, device.all());
+  return most;
 }
 
 double pipeline_bound(const PipelineWork& work) {
-  const std::vector<double> devices = device_work(work);
+  const std::vector<StageTime> devices = device_work(work);
+  const double count = static_cast<double>(work.microbatches);
   const bool split = splits_backward(work.layout);
   double bound = 0;
-  double before = 0;  // F of the first microbatch, and the last gradient's way back
+  double arrival = 0;   // of the first microbatch
+  double way_back = 0;  // of the last gradient
   for (std::size_t d = 0; d < devices.size(); ++d) {
-    bound = std::max(bound, before + static_cast<double>(work.microbatches) * devices[d]);
+    // W that stands apart can be done while the last gradient is on its way.
+    const double before_leaving = devices[d].all() - (split ? devices[d].weight : 0);
+    bound = std::max(
+        {bound, arrival + count * devices[d].all(), arrival + count * before_leaving + way_back});
     const StageTime& stage = work.stages[d];
-    before += stage.forward + stage.input + (split ? 0 : stage.weight);
+    arrival += stage.forward;
+    way_back += stage.input + (split ? 0 : stage.weight);
   }
   return bound;
 }

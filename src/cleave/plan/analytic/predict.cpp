@@ -28,8 +28,8 @@ ModelCost model_cost(const Workload& workload, const Layout& layout) {
       .attention = workload.attention,
       .tensor = layout.tensor,
       .sequence_parallel = layout.sequence_parallel && layout.tensor > 1,
-      // Megatron's GPT splits the loss over the vocabulary; Llama's code gathers the logits.
-      .gathers_logits = workload.model.kind == ModelKind::Llama,
+      .gathers_logits = workload.model.kind == ModelKind::Llama &&
+                        workload.cluster.hardware->software == Software::Early,
       .accumulates = microbatches(workload, layout) > 1};
   return {.embedding = segment_cost(model.segments[0], context),
           .block = segment_cost(model.segments[1], context),

@@ -150,10 +150,10 @@ class Walk {
       const std::int64_t turned = shape.tokens() * (shape.heads + shape.kv_heads) * shape.head_dim;
       stream(kRotary, to_double(turned) * kElement / tensor_);
     }
-    for (const KeptTensor& kept : layer.kept_by_forward) {
-      cost_.kept += to_double(kept.tensor.bytes()) / tensor_;
-    }
     if (context_.attention == AttentionKernel::Flash) {
+      for (const KeptTensor& kept : layer.kept_by_forward) {
+        cost_.kept += to_double(kept.tensor.bytes()) / tensor_;
+      }
       flash_attention(shape, heads);
     } else {
       plain_attention(shape, heads, elements(layer.x) * kElement / tensor_);

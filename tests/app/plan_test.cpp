@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "app/run_cleave.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace cleave {
+namespace {
+
+using testing::Answer;
+using testing::run_cleave;
+
+struct PublishedRun {
+  std::string source, model, cluster, batch, layout, seconds;
+
+  bool fits() const { return seconds != "oom"; }
+};
+
+/// Everybody's runs; in the file blanks stand for the commas inside a column.
+std::vector<PublishedRun> published_runs() {
+  std::ifstream file(CLEAVE_SOURCE_DIR "/tests/golden/published/runs.csv");
+  std::vector<PublishedRun> runs;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with('#') || line.starts_with("source,")) continue;
+    std::vector<std::string> columns(1);
+    for (const char c : line) {
+      if (c == ',') {
+        columns.emplace_back();
+      } else {
+        columns.back() += c == ' ' ? ',' : c;
+      }
+    }
+    runs.push_back({columns[0], columns[1], columns[2], columns[3], columns[4], columns[5]});
+  }
+  return runs;
+}
+
+nlohmann::json predict(const PublishedRun& run) {
+  const Answer answer = run_cleave("plan --model " + run.model + " --cluster " + run.cluster +
+                                   " --batch " + run.batch + " --layout " + run.layout + " --json");
+  EXPECT_TRUE(answer.exit == 0 || answer.exit == 3) << answer.err;
+  return nlohmann::json::parse(answer.out);
+}
+
+std::vector<double> ranks(const std::vector<double>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return values[i]; });
+  std::vector<double> rank(values.size());
+  for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<double>(i);
+  return rank;
+}
+
+/// Spearman's: 1 - 6 Σd² / n(n² - 1).
+double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::vector<double> ranks_a = ranks(a);
+  const std::vector<double> ranks_b = ranks(b);
+  double squares = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) squares += std::pow(ranks_a[i] - ranks_b[i], 2);
+  const double n = static_cast<double>(a.size());
+  return 1 - 6 * squares / (n * (n * n - 1));
+}
+
+TEST(PublishedRuns, MegatronsStepTimesWithinTenPercent) {
+  double sum = 0;
+  int compared = 0;
+  for (const PublishedRun& run : published_runs()) {
+    if (run.source == "llama_layouts_13b") continue;
+    const double seconds = predict(run)["step_seconds"];
+    const double error = std::abs(seconds / std::stod(run.seconds) - 1);
+    EXPECT_LE(error, 0.20) << run.model << ' ' << run.layout << ": " << seconds;
+    sum += error;
+    ++compared;
+  }
+  ASSERT_GE(compared, 8);
+  EXPECT_LE(sum / compared, 0.10);
+}
+
+TEST(PublishedRuns, LlamaLayoutsFitAndRankAsMeasured) {
+  std::map<std::string, std::vector<std::pair<double, double>>> tables;  // (predicted, measured)
+  std::vector<double> predicted;
+  std::vector<double> measured;
+  int right = 0;
+  int all = 0;
+  for (const PublishedRun& run : published_runs()) {
+    if (run.source != "llama_layouts_13b") continue;
+    const nlohmann::json answer = predict(run);
+    ++all;
+    right += answer["fits"] == run.fits();
+    if (!run.fits()) continue;
+    predicted.push_back(answer["step_seconds"]);
+    measured.push_back(std::stod(run.seconds));
+    tables[run.cluster + run.model].push_back({predicted.back(), measured.back()});
+  }
+  ASSERT_EQ(all, 135);
+  EXPECT_GE(right, 0.9 * all);
+  EXPECT_GE(rank_correlation(predicted, measured), 0.85);
+  for (const auto& [name, runs] : tables) {
+    const double best =
+        std::ranges::min_element(runs, {}, &std::pair<double, double>::second)->second;
+    EXPECT_LE(std::ranges::min(runs).second, 1.05 * best) << name;
+  }
+}
+
+TEST(PlanCommand, JsonIsOneObjectWithTheLayoutAndItsRivals) {
+  const Answer answer =
+      run_cleave("plan --model gpt3-22b --cluster a100-80gb:64 --batch 64 --json");
+
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+  const auto json = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(json["fits"], true);
+  EXPECT_LE(json["memory_bytes"], json["budget_bytes"]);
+  const auto& layout = json["layout"];
+  EXPECT_EQ(layout["tp"].get<int>() * layout["pp"].get<int>() * layout["dp"].get<int>(), 64);
+  ASSERT_GE(json["candidates"].size(), 2);
+  EXPECT_EQ(json["candidates"][0]["step_seconds"], json["step_seconds"]);
+  EXPECT_GE(json["candidates"][1]["step_seconds"], json["step_seconds"]);
+  EXPECT_TRUE(json.contains("search_seconds"));
+}
+
+TEST(PlanCommand, TheLayoutItPrintsIsALayoutItReads) {
+  const std::string asked = "plan --model llama-7b --cluster h100:16 --batch 64 ";
+  const Answer found = run_cleave(asked);
+  ASSERT_EQ(found.exit, 0) << found.err;
+  const std::string layout = found.out.substr(0, found.out.find('\n'));
+
+  const Answer again = run_cleave(asked + "--layout " + layout);
+
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(again.out, found.out.substr(0, again.out.size()));
+}
+
+TEST(PlanCommand, AnswersAlsoWhenItDoesNotFit) {
+  const Answer answer =
+      run_cleave("plan --model llama-70b --cluster a100-80gb:8 --batch 8 --layout tp=8 --json");
+
+  EXPECT_EQ(answer.exit, 3);
+  const auto json = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(json["fits"], false);
+  EXPECT_GT(json["memory_bytes"], json["budget_bytes"]);
+  EXPECT_GT(json["step_seconds"], 0);
+  EXPECT_NE(answer.err.find("more than the 77.0 GiB usable of a100-80gb"), std::string::npos)
+      << answer.err;
+}
+
+TEST(PlanCommand, SaysWhatWouldMakeALayoutFit) {
+  const Answer answer = run_cleave("plan --model llama-70b --cluster a100-40gb:8 --batch 64");
+
+  EXPECT_EQ(answer.exit, 3);
+  EXPECT_NE(answer.err.find("no layout fits; the nearest, "), std::string::npos) << answer.err;
+  EXPECT_NE(answer.err.find("devices of this kind would do"), std::string::npos) << answer.err;
+  EXPECT_NE(answer.out.find("too much by"), std::string::npos) << answer.out;
+}
+
+TEST(PlanCommand, RefusesNonsenseWithTheRemedy) {
+  const std::string good = "plan --model gpt3-22b --cluster a100-80gb:64 --batch 64";
+  const std::pair<std::string, std::string> cases[] = {
+      {"plan --model gpt3-22b --cluster a100-80gb:0 --batch 64",
+       "--cluster a100-80gb:0 has 0 devices; give between 1 and 10000000"},
+      {"plan --model gpt3-22b --cluster a100:-4 --batch 64", "has -4 devices; give between 1 and"},
+      {"plan --model gpt3-22b --cluster a100-80gb --batch 64",
+       "does not say how many devices; write it as a100-80gb:1024"},
+      {"plan --model gpt3-22b --cluster a10-80gb:8 --batch 64",
+       "does not know the hardware \"a10-80gb\"; did you mean a100-80gb?"},
+      {"plan --model gpt3-22b --cluster a100-80gb:64 --batch 0", "--batch 0 must be at least 1"},
+      {"plan --model gpt9 --cluster a100-80gb:64 --batch 64",
+       "there is no model preset \"gpt9\"; known are"},
+      {"plan --model kind=gpt,layers=4 --cluster a100:8 --batch 8", "--model needs hidden"},
+      {"plan --model kind=gpt,layers=0,hidden=64,heads=4 --cluster a100:8 --batch 8",
+       "model.layers is 0; it must be at least 1"},
+      {"plan --cluster a100:8 --batch 8", "cleave plan needs --model, --cluster and --batch"},
+      {good + " --layout tp=3", "tp 3 x pp 1 x dp 21 are 63 devices, but the cluster has 64"},
+      {good + " --layout tp=8,dp=8,microbatch=3",
+       "--batch 64 is not divisible by dp 8 x microbatch 3; give a multiple of 24, for example 72"},
+      {good + " --layout tp=8,pipeline=2",
+       "--layout does not know 'pipeline'; known are tp, pp, dp"},
+      {good + " --layout tp=8,zero=4", "zero 4 must be 0, 1, 2 or 3"},
+      {good + " --layout schedule=1f2b", "unknown schedule '1f2b'; did you mean 1f1b?"},
+      {good + " --layout recompute=some", "known are none, selective and full"},
+      {good + " --layout pp=64,chunks=2", "more than the 48 layers"},
+      {good + " --layout tp=x", "--layout tp=x is not a whole number from 0 on"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    const Answer answer = run_cleave(arguments);
+    EXPECT_EQ(answer.exit, 2) << arguments;
+    EXPECT_NE(answer.err.find(message), std::string::npos) << arguments << '\n' << answer.err;
+    EXPECT_EQ(answer.out, "");
+  }
+}
+
+}  // namespace
+}  // namespace cleave
