@@ -8,7 +8,24 @@
 
 namespace cleave::plan {
 
-/// What one stage occupies, in bytes. An instruction on a segment takes an equal share.
+/// What one segment of a stage occupies, in bytes; like named fields of StageMemory.
+struct SegmentMemory {
+  // Per microbatch in flight.
+  std::int64_t kept_for_input = 0;
+  std::int64_t kept_for_weight = 0;
+  std::int64_t input_kept = 0;
+  std::int64_t backward_work = 0;
+  std::int64_t kept_for_recompute = 0;
+  std::int64_t x = 0;   ///< from the segment before it: F of that one to `x_until`
+  std::int64_t dy = 0;  ///< from the segment after it: I of that one to `dy_until`
+  schedule::Op x_until = schedule::Op::Forward;
+  schedule::Op dy_until = schedule::Op::BackwardInput;
+
+  std::int64_t gathered = 0;  ///< from GATHER to FREE
+  std::int64_t reducing = 0;  ///< from REDUCE to the first TIE or NORM behind it
+};
+
+/// What one stage occupies, in bytes.
 struct StageMemory {
   // Whole step, once.
   std::int64_t weights = 0;
@@ -32,6 +49,11 @@ struct StageMemory {
   schedule::Op input_until = schedule::Op::Forward;           ///< x
   schedule::Op output_until = schedule::Op::Forward;          ///< y, by this stage itself
   schedule::Op gradient_until = schedule::Op::BackwardInput;  ///< dy
+
+  /// One by one; they replace what the stage says of its microbatches and of `gathered`. The
+  /// stage's x is then read by the first of them only, its dy by the last. Empty: a segment takes
+  /// an equal share, and nothing passes between segments.
+  std::vector<SegmentMemory> segments = {};
 };
 
 /// Replaces program.buffers: lifetimes as the instruction lists imply, then offsets. What lives the

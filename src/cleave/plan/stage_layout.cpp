@@ -209,4 +209,11 @@ StageLayout layout_stage(std::span<const SegmentSpec> segments, Position positio
   return layout;
 }
 
+Position position_in(Position stage, int index, int count) {
+  const bool input = index > 0 || has_input(stage);
+  const bool output = index + 1 < count || has_output(stage);
+  if (input) return output ? Position::Middle : Position::Last;
+  return output ? Position::First : Position::Only;
+}
+
 }  // namespace cleave::plan

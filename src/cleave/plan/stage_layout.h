@@ -60,9 +60,12 @@ struct StageLayout {
   std::int64_t bytes_of(Region region) const { return bytes[static_cast<int>(region)]; }
 };
 
-/// Lays out consecutive segments of a model as one stage. The first stage of a model loads its x
+/// Lays out consecutive segments of a model as one piece. The first piece of a model loads its x
 /// itself and sends no gradient on; the last one receives none and keeps its y.
 enum class Position : std::uint8_t { Only, First, Middle, Last };
 StageLayout layout_stage(std::span<const SegmentSpec> segments, Position position);
+
+/// Of segment `index` of `count` in a stage at `stage`: segments hand x and dy on as stages do.
+Position position_in(Position stage, int index, int count);
 
 }  // namespace cleave::plan

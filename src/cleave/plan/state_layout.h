@@ -9,16 +9,30 @@
 
 namespace cleave::plan {
 
-/// Where the lasting memory of one parameter is: offsets into the stage's Weights, Gradients and
-/// Optimizer buffers.
+/// Parameters begin at multiples of this many elements: a cache line even in bf16.
+inline constexpr std::int64_t kParameterGrain = 32;
+
+/// Where a parameter lies in the flat order of its segment. Values, masters, gradients and moments
+/// all follow this order.
 struct ParameterPlace {
   const ParameterSpec* spec = nullptr;
-  std::int64_t value = 0;     ///< Weights: what layers compute with, in the model's dtype
-  std::int64_t master = 0;    ///< Weights: f32; equal to `value` if the model's dtype is f32
-  std::int64_t gradient = 0;  ///< Gradients
-  std::int64_t m = 0;         ///< Optimizer
+  std::int64_t at = 0;    ///< its first element
+  bool borrowed = false;  ///< value, master and moments are those of the parameter it is tied to
+};
+
+/// Where the lasting memory of one segment is: offsets in bytes into the stage's Weights, Gradients
+/// and Optimizer buffers.
+struct SegmentState {
+  std::vector<ParameterPlace> parameters;  ///< in the order of the layers
+  std::int64_t elements = 0;               ///< of the flat order, padding included
+  std::int64_t owned = 0;      ///< elements with values of their own; what is borrowed comes behind
+  std::int64_t values = 0;     ///< Weights: what layers compute with, in the model's dtype
+  std::int64_t masters = 0;    ///< Weights: f32; equal to `values` if the model's dtype is f32
+  std::int64_t gradients = 0;  ///< Gradients: the sums one behind the other
+  std::int64_t m = 0;          ///< Optimizer
   std::int64_t v = 0;
-  bool borrowed = false;  ///< value, master, m and v are those of the parameter it is tied to
+
+  std::int64_t gradient_bytes() const { return elements * size_of(DType::F32); }
 };
 
 /// A table that layers share, in the Weights buffer.
@@ -29,17 +43,21 @@ struct ConstantPlace {
 
 /// The lasting memory of a stage: per parameter 2 + 4 + 4 + 8 bytes in bf16, 4 + 4 + 8 in f32.
 struct StateLayout {
-  std::vector<ParameterPlace> parameters;  ///< of all layers, in order
-  std::vector<ConstantPlace> constants;    ///< one per name
+  std::vector<SegmentState> segments;
+  std::vector<ConstantPlace> constants;  ///< one per name
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
 };
 
-/// `resident` names the parameters that live on the stage's device: a weight tied to one of them
-/// borrows its memory; tied to any other, it is a full copy that is updated in step. Both have a
-/// gradient of their own.
-StateLayout layout_state(std::span<const SegmentSpec> segments, DType dtype,
-                         std::span<const std::string> resident);
+struct StateOptions {
+  DType dtype = DType::F32;
+  /// Names of the parameters that live on the stage's device: a weight tied to one of them borrows
+  /// its memory; tied to any other, it is a full copy that is updated in step. Both have a gradient
+  /// of their own.
+  std::span<const std::string> resident = {};
+  int sums = 1;  ///< gradient sums of each segment
+};
+StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptions& options);
 
 }  // namespace cleave::plan

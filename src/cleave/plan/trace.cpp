@@ -121,6 +121,25 @@ int peak_alive(const std::vector<Instruction>& list, const Program& program) {
 
 }  // namespace
 
+Overlap overlap(std::span<const Span> spans, std::span<const Span> transfers) {
+  Overlap result;
+  auto span = spans.begin();
+  for (std::size_t at = 0; at < transfers.size();) {
+    const double begin = transfers[at].begin;
+    double end = transfers[at].end;
+    for (++at; at < transfers.size() && transfers[at].begin <= end; ++at)
+      end = std::max(end, transfers[at].end);
+    result.in_flight += end - begin;
+    for (; span != spans.end() && span->begin < end; ++span) {
+      const bool computes = span->kind == SpanKind::Compute;
+      const double both = std::min(end, span->end) - std::max(begin, span->begin);
+      if (computes && both > 0) result.hidden += both;
+      if (span->end > end) break;  // the next transfer may meet it too
+    }
+  }
+  return result;
+}
+
 std::vector<double> peak_activations(const Program& program) {
   std::vector<int> chunks(program.devices, 0);
   for (const auto& replicas : program.placement)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,18 @@ struct DeviceSummary {
   double peak_activations = 0;  ///< microbatches alive from F to W; one of V chunks counts 1/V
   std::int64_t peak_bytes = 0;  ///< largest sum of live buffers; 0 without a memory plan
 };
+
+/// How much of what was on its way was on its way while the device computed.
+struct Overlap {
+  double in_flight = 0;  ///< time during which at least one of them was
+  double hidden = 0;     ///< of that, time inside compute
+
+  /// 1 if nothing was on its way.
+  double share() const { return in_flight > 0 ? hidden / in_flight : 1; }
+};
+
+/// `spans` of one device in order, and its `transfers` in the order in which they began.
+Overlap overlap(std::span<const Span> spans, std::span<const Span> transfers);
 
 /// What a timeline comes to.
 ///

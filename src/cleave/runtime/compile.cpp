@@ -71,8 +71,12 @@ std::vector<std::string> resident_names(const CompiledStep& step, int stage) {
 }
 
 std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, const LayerFactory& make) {
-  return std::make_unique<Stage>(step.stages[stage], position_of(stage, step.program.stages),
-                                 step.model.flow.dtype, resident_names(step, stage), make);
+  const std::vector<std::string> resident = resident_names(step, stage);
+  return std::make_unique<Stage>(
+      step.stages[stage], position_of(stage, step.program.stages),
+      plan::StateOptions{
+          .dtype = step.model.flow.dtype, .resident = resident, .sums = step.fold.sums()},
+      make);
 }
 
 schedule::Op op_of(Until until) {
@@ -81,18 +85,30 @@ schedule::Op op_of(Until until) {
                                  : schedule::Op::BackwardWeight;
 }
 
-plan::StageMemory memory_of(const Stage& stage, const ShardFold& fold, int replicas) {
+plan::SegmentMemory memory_of(const Stage& stage, int segment, int replicas) {
   using plan::Region;
-  const plan::StageLayout& layout = stage.layout();
-  return {.weights = stage.state().weights,
-          .gradients = fold.sums() * stage.state().gradients +
-                       GradientSync::workspace_bytes(stage.state().gradients, replicas),
-          .optimizer = stage.state().optimizer,
-          .kept_for_input = layout.bytes_of(Region::KeptForInput),
+  const plan::StageLayout& layout = stage.layout(segment);
+  return {.kept_for_input = layout.bytes_of(Region::KeptForInput),
           .kept_for_weight = layout.bytes_of(Region::KeptForWeight),
           .input_kept = layout.bytes_of(Region::InputKept),
-          .input_until = op_of(layout.input_until),
-          .gradient_until = op_of(layout.gradient_until)};
+          .x = layout.bytes_of(Region::Input),
+          .dy = layout.bytes_of(Region::OutputGradient),
+          .x_until = op_of(layout.input_until),
+          .dy_until = op_of(layout.gradient_until),
+          .reducing = GradientSync::workspace_bytes(
+              stage.state().segments[segment].gradient_bytes(), replicas)};
+}
+
+plan::StageMemory memory_of(const Stage& stage, int replicas) {
+  plan::StageMemory memory{.weights = stage.state().weights,
+                           .gradients = stage.state().gradients,
+                           .optimizer = stage.state().optimizer};
+  for (int s = 0; s < static_cast<int>(stage.segments().size()); ++s) {
+    memory.segments.push_back(memory_of(stage, s, replicas));
+  }
+  memory.input_until = memory.segments.front().x_until;
+  memory.gradient_until = memory.segments.back().dy_until;
+  return memory;
 }
 
 void set_edge_bytes(CompiledStep& step) {
@@ -186,8 +202,10 @@ CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
   step.model = model;
   step.program = std::move(order);
   auto next = model.segments.begin();
+  step.program.segments.clear();
   for (std::int64_t size : segments_per_stage(model, layout, step.program.stages)) {
     step.stages.emplace_back(next, next + size);
+    step.program.segments.push_back(static_cast<int>(size));
     next += size;
   }
   set_edge_bytes(step);
@@ -205,12 +223,13 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   const Layout& layout = options.layout;
   CompiledStep step = lay_out(model, options, std::move(order));
   const schedule::Program one_replica = step.program;
-  step.program = schedule::lower(std::move(step.program), {.replicas = layout.data});
+  step.program = schedule::lower(std::move(step.program),
+                                 {.replicas = layout.data, .grain = schedule::Grain::Segment});
 
   std::vector<std::unique_ptr<Stage>> stages;
   for (int s = 0; s < step.program.stages; ++s) {
     stages.push_back(make_stage(step, s, options.make_layer));
-    step.memory.push_back(memory_of(*stages.back(), step.fold, layout.data));
+    step.memory.push_back(memory_of(*stages.back(), layout.data));
   }
   const std::int64_t heap = heap_bytes();
   plan_scratch(step, stages, options.threads);

@@ -42,6 +42,28 @@ Executor::Executor(Parts parts)
                  norm_.pieces());
   pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
   spans_.reserve(2 * parts_.linked.instructions.size());
+  if (parts_.world == nullptr) return;
+  for (Stage* stage : parts_.stages) {
+    if (stage == nullptr) continue;
+    stage->set_between_layers([this] {
+      const bool reducing = sync_.reducing();
+      const double begin = reducing ? now() : 0;
+      look_after_messages();
+      if (reducing) looked_after_ += now() - begin;
+    });
+  }
+}
+
+/// Neither large MPI messages nor collectives get anywhere on their own.
+void Executor::look_after_messages() {
+  parts_.world->progress();
+  if (sync_.reducing()) sync_.look();
+}
+
+plan::Overlap Executor::reduction_overlap() const {
+  plan::Overlap overlap = plan::overlap(spans_, sync_.reductions());
+  overlap.hidden = std::max(0.0, overlap.hidden - looked_after_);
+  return overlap;
 }
 
 double Executor::now() const {
@@ -58,6 +80,8 @@ StepResult Executor::run(const StepInput& input) {
   interrupted_ = true;
   start_ = Clock::now();
   spans_.clear();
+  sync_.begin_step(start_);
+  looked_after_ = 0;
   result_ = {};
   std::ranges::fill(shared_, 0.0);
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
@@ -74,6 +98,7 @@ StepResult Executor::run(const StepInput& input) {
                       .end = now(),
                       .instruction = entry.instruction});
     for (const Block& block : entry.release) parts_.arena->release(block.offset);
+    if (parts_.world != nullptr) look_after_messages();
   }
   interrupted_ = false;
   return result_;
@@ -94,17 +119,17 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
       return entry.stage->backward_input(compute, pass, input.search);
     case Op::BackwardWeight:
       entry.stage->backward_weight(compute, pass);
-      return sync_.merge(instruction.stage, instruction.microbatch);
+      return sync_.merge(instruction.stage, pass.segment, instruction.microbatch);
     case Op::Backward:
       entry.stage->backward(compute, pass, input.search);
-      return sync_.merge(instruction.stage, instruction.microbatch);
+      return sync_.merge(instruction.stage, pass.segment, instruction.microbatch);
     case Op::Send:
     case Op::Receive:
       return post(entry);
     case Op::Wait:
       return wait(entry);
     case Op::Reduce:
-      return sync_.reduce(instruction.stage);
+      return sync_.reduce(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
     case Op::Tie:
       return sync_.tie(instruction.edge);
     case Op::Norm:
@@ -130,12 +155,11 @@ void Executor::emulate(const Instruction& instruction, const StepInput& input) {
 double Executor::forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search) {
   Stage& stage = *entry.stage;
   const int microbatch = entry.instruction.microbatch;
-  const Frame& frame = entry.pass.frame;
-  if (const View tokens = stage.tokens(frame)) source.load_tokens(microbatch, tokens);
-  if (const View targets = stage.targets(frame)) source.load_targets(microbatch, targets);
+  if (const View tokens = stage.tokens(entry.pass)) source.load_tokens(microbatch, tokens);
+  if (const View targets = stage.targets(entry.pass)) source.load_targets(microbatch, targets);
   stage.forward(*parts_.compute, entry.pass, search);
 
-  const View losses = stage.losses(frame);
+  const View losses = stage.losses(entry.pass);
   if (!losses) return 0;
   double sum = 0;
   const float* values = losses.as<float>();

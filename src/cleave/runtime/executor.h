@@ -90,18 +90,25 @@ class Executor {
   /// The last step of this device, instruction by instruction, in seconds since its start.
   std::span<const plan::Span> spans() const { return spans_; }
 
+  /// When each REDUCE of the last step was posted and when its sum had arrived.
+  std::span<const plan::Span> reductions() const { return sync_.reductions(); }
+
+  /// How much of that time the device computed; what it did for the sums themselves is not compute.
+  plan::Overlap reduction_overlap() const;
+
  private:
   using Clock = std::chrono::steady_clock;
 
   void execute(const LinkedInstruction& entry, const StepInput& input);
   void emulate(const schedule::Instruction& instruction, const StepInput& input);
   double forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
+  void look_after_messages();
   void post(const LinkedInstruction& entry);
   void wait(const LinkedInstruction& entry);
   void take_lasting();
   void norm(const StepInput& input);
   void step(const StepInput& input);
-  double time_of(const LinkedInstruction& entry, const StepInput& input);
+  double time_of(std::span<const LinkedInstruction* const> entries, const StepInput& input);
   void own_norm();
   void tie_within_stages();
   double& loss_of(int microbatch);
@@ -117,6 +124,7 @@ class Executor {
   std::vector<plan::Span> spans_;
   StepResult result_;
   bool interrupted_ = false;  ///< the last run threw
+  double looked_after_ = 0;   ///< seconds of the step's compute that went into REDUCEs
   Clock::time_point start_;
 };
 

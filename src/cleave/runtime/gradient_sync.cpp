@@ -32,7 +32,12 @@ GradientSync::GradientSync(Parts parts)
     : parts_(std::move(parts)), adder_(*parts_.compute, DType::F32) {
   const schedule::Program& program = *parts_.program;
   replicas_.resize(program.stages);
-  reductions_.resize(program.stages);
+  std::size_t segments = 0;
+  for (const Stage* stage : parts_.stages) {
+    if (stage != nullptr) segments += stage->segments().size();
+  }
+  reductions_.reserve(segments);
+  spans_.reserve(segments);
   ties_.resize(program.ties.size());
   if (parts_.world == nullptr) return;
   const auto join = [&](std::span<const int> members) -> std::unique_ptr<comm::Communicator> {
@@ -52,28 +57,58 @@ GradientSync::GradientSync(Parts parts)
   }
 }
 
-void GradientSync::merge(int stage, int microbatch) {
+void GradientSync::begin_step(Clock::time_point start) {
+  start_ = start;
+  reductions_.clear();
+  spans_.clear();
+  in_flight_ = 0;
+}
+
+void GradientSync::merge(int stage, int segment, int microbatch) {
   const int merges = parts_.fold.merges_after(microbatch);
   int top = parts_.fold.sum_of(microbatch);
   for (int i = 0; i < merges; ++i, --top) {
-    const View left = parts_.stages[stage]->gradients(top - 1);
-    ops::add(*parts_.compute, left, parts_.stages[stage]->gradients(top), left);
+    const View left = parts_.stages[stage]->gradients(segment, top - 1);
+    ops::add(*parts_.compute, left, parts_.stages[stage]->gradients(segment, top), left);
   }
 }
 
-void GradientSync::reduce(int stage) {
+void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {
   if (replicas_[stage] == nullptr) return;
-  const View sum = parts_.stages[stage]->gradients(0);
+  const std::chrono::duration<double> now = Clock::now() - start_;
+  spans_.push_back(
+      {.device = parts_.device,
+       .kind = plan::SpanKind::Transfer,
+       .begin = now.count(),
+       .end = now.count(),
+       .instruction = {.op = schedule::Op::Reduce, .stage = stage, .segment = segment}});
+  const View sum = parts_.stages[stage]->gradients(segment, 0);
   const auto bytes = static_cast<std::size_t>(sum.byte_count());
-  const std::span<std::byte> workspace(
-      parts_.stages[stage]->gradients(parts_.fold.sums() - 1).bytes() + bytes,
-      static_cast<std::size_t>(workspace_bytes(sum.byte_count(), replicas_[stage]->size())));
-  reductions_[stage] = replicas_[stage]->all_reduce(
-      {.values = {sum.bytes(), bytes}, .workspace = workspace, .adder = adder_});
+  ++in_flight_;
+  reductions_.push_back(
+      {replicas_[stage]->all_reduce(
+           {.values = {sum.bytes(), bytes}, .workspace = workspace, .adder = adder_}),
+       spans_.size() - 1});
+}
+
+void GradientSync::arrived(Reduction& reduction) {
+  const std::chrono::duration<double> now = Clock::now() - start_;
+  spans_[reduction.span].end = now.count();
+  --in_flight_;
+}
+
+void GradientSync::look() {
+  for (Reduction& reduction : reductions_) {
+    if (reduction.pending.in_flight() && reduction.pending.done()) arrived(reduction);
+  }
 }
 
 void GradientSync::finish_reductions() {
-  for (comm::Pending& reduction : reductions_) reduction.wait();
+  for (Reduction& reduction : reductions_) {
+    if (!reduction.pending.in_flight()) continue;
+    reduction.pending.wait();
+    arrived(reduction);
+  }
 }
 
 void GradientSync::tie(int index) {

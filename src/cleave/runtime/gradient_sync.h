@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "cleave/comm/communicator.h"
 #include "cleave/comm/tensor_adder.h"
 #include "cleave/ops/compute.h"
+#include "cleave/plan/trace.h"
 #include "cleave/runtime/stage.h"
 #include "cleave/schedule/program.h"
 
@@ -34,6 +36,8 @@ struct ShardFold {
 /// Brings the gradients of one device together with those of its replicas and of tied weights.
 class GradientSync {
  public:
+  using Clock = std::chrono::steady_clock;
+
   struct Parts {
     const schedule::Program* program = nullptr;
     int device = 0;
@@ -47,11 +51,14 @@ class GradientSync {
   /// All devices of the run make theirs at the same time: groups are formed.
   explicit GradientSync(Parts parts);
 
-  /// After the W of (stage, microbatch): merges what the fold says.
-  void merge(int stage, int microbatch);
+  /// After the W of a microbatch in a segment: merges what the fold says.
+  void merge(int stage, int segment, int microbatch);
 
   /// REDUCE: posts the sum over the replicas; it goes on behind the compute that follows.
-  void reduce(int stage);
+  void reduce(int stage, int segment, std::span<std::byte> workspace);
+
+  /// Notes which sums have arrived. Call it behind Communicator::progress().
+  void look();
 
   /// TIE: head + embedding, on both devices that hold the weight.
   void tie(int index);
@@ -59,18 +66,38 @@ class GradientSync {
   /// Waits for every REDUCE posted so far.
   void finish_reductions();
 
-  /// Bytes that a stage's Gradients buffer must have behind the sums, for sums over `replicas`.
+  /// True while a REDUCE is on its way.
+  bool reducing() const { return in_flight_ > 0; }
+
+  /// When each REDUCE of this step was posted and when its sum had arrived.
+  std::span<const plan::Span> reductions() const { return spans_; }
+
+  /// Before the first instruction of a step, which begins at `start`.
+  void begin_step(Clock::time_point start);
+
+  /// Bytes that the sum of a segment's gradients over `replicas` is added up in.
   static std::int64_t workspace_bytes(std::int64_t gradients, int replicas);
 
   /// Kernel scratch that TIE between two devices needs; the same on both.
   static constexpr std::int64_t kTieWorkspace = std::int64_t{1} << 20;
 
  private:
+  /// A REDUCE on its way, and its place in spans_.
+  struct Reduction {
+    comm::Pending pending;
+    std::size_t span = 0;
+  };
+
+  void arrived(Reduction& reduction);
+
   Parts parts_;
   comm::TensorAdder adder_;
   std::vector<std::unique_ptr<comm::Communicator>> replicas_;  ///< [stage]
   std::vector<std::unique_ptr<comm::Communicator>> ties_;      ///< [tie], null: one device or none
-  std::vector<comm::Pending> reductions_;                      ///< [stage]
+  std::vector<Reduction> reductions_;                          ///< of this step, as posted
+  std::vector<plan::Span> spans_;                              ///< the same
+  int in_flight_ = 0;
+  Clock::time_point start_;
 };
 
 }  // namespace cleave::runtime

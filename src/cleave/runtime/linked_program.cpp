@@ -30,9 +30,9 @@ class Buffers {
     }
   }
 
-  /// The buffer of a kind that a stage has for a microbatch (-1: once), or null.
-  const Buffer* of_stage(BufferKind kind, int stage, int microbatch) const {
-    return find({kind, stage, -1, Direction::Forward, microbatch});
+  /// The buffer of a kind that a segment (-1: the stage) has for a microbatch (-1: once), or null.
+  const Buffer* of_stage(BufferKind kind, int stage, int segment, int microbatch) const {
+    return find({kind, stage, segment, Direction::Forward, microbatch});
   }
   const Buffer* of_edge(BufferKind kind, int edge, Direction direction, int microbatch) const {
     return find({kind, -1, edge, direction, microbatch});
@@ -44,7 +44,7 @@ class Buffers {
   static Key key(const Buffer& b) {
     const bool message = b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving;
     if (message && b.edge >= 0) return {b.kind, -1, b.edge, b.direction, b.microbatch};
-    return {b.kind, b.stage, -1, Direction::Forward, b.microbatch};
+    return {b.kind, b.stage, b.segment, Direction::Forward, b.microbatch};
   }
   const Buffer* find(const Key& wanted) const {
     const auto found = by_key_.find(wanted);
@@ -68,25 +68,48 @@ class Linker {
     return buffer == nullptr ? nullptr : arena_.at(buffer->offset);
   }
 
-  Frame frame(int stage, int microbatch) const {
+  /// Where the tensors are that a compute instruction works on.
+  Frame frame(const Instruction& i) const {
+    const int segment = std::max(i.segment, 0);
     Frame frame{};
     const auto set = [&](Region region, const Buffer* buffer) {
       frame[static_cast<int>(region)] = address(buffer);
     };
-    set(Region::KeptForInput, buffers_.of_stage(BufferKind::KeptForInput, stage, microbatch));
-    set(Region::KeptForWeight, buffers_.of_stage(BufferKind::KeptForWeight, stage, microbatch));
-    set(Region::InputKept, buffers_.of_stage(BufferKind::InputKept, stage, microbatch));
-    for (int edge : topology_.incoming[stage]) {
-      set(Region::Input,
-          buffers_.of_edge(BufferKind::Arriving, edge, Direction::Forward, microbatch));
-      set(Region::InputGradient, outgoing(edge, Direction::Backward, microbatch));
+    const auto own = [&](BufferKind kind, int of) {
+      return buffers_.of_stage(kind, i.stage, of, i.microbatch);
+    };
+    set(Region::KeptForInput, own(BufferKind::KeptForInput, i.segment));
+    set(Region::KeptForWeight, own(BufferKind::KeptForWeight, i.segment));
+    set(Region::InputKept, own(BufferKind::InputKept, i.segment));
+    if (segment > 0) {
+      set(Region::Input, own(BufferKind::SegmentInput, segment));
+      set(Region::InputGradient, own(BufferKind::SegmentGradient, segment - 1));
+    } else {
+      for (int edge : topology_.incoming[i.stage]) {
+        set(Region::Input,
+            buffers_.of_edge(BufferKind::Arriving, edge, Direction::Forward, i.microbatch));
+        set(Region::InputGradient, outgoing(edge, Direction::Backward, i.microbatch));
+      }
     }
-    for (int edge : topology_.outgoing[stage]) {
-      set(Region::Output, outgoing(edge, Direction::Forward, microbatch));
-      set(Region::OutputGradient,
-          buffers_.of_edge(BufferKind::Arriving, edge, Direction::Backward, microbatch));
+    if (i.segment >= 0 && segment + 1 < program_.segments[i.stage]) {
+      set(Region::Output, own(BufferKind::SegmentInput, segment + 1));
+      set(Region::OutputGradient, own(BufferKind::SegmentGradient, segment));
+    } else {
+      for (int edge : topology_.outgoing[i.stage]) {
+        set(Region::Output, outgoing(edge, Direction::Forward, i.microbatch));
+        set(Region::OutputGradient,
+            buffers_.of_edge(BufferKind::Arriving, edge, Direction::Backward, i.microbatch));
+      }
     }
     return frame;
+  }
+
+  /// What a REDUCE adds up in.
+  std::span<std::byte> workspace(const Instruction& reduce) const {
+    const Buffer* buffer =
+        buffers_.of_stage(BufferKind::Reducing, reduce.stage, reduce.segment, -1);
+    if (buffer == nullptr) return {};
+    return {arena_.at(buffer->offset), static_cast<std::size_t>(buffer->bytes)};
   }
 
   std::span<std::byte> message(const Instruction& instruction) const {
@@ -185,7 +208,8 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
     entry.instruction = list[i];
     if (schedule::is_compute(list[i].op)) {
       entry.stage = options.stages[list[i].stage];
-      entry.pass.frame = linker.frame(list[i].stage, list[i].microbatch);
+      entry.pass.segment = std::max(list[i].segment, 0);
+      entry.pass.frame = linker.frame(list[i]);
       entry.pass.frame[static_cast<int>(Region::Work)] = linked.scratch + options.kernel_scratch;
       entry.pass.sum = options.fold.sum_of(list[i].microbatch);
       if (options.fold.begins_shard(list[i].microbatch)) entry.pass.gradient = Write::Overwrite;
@@ -196,6 +220,8 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
       entry.slot = slots.take(list[i]);
     } else if (list[i].op == Op::Wait) {
       entry.slot = slots.give_back(list[i]);
+    } else if (list[i].op == Op::Reduce) {
+      entry.workspace = linker.workspace(list[i]);
     }
   }
   linked.slots = slots.count();
@@ -206,7 +232,7 @@ Stage::Memory lasting_memory(const schedule::Program& program, int device, int s
                              Arena& arena) {
   const Buffers buffers(program, device);
   const auto at = [&](BufferKind kind) {
-    const Buffer* buffer = buffers.of_stage(kind, stage, -1);
+    const Buffer* buffer = buffers.of_stage(kind, stage, -1, -1);
     return buffer == nullptr ? nullptr : arena.at(buffer->offset);
   };
   return {at(BufferKind::Weights), at(BufferKind::Gradients), at(BufferKind::Optimizer)};

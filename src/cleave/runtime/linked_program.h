@@ -20,14 +20,15 @@ struct Block {
 /// An instruction with everything resolved that does not change from step to step.
 struct LinkedInstruction {
   schedule::Instruction instruction;
-  Stage* stage = nullptr;        ///< compute; null on an emulated device
-  Pass pass;                     ///< compute
-  std::span<std::byte> message;  ///< SEND, RECV
-  int peer = -1;                 ///< SEND, RECV: the device at the other end
-  int tag = -1;                  ///< SEND, RECV
-  int slot = -1;                 ///< SEND, RECV, WAIT: which message in flight
-  std::vector<Block> acquire;    ///< before it runs
-  std::vector<Block> release;    ///< after it ran
+  Stage* stage = nullptr;          ///< compute; null on an emulated device
+  Pass pass;                       ///< compute
+  std::span<std::byte> message;    ///< SEND, RECV
+  std::span<std::byte> workspace;  ///< REDUCE
+  int peer = -1;                   ///< SEND, RECV: the device at the other end
+  int tag = -1;                    ///< SEND, RECV
+  int slot = -1;                   ///< SEND, RECV, WAIT: which message in flight
+  std::vector<Block> acquire;      ///< before it runs
+  std::vector<Block> release;      ///< after it ran
 };
 
 /// The list of one device, linked to its stages and its arena. Offsets are the plan's; nothing is

@@ -110,7 +110,8 @@ class OrderSearch {
       int chunks = 0;
       for (int s = 0; s < layout_.stages; ++s) {
         if (layout_.placement[s][0] != d) continue;
-        kept += step_.memory[s].kept_for_input + step_.memory[s].kept_for_weight;
+        for (const plan::SegmentMemory& segment : step_.memory[s].segments)
+          kept += segment.kept_for_input + segment.kept_for_weight + segment.x;
         ++chunks;
       }
       const double fewer = static_cast<double>(excess(d)) / static_cast<double>(kept);

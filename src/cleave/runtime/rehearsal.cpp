@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "cleave/runtime/executor.h"
 
@@ -16,35 +17,39 @@ double median(std::array<double, kRounds> values) {
   return values[kRounds / 2];
 }
 
-/// The passes of one microbatch of a stage.
+/// The passes of one microbatch of a stage, segment by segment in the order in which they run.
 struct Passes {
-  const LinkedInstruction* forward = nullptr;
-  const LinkedInstruction* input = nullptr;   ///< I, or B
-  const LinkedInstruction* weight = nullptr;  ///< null after a B
+  std::vector<const LinkedInstruction*> forward;
+  std::vector<const LinkedInstruction*> input;   ///< I, or B
+  std::vector<const LinkedInstruction*> weight;  ///< none after a B
 };
 
 /// Of the first microbatch whose backward is split, if there is one, else of microbatch 0.
 Passes find_passes(const LinkedProgram& program, int stage) {
-  const auto find = [&](Op op, int microbatch) -> const LinkedInstruction* {
-    for (const LinkedInstruction& entry : program.instructions) {
-      const Instruction& i = entry.instruction;
-      if (i.op == op && i.stage == stage && (microbatch < 0 || i.microbatch == microbatch))
-        return &entry;
-    }
-    return nullptr;
-  };
-  const LinkedInstruction* split = find(Op::BackwardInput, -1);
-  const int microbatch = split == nullptr ? 0 : split->instruction.microbatch;
-  return {.forward = find(Op::Forward, microbatch),
-          .input = split != nullptr ? split : find(Op::Backward, microbatch),
-          .weight = split == nullptr ? nullptr : find(Op::BackwardWeight, microbatch)};
+  int microbatch = 0;
+  for (const LinkedInstruction& entry : program.instructions) {
+    const Instruction& i = entry.instruction;
+    if (i.op != Op::BackwardInput || i.stage != stage) continue;
+    microbatch = i.microbatch;
+    break;
+  }
+  Passes passes;
+  for (const LinkedInstruction& entry : program.instructions) {
+    const Instruction& i = entry.instruction;
+    if (i.stage != stage || i.microbatch != microbatch) continue;
+    if (i.op == Op::Forward) passes.forward.push_back(&entry);
+    if (i.op == Op::BackwardInput || i.op == Op::Backward) passes.input.push_back(&entry);
+    if (i.op == Op::BackwardWeight) passes.weight.push_back(&entry);
+  }
+  return passes;
 }
 
 }  // namespace
 
-double Executor::time_of(const LinkedInstruction& entry, const StepInput& input) {
+double Executor::time_of(std::span<const LinkedInstruction* const> entries,
+                         const StepInput& input) {
   const Clock::time_point start = Clock::now();
-  execute(entry, input);
+  for (const LinkedInstruction* entry : entries) execute(*entry, input);
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -69,13 +74,13 @@ Rehearsal Executor::rehearse(const StepInput& input) {
   result.stages.resize(parts_.program->stages);
   for (int s = 0; s < parts_.program->stages; ++s) {
     const Passes passes = find_passes(parts_.linked, s);
-    if (passes.forward == nullptr) continue;
+    if (passes.forward.empty()) continue;
     std::array<double, kRounds> f{}, i{}, w{};
     for (int round = -1; round < kRounds; ++round) {  // the first touches the memory
       const auto at = static_cast<std::size_t>(std::max(0, round));
-      f[at] = time_of(*passes.forward, input);
-      i[at] = time_of(*passes.input, input);
-      if (passes.weight != nullptr) w[at] = time_of(*passes.weight, input);
+      f[at] = time_of(passes.forward, input);
+      i[at] = time_of(passes.input, input);
+      w[at] = time_of(passes.weight, input);
     }
     result.stages[s] = {.forward = median(f), .input = median(i), .weight = median(w)};
   }

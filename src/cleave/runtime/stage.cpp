@@ -67,17 +67,38 @@ class Stage::Call {
   LayerCall call_;
 };
 
-Stage::Stage(std::vector<SegmentSpec> segments, plan::Position position, DType dtype,
-             std::span<const std::string> resident, const LayerFactory& make)
+Stage::Stage(std::vector<SegmentSpec> segments, plan::Position position,
+             const plan::StateOptions& state, const LayerFactory& make)
     : segments_(std::move(segments)),
       position_(position),
-      dtype_(dtype),
-      layout_(plan::layout_stage(segments_, position)),
-      state_(plan::layout_state(segments_, dtype, resident)) {
-  const plan::LayerPlaces* places = layout_.layers.data();
-  for (const SegmentSpec& segment : segments_) {
-    for (const LayerSpec& layer : segment.layers) entries_.push_back({make(layer), places++});
+      dtype_(state.dtype),
+      state_(plan::layout_state(segments_, state)) {
+  const int count = static_cast<int>(segments_.size());
+  for (int s = 0; s < count; ++s) {
+    layouts_.push_back(
+        plan::layout_stage({&segments_[s], 1}, plan::position_in(position, s, count)));
   }
+  for (int s = 0; s < count; ++s) {
+    first_entry_.push_back(entries_.size());
+    const plan::LayerPlaces* places = layouts_[s].layers.data();
+    for (const LayerSpec& layer : segments_[s].layers) entries_.push_back({make(layer), places++});
+  }
+  first_entry_.push_back(entries_.size());
+}
+
+std::span<const Stage::Entry> Stage::entries(int segment) const {
+  return std::span(entries_).subspan(first_entry_[segment],
+                                     first_entry_[segment + 1] - first_entry_[segment]);
+}
+
+bool Stage::begins_model(int segment) const {
+  const bool first = position_ == plan::Position::Only || position_ == plan::Position::First;
+  return first && segment == 0;
+}
+
+bool Stage::ends_model(int segment) const {
+  const bool last = position_ == plan::Position::Only || position_ == plan::Position::Last;
+  return last && segment + 1 == static_cast<int>(segments_.size());
 }
 
 std::int64_t Stage::kernel_scratch_bytes(ops::Compute& compute) const {
@@ -87,42 +108,54 @@ std::int64_t Stage::kernel_scratch_bytes(ops::Compute& compute) const {
 }
 
 std::int64_t Stage::work_bytes() const {
-  return std::max({layout_.forward_work, layout_.input_work, layout_.fused_work});
+  std::int64_t most = 0;
+  for (const plan::StageLayout& layout : layouts_) {
+    most = std::max({most, layout.forward_work, layout.input_work, layout.fused_work});
+  }
+  return most;
 }
 
-View Stage::gradients(int sum) const {
-  return View(gradients_ + sum * state_.gradients, DType::F32,
-              {state_.gradients / size_of(DType::F32)});
+View Stage::gradients(int segment, int sum) const {
+  const plan::SegmentState& state = state_.segments[segment];
+  return View(gradients_ + state.gradients + sum * state.gradient_bytes(), DType::F32,
+              {state.elements});
+}
+
+ParameterState Stage::bind_parameter(int segment, const plan::ParameterPlace& place,
+                                     const Memory& memory,
+                                     std::span<const ParameterState> others) const {
+  const plan::SegmentState& at = state_.segments[segment];
+  const auto view = [&](std::byte* buffer, std::int64_t offset, DType dtype) {
+    return View(buffer + offset + place.at * size_of(dtype), dtype, place.spec->shape);
+  };
+  ParameterState state{.spec = place.spec, .borrowed = place.borrowed};
+  state.gradient = view(memory.gradients, at.gradients, DType::F32);
+  if (!place.borrowed) {
+    state.value = view(memory.weights, at.values, dtype_);
+    state.master = view(memory.weights, at.masters, DType::F32);
+    state.m = view(memory.optimizer, at.m, DType::F32);
+    state.v = view(memory.optimizer, at.v, DType::F32);
+    return state;
+  }
+  for (const std::span<const ParameterState> bound : {others, std::span(parameters_)}) {
+    for (const ParameterState& owner : bound) {
+      if (owner.spec->name != place.spec->tied_to) continue;
+      state.value = owner.value;
+      state.master = owner.master;
+      state.m = owner.m;
+      state.v = owner.v;
+    }
+  }
+  CLEAVE_CHECK(state.value, place.spec->tied_to, " is not bound yet");
+  return state;
 }
 
 void Stage::bind(const Memory& memory, std::span<const ParameterState> others) {
   gradients_ = memory.gradients;
-  for (const plan::ParameterPlace& place : state_.parameters) {
-    const Shape& shape = place.spec->shape;
-    ParameterState state{.spec = place.spec, .borrowed = place.borrowed};
-    state.gradient = View(memory.gradients + place.gradient, DType::F32, shape);
-    if (place.borrowed) {
-      const auto is_owner = [&](const ParameterState& p) {
-        return p.spec->name == place.spec->tied_to;
-      };
-      auto owner = std::ranges::find_if(others, is_owner);
-      const ParameterState* found = owner != others.end() ? &*owner : nullptr;
-      if (found == nullptr) {
-        const auto own = std::ranges::find_if(parameters_, is_owner);
-        CLEAVE_CHECK(own != parameters_.end(), place.spec->tied_to, " is not bound yet");
-        found = &*own;
-      }
-      state.value = found->value;
-      state.master = found->master;
-      state.m = found->m;
-      state.v = found->v;
-    } else {
-      state.value = View(memory.weights + place.value, dtype_, shape);
-      state.master = View(memory.weights + place.master, DType::F32, shape);
-      state.m = View(memory.optimizer + place.m, DType::F32, shape);
-      state.v = View(memory.optimizer + place.v, DType::F32, shape);
+  for (int s = 0; s < static_cast<int>(segments_.size()); ++s) {
+    for (const plan::ParameterPlace& place : state_.segments[s].parameters) {
+      parameters_.push_back(bind_parameter(s, place, memory, others));
     }
-    parameters_.push_back(state);
   }
 
   std::size_t next = 0;
@@ -144,61 +177,66 @@ void Stage::bind(const Memory& memory, std::span<const ParameterState> others) {
 }
 
 void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : entries(pass.segment)) {
     const Call call(entry, pass, {});
     entry.layer->forward(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->y, "the output");
+    between_layers_();
   }
 }
 
 void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search search) {
-  for (const Entry& entry : entries_ | std::views::reverse) {
+  for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     const Call call(entry, pass, entry.places->split);
     entry.layer->backward_input(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
+    between_layers_();
   }
 }
 
 void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
-  for (const Entry& entry : entries_ | std::views::reverse) {
+  const std::int64_t shift = pass.sum * state_.segments[pass.segment].gradient_bytes();
+  for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     if (entry.layer->spec().parameters.empty()) continue;
-    entry.layer->backward_weight(
-        compute, Call(entry, pass, entry.places->split, pass.sum * state_.gradients));
+    entry.layer->backward_weight(compute, Call(entry, pass, entry.places->split, shift));
+    between_layers_();
   }
 }
 
 void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
-  for (const Entry& entry : entries_ | std::views::reverse) {
-    const Call call(entry, pass, entry.places->fused, pass.sum * state_.gradients);
+  const std::int64_t shift = pass.sum * state_.segments[pass.segment].gradient_bytes();
+  for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
+    const Call call(entry, pass, entry.places->fused, shift);
     entry.layer->backward_input(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
     if (!entry.layer->spec().parameters.empty()) entry.layer->backward_weight(compute, call);
+    between_layers_();
   }
 }
 
-View Stage::tokens(const Frame& frame) const {
-  if (position_ != plan::Position::Only && position_ != plan::Position::First) return {};
-  return view_at(frame, entries_.front().places->x, entries_.front().layer->spec().x);
+View Stage::tokens(const Pass& pass) const {
+  if (!begins_model(pass.segment)) return {};
+  return view_at(pass.frame, entries_.front().places->x, entries_.front().layer->spec().x);
 }
 
-View Stage::targets(const Frame& frame) const {
-  if (position_ != plan::Position::Only && position_ != plan::Position::Last) return {};
+View Stage::targets(const Pass& pass) const {
+  if (!ends_model(pass.segment)) return {};
   const Entry& last = entries_.back();
   const auto& kept = last.layer->spec().kept_by_forward;
   for (std::size_t i = 0; i < kept.size(); ++i) {
     if (kept[i].tensor.name == "targets") {
-      return view_at(frame, last.places->kept_by_forward[i], kept[i].tensor);
+      return view_at(pass.frame, last.places->kept_by_forward[i], kept[i].tensor);
     }
   }
   return {};
 }
 
-View Stage::losses(const Frame& frame) const {
-  if (position_ != plan::Position::Only && position_ != plan::Position::Last) return {};
-  return view_at(frame, entries_.back().places->y, entries_.back().layer->spec().y);
+View Stage::losses(const Pass& pass) const {
+  if (!ends_model(pass.segment)) return {};
+  return view_at(pass.frame, entries_.back().places->y, entries_.back().layer->spec().y);
 }
 
 }  // namespace cleave::runtime

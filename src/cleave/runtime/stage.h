@@ -26,11 +26,12 @@ struct ParameterState {
   bool borrowed = false;  ///< values and moments are those of the parameter it is tied to
 };
 
-/// Where the regions of one microbatch begin.
+/// Where the regions of one microbatch in one segment begin.
 using Frame = std::array<std::byte*, plan::kRegions>;
 
-/// One pass of one microbatch through a stage.
+/// One pass of one microbatch through a segment of a stage.
 struct Pass {
+  int segment = 0;
   Frame frame{};
   Write gradient = Write::Accumulate;  ///< Overwrite: the first microbatch of a sum
   int sum = 0;                         ///< which of the gradient sums W adds into
@@ -52,11 +53,10 @@ class Stage {
     std::byte* optimizer = nullptr;
   };
 
-  /// `resident`: names of the parameters of all stages on the device (see plan::layout_state).
-  Stage(std::vector<SegmentSpec> segments, plan::Position position, DType dtype,
-        std::span<const std::string> resident, const LayerFactory& make);
+  Stage(std::vector<SegmentSpec> segments, plan::Position position, const plan::StateOptions& state,
+        const LayerFactory& make);
 
-  const plan::StageLayout& layout() const { return layout_; }
+  const plan::StageLayout& layout(int segment) const { return layouts_[segment]; }
   const plan::StateLayout& state() const { return state_; }
   const std::vector<SegmentSpec>& segments() const { return segments_; }
 
@@ -70,8 +70,11 @@ class Stage {
   /// tied weight finds what it borrows.
   void bind(const Memory& memory, std::span<const ParameterState> others);
 
-  /// All gradients of sum `sum`, f32 [n]: the padding between parameters is in it, as zeros.
-  View gradients(int sum) const;
+  /// All gradients of a segment in sum `sum`, f32 [n]: the padding between parameters is in it.
+  View gradients(int segment, int sum) const;
+
+  /// Called behind every layer: what else the device has to look after meanwhile.
+  void set_between_layers(std::function<void()> call) { between_layers_ = std::move(call); }
 
   std::span<ParameterState> parameters() { return parameters_; }
   std::span<const ParameterState> parameters() const { return parameters_; }
@@ -82,12 +85,12 @@ class Stage {
   /// I then W, layer by layer: nothing is kept between them.
   void backward(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
 
-  /// i32 [tokens], to be filled before F; empty unless the stage begins the model.
-  View tokens(const Frame& frame) const;
-  /// i32 [tokens], to be filled before F; empty unless the stage ends the model.
-  View targets(const Frame& frame) const;
-  /// f32 [tokens], valid right after F; empty unless the stage ends the model.
-  View losses(const Frame& frame) const;
+  /// i32 [tokens], to be filled before F; empty unless the segment begins the model.
+  View tokens(const Pass& pass) const;
+  /// i32 [tokens], to be filled before F; empty unless the segment ends the model.
+  View targets(const Pass& pass) const;
+  /// f32 [tokens], valid right after F; empty unless the segment ends the model.
+  View losses(const Pass& pass) const;
 
  private:
   class Call;
@@ -96,14 +99,22 @@ class Stage {
     const plan::LayerPlaces* places = nullptr;
   };
 
+  std::span<const Entry> entries(int segment) const;
+  bool begins_model(int segment) const;
+  bool ends_model(int segment) const;
+  ParameterState bind_parameter(int segment, const plan::ParameterPlace& place,
+                                const Memory& memory, std::span<const ParameterState> others) const;
+
   std::vector<SegmentSpec> segments_;
   plan::Position position_;
   DType dtype_;
-  plan::StageLayout layout_;
+  std::vector<plan::StageLayout> layouts_;  ///< [segment]
   plan::StateLayout state_;
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;            ///< of all layers
+  std::vector<std::size_t> first_entry_;  ///< [segment], and one past the last
   std::vector<ParameterState> parameters_;
   std::byte* gradients_ = nullptr;
+  std::function<void()> between_layers_ = [] {};
 };
 
 }  // namespace cleave::runtime

@@ -20,8 +20,9 @@ Program forward_only(const Program& training, int microbatches, int replicas) {
       }
     }
   }
-  const LowerOptions options{.replicas = replicas};
-  return add_communication(replicate(std::move(program), options), options);
+  const LowerOptions options{.replicas = replicas, .grain = Grain::Segment};
+  return split_segments(add_communication(replicate(std::move(program), options), options),
+                        options);
 }
 
 }  // namespace cleave::schedule

@@ -70,9 +70,13 @@ enum class BufferKind : std::uint8_t {
   KeptForWeight,     ///< what F (or R) keeps for W
   KeptForRecompute,  ///< what F keeps for R
   InputKept,         ///< what I keeps for W; inside a B, what passes between its halves
+  SegmentInput,      ///< x of a segment, written by the F of the one before it
+  SegmentGradient,   ///< dy of a segment, written by the I of the one after it
   Arriving,  ///< filled by a RECV, by a stage of the same device, or (edge -1) by the stage itself
   Leaving,   ///< written by F or I and sent by a SEND; edge -1: y that stays (the loss)
   Gathered,  ///< whole parameters of a segment, from GATHER to FREE
+  Reducing,  ///< what a REDUCE adds up in; its sum is waited for where this ends, at the latest by
+             ///< TIE or NORM
   Scratch,   ///< of the kernels; one per device, whole step
 };
 

@@ -8,10 +8,12 @@ namespace cleave::schedule {
 namespace {
 
 // In the order of BufferKind.
-constexpr std::array<std::string_view, 11> kBufferKinds = {
-    "weights",         "gradients",          "optimizer",  "kept-for-input",
-    "kept-for-weight", "kept-for-recompute", "input-kept", "arriving",
-    "leaving",         "gathered",           "scratch"};
+constexpr std::array<std::string_view, 14> kBufferKinds = {
+    "weights",        "gradients",       "optimizer",
+    "kept-for-input", "kept-for-weight", "kept-for-recompute",
+    "input-kept",     "segment-input",   "segment-gradient",
+    "arriving",       "leaving",         "gathered",
+    "reducing",       "scratch"};
 static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::Scratch) + 1);
 
 /// Reads a token from its front.

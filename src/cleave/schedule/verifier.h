@@ -38,11 +38,14 @@ enum class Level : std::uint8_t {
 //   KeptForWeight     F (or R, where there is one) to W
 //   KeptForRecompute  F to R
 //   InputKept         I to W
+//   SegmentInput      F of the segment before to F of its own, or R where there is one
+//   SegmentGradient   I of the segment after to I of its own
 //   Arriving          RECV, or on one device the F or I that makes it, to F or I; R of segment 0
 //   reads
 //                     activations once more. Without an edge: F to F or that R
 //   Leaving           F or I to WAIT(SEND); without an edge: F
 //   Gathered          GATHER to FREE
+//   Reducing          REDUCE; where it ends, the executor waits for the sum
 //   all others        the whole list
 //
 // Buffers of an edge with bytes must be there. Those of a stage (or segment) must be there for

@@ -19,6 +19,7 @@ bool of_microbatch(BufferKind kind) {
     case BufferKind::Gradients:
     case BufferKind::Optimizer:
     case BufferKind::Gathered:
+    case BufferKind::Reducing:
     case BufferKind::Scratch:
       return false;
     default:
@@ -129,6 +130,10 @@ void Layout::read_buffer(int index) {
   } else if (b.kind != BufferKind::Scratch) {
     demand(0 <= b.stage && b.stage < p.stages && holds(b.device, b.stage), "a buffer of no stage");
     demand(-1 <= b.segment && b.segment < p.segments[b.stage], "a buffer of no segment");
+    demand(b.kind != BufferKind::SegmentInput || b.segment > 0, "no segment before it");
+    demand(b.kind != BufferKind::SegmentGradient ||
+               (b.segment >= 0 && b.segment + 1 < p.segments[b.stage]),
+           "no segment after it");
     if (!is_end(b))
       declared_.insert(
           {b.kind, b.stage, b.segment, mode(b.kind, b.device, b.stage, b.segment, b.microbatch)});

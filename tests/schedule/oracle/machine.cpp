@@ -200,6 +200,8 @@ void Machine::forward_piece(int d, const Instruction& i, int k) {
   demand(!layout_->sharded(i.stage) || (gathered & (kWhole | bit(k))), "F without parameters");
   read_inputs(d, i, Direction::Forward);
   keep(d, i, k, false);
+  read(kept(d, BufferKind::SegmentInput, i, k), 1);
+  write(kept(d, BufferKind::SegmentInput, i, k + 1), 1);
   u.forward |= bit(k);
   if (u.forward == all(i.stage)) write_outputs(d, i, Direction::Forward);
 }
@@ -216,6 +218,7 @@ void Machine::recompute_piece(int d, const Instruction& i, int k) {
     if (layout_->recomputed(d, i.stage, level, i.microbatch))
       read(kept(d, BufferKind::KeptForRecompute, i, level), bit(k));
   keep(d, i, k, true);
+  read(kept(d, BufferKind::SegmentInput, i, k), 1);
   u.recompute |= bit(k);
 }
 
@@ -239,6 +242,8 @@ void Machine::input_piece(int d, const Instruction& i, int k) {
     read(kept(d, BufferKind::KeptForInput, i, level), bit(k));
     write(kept(d, BufferKind::InputKept, i, level), bit(k));
   }
+  read(kept(d, BufferKind::SegmentGradient, i, k), 1);
+  if (k > 0) write(kept(d, BufferKind::SegmentGradient, i, k - 1), 1);
   u.input |= bit(k);
   if (u.input == all(i.stage)) write_outputs(d, i, Direction::Backward);
 }

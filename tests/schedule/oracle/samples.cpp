@@ -82,6 +82,16 @@ void add_buffers(Program& p, std::mt19937& random) {
           &m.input_kept, &m.backward_work, &m.kept_for_recompute, &m.loaded, &m.result,
           &m.gathered})
       *field = bytes();
+  if (chance(random, 40)) {
+    for (int s = 0; s < p.stages; ++s) {
+      memory[s].segments.resize(p.segments[s]);
+      for (plan::SegmentMemory& m : memory[s].segments)
+        for (std::int64_t* field :
+             {&m.kept_for_input, &m.kept_for_weight, &m.input_kept, &m.backward_work,
+              &m.kept_for_recompute, &m.x, &m.dy, &m.gathered, &m.reducing})
+          *field = bytes();
+    }
+  }
   plan::plan_memory(p, memory);
   if (chance(random, 50)) p.budgets = plan::peak_bytes(p);
 }

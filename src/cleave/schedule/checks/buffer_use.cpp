@@ -25,6 +25,14 @@ class Passes {
         all_again_(unit_.recompute_done == t_.segments[buffer.stage]) {}
 
   std::int32_t forward_first() const { return position(Op::Forward, unit_.forward.first); }
+  std::int32_t forward_last() const { return position(Op::Forward, unit_.forward.last); }
+  /// What the segment before (or after) this one makes for it.
+  std::int32_t input_made() const {
+    return position_of(segment_ - 1, Op::Forward, unit_.forward.first);
+  }
+  std::int32_t gradient_made() const {
+    return position_of(segment_ + 1, Op::BackwardInput, unit_.input.first);
+  }
   std::int32_t input_first() const { return position(Op::BackwardInput, unit_.input.first); }
   std::int32_t input_last() const { return position(Op::BackwardInput, unit_.input.last); }
   std::int32_t weight_last() const { return position(Op::BackwardWeight, unit_.weight.last); }
@@ -41,10 +49,13 @@ class Passes {
   }
 
  private:
-  // Of the segment where instructions name it, of the whole stage otherwise.
-  std::int32_t position(Op op, std::int32_t otherwise) const {
-    const std::int32_t named = segment_ < 0 ? -1 : t_.piece_position(index_, segment_, op);
+  // Of a segment where instructions name it, of the whole stage otherwise.
+  std::int32_t position_of(int segment, Op op, std::int32_t otherwise) const {
+    const std::int32_t named = segment < 0 ? -1 : t_.piece_position(index_, segment, op);
     return named >= 0 ? named : otherwise;
+  }
+  std::int32_t position(Op op, std::int32_t otherwise) const {
+    return position_of(segment_, op, otherwise);
   }
 
   const Tables& t_;
@@ -62,6 +73,9 @@ Span use_of_kept(const Tables& t, const Buffer& b) {
   if (b.kind == BufferKind::KeptForInput) return {made, passes.input_last()};
   if (b.kind == BufferKind::KeptForWeight) return {made, passes.weight_last()};
   if (b.kind == BufferKind::InputKept) return {passes.input_first(), passes.weight_last()};
+  if (b.kind == BufferKind::SegmentInput)
+    return {passes.input_made(), std::max(passes.forward_last(), again.last)};
+  if (b.kind == BufferKind::SegmentGradient) return {passes.gradient_made(), passes.input_last()};
   return again.empty() ? Span{} : Span{passes.forward_first(), again.last};
 }
 
@@ -102,7 +116,7 @@ bool is_static(const Buffer& b) {
 }
 
 bool is_kept(const Buffer& b) {
-  return b.kind >= BufferKind::KeptForInput && b.kind <= BufferKind::InputKept;
+  return b.kind >= BufferKind::KeptForInput && b.kind <= BufferKind::SegmentGradient;
 }
 
 bool is_carried(const Buffer& b) {
@@ -119,8 +133,14 @@ bool belongs(const Tables& t, const Buffer& b) {
   if (b.kind == BufferKind::Scratch) return true;
   const bool per_microbatch = is_kept(b) || is_carried(b) || is_stage_end(b);
   if (per_microbatch && (b.microbatch < 0 || b.microbatch >= p.microbatches)) return false;
-  if (!is_carried(b))
-    return holds(t, b.device, b.stage) && b.segment >= -1 && b.segment < p.segments[b.stage];
+  if (!is_carried(b)) {
+    const int first = b.kind == BufferKind::SegmentInput      ? 1
+                      : b.kind == BufferKind::SegmentGradient ? 0
+                                                              : -1;
+    const int behind = b.kind == BufferKind::SegmentGradient ? 1 : 0;
+    return holds(t, b.device, b.stage) && b.segment >= first &&
+           b.segment + behind < p.segments[b.stage];
+  }
   if (b.edge >= std::ssize(p.edges)) return false;
   const Edge& edge = p.edges[b.edge];
   if (b.direction == Direction::Backward && !edge.backward) return false;
@@ -135,11 +155,16 @@ Span use_of(const Tables& t, const Buffer& b) {
   if (is_carried(b)) return use_of_carried(t, b);
   if (is_stage_end(b)) return use_of_stage_end(t, b);
   if (b.kind == BufferKind::Gathered) return {};
+  if (b.kind == BufferKind::Reducing) {
+    const std::int32_t at = t.reduce_position(b.stage, t.topology.replica[b.device], b.segment);
+    return {at, at};
+  }
   const auto size = static_cast<std::int32_t>(t.program.lists[b.device].size());
   return {0, std::max(size - 1, 0)};
 }
 
 Sort sort_of(const Tables& t, const Buffer& b) {
+  if (b.kind == BufferKind::Reducing) return use_of(t, b).empty() ? Sort::Exempt : Sort::Plain;
   if (b.kind == BufferKind::InputKept) return Passes(t, b).apart() ? Sort::Apart : Sort::Plain;
   if (b.kind == BufferKind::KeptForRecompute && Passes(t, b).recompute().empty())
     return Sort::Exempt;

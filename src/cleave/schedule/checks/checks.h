@@ -24,7 +24,7 @@ void check_messages(Tables& tables, Findings& findings);
 void check_local_edges(const Tables& tables, Findings& findings);
 
 /// Each gradient reduced once after its last W, tied once after that, then NORM, then STEP.
-void check_gradients(const Tables& tables, Level level, Findings& findings);
+void check_gradients(Tables& tables, Level level, Findings& findings);
 
 /// GATHER before use and FREE after, in turns.
 void check_parameters(const Tables& tables, Findings& findings);

@@ -8,12 +8,11 @@ namespace {
 // One device's gradients: when they are complete, reduced, tied; when the norm and the step come.
 class GradientWalk {
  public:
-  GradientWalk(const Tables& tables, Level level, Findings& findings)
+  GradientWalk(Tables& tables, Level level, Findings& findings)
       : t_(tables),
         p_(tables.program),
         final_(level == Level::Final),
         findings_(findings),
-        reduced_at_(tables.last_weight.size(), -1),
         tied_at_(p_.ties.size()) {
     for (const auto& list : p_.lists)
       has_norm_ |= std::ranges::any_of(list, [](const Instruction& i) { return i.op == Op::Norm; });
@@ -58,7 +57,7 @@ class GradientWalk {
     const int last = i.segment < 0 ? t_.segments[i.stage] - 1 : i.segment;
     const std::int64_t base = t_.segment_index(i.stage, t_.topology.replica[d_]);
     for (int segment = first; segment <= last; ++segment) {
-      std::int32_t& position = reduced_at_[base + segment];
+      std::int32_t& position = t_.reduced[base + segment];
       if (position >= 0)
         return findings_.add(d_, at, "reduces again what instruction ", position, " reduced");
       position = at;
@@ -74,8 +73,8 @@ class GradientWalk {
     std::int32_t ready = -1;
     int reduced = 0;
     for (int segment = 0; segment < t_.segments[stage]; ++segment) {
-      ready = std::max({ready, t_.last_weight[base + segment], reduced_at_[base + segment]});
-      reduced += reduced_at_[base + segment] >= 0;
+      ready = std::max({ready, t_.last_weight[base + segment], t_.reduced[base + segment]});
+      reduced += t_.reduced[base + segment] >= 0;
     }
     const bool none_is_fine = p_.replicas == 1 || !final_;
     if (reduced < t_.segments[stage] && !(reduced == 0 && none_is_fine))
@@ -114,13 +113,12 @@ class GradientWalk {
     after(step_, norm_, "NORM");
   }
 
-  const Tables& t_;
+  Tables& t_;
   const Program& p_;
   bool final_;
   bool has_norm_ = false;
   Findings& findings_;
-  std::vector<std::int32_t> reduced_at_;  // [segment_index + segment]
-  std::vector<std::int32_t> tied_at_;     // [tie] on the present device
+  std::vector<std::int32_t> tied_at_;  // [tie] on the present device
   std::vector<std::int32_t> ready_of_ = std::vector<std::int32_t>(p_.stages);  // [stage]
   std::vector<std::vector<int>> ties_of_;                                      // [stage]
   int d_ = 0;
@@ -132,7 +130,7 @@ class GradientWalk {
 
 }  // namespace
 
-void check_gradients(const Tables& tables, Level level, Findings& findings) {
+void check_gradients(Tables& tables, Level level, Findings& findings) {
   GradientWalk walk(tables, level, findings);
   for (int device = 0; device < tables.program.devices; ++device) walk.device(device);
 }

@@ -58,7 +58,8 @@ class Inventory {
       std::size_t end = begin;
       while (end < entries_.size() && entries_[end].what == entries_[begin].what) ++end;
       const Buffer& b = p_.buffers[entries_[begin].index];
-      const bool of_stage = is_kept(b) || is_stage_end(b) || is_static(b);
+      const bool of_stage =
+          is_kept(b) || is_stage_end(b) || is_static(b) || b.kind == BufferKind::Reducing;
       if (of_stage && b.kind != BufferKind::Scratch)
         check_alike(b, std::span(entries_).subspan(begin, end - begin));
       begin = end;
@@ -116,7 +117,7 @@ class Inventory {
 
     Buffer b = like;
     auto next = there.begin();
-    const int count = is_static(like) ? 1 : p_.microbatches;
+    const int count = is_kept(like) || is_stage_end(like) ? p_.microbatches : 1;
     for (int replica = 0; replica < p_.replicas; ++replica)
       for (int microbatch = 0; microbatch < count; ++microbatch) {
         if (next != there.end() && next->which == which_of(replica, microbatch)) {
@@ -131,7 +132,9 @@ class Inventory {
       }
   }
 
-  Sort sort(const Buffer& b) const { return is_kept(b) ? sort_of(t_, b) : Sort::Plain; }
+  Sort sort(const Buffer& b) const {
+    return is_kept(b) || b.kind == BufferKind::Reducing ? sort_of(t_, b) : Sort::Plain;
+  }
 
   const Buffer* find(BufferKind kind, int edge, Direction direction, std::uint64_t which) const {
     const Entry wanted{what_of(kind, edge, static_cast<int>(direction)), which, 0};

@@ -22,6 +22,7 @@ Tables::Tables(const Program& sane)
     total += count;
   }
   last_weight.assign(total * program.replicas, -1);
+  reduced.assign(total * program.replicas, -1);
   units.resize(unit_index(program.stages, 0, 0));
 
   std::int32_t crossing = 0;
@@ -58,6 +59,13 @@ Message& Tables::message(int edge, int replica, Direction direction, int microba
 const Message& Tables::message(int edge, int replica, Direction direction, int microbatch) const {
   const std::int64_t row = slot[static_cast<std::int64_t>(edge) * program.replicas + replica];
   return messages[(row * 2 + static_cast<int>(direction)) * program.microbatches + microbatch];
+}
+
+std::int32_t Tables::reduce_position(int stage, int replica, int segment) const {
+  if (segment >= segments[stage]) return -1;
+  const std::int32_t at = reduced[segment_index(stage, replica) + std::max(segment, 0)];
+  const auto& list = program.lists[program.placement[stage][replica]];
+  return at >= 0 && list[at].segment == segment ? at : -1;
 }
 
 std::uint64_t Tables::piece_key(std::int64_t unit, int segment, Op op) {

@@ -64,6 +64,9 @@ struct Tables {
 
   static std::uint64_t piece_key(std::int64_t unit, int segment, Op op);
 
+  /// Position of the REDUCE that names this segment (-1: the stage as a whole); -1: none.
+  std::int32_t reduce_position(int stage, int replica, int segment) const;
+
   /// Position of `op` on this segment of the unit, where instructions name it; -1 otherwise.
   std::int32_t piece_position(std::int64_t unit, int segment, Op op) const;
 
@@ -72,6 +75,7 @@ struct Tables {
   std::vector<int> segments;  ///< [stage]; 1 where no instruction names one
   std::vector<Unit> units;
   std::vector<std::int32_t> last_weight;  ///< [segment_index + segment] position of the last W
+  std::vector<std::int32_t> reduced;      ///< [segment_index + segment] position of the REDUCE
   std::vector<Piece> pieces;              ///< sorted
   std::vector<std::int32_t> slot;  ///< [edge * replicas + replica], -1: both ends on one device
   std::vector<Message> messages;
