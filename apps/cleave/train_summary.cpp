@@ -1,5 +1,6 @@
 #include "train_summary.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -50,6 +51,16 @@ std::string stage_list(const runtime::CompiledStep& step, int device) {
     }
   }
   return text;
+}
+
+/// How much of the replicas' sums went on behind compute, on the device that fared worst.
+std::string describe_reductions(const std::vector<train::DeviceReport>& devices) {
+  const auto worst = std::ranges::min_element(devices, {}, &train::DeviceReport::reduce_hidden);
+  if (worst == devices.end() || worst->reduce == 0) return "";
+  return fmt::format(
+      "gradients on their way between replicas for {} a step, {:.0f} % of it hidden "
+      "behind compute\n",
+      format_seconds(worst->reduce), 100 * worst->reduce_hidden);
 }
 
 }  // namespace
@@ -103,6 +114,7 @@ std::string describe_report(const train::RunReport& report) {
                     fmt::format("{} B", device.planned_bytes)});
   }
   text += report::text_table(rows);
+  text += describe_reductions(report.devices);
   if (report.weights.empty()) return text + "emulated: no loss, no weights, nothing saved\n";
   return text + fmt::format("weights {}, saved in {}\n", report.weights, report.checkpoint);
 }
@@ -127,7 +139,9 @@ nlohmann::json to_json(const train::RunReport& report) {
                        {"parameters", d.parameters},
                        {"bytes_sent", d.bytes_sent},
                        {"busy", d.busy},
-                       {"wait", d.wait}});
+                       {"wait", d.wait},
+                       {"reduce", d.reduce},
+                       {"reduce_hidden", d.reduce_hidden}});
   }
   const auto optional = [](const std::optional<double>& value) {
     return value ? nlohmann::json(*value) : nlohmann::json();

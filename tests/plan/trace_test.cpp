@@ -57,6 +57,25 @@ TEST(Summary, KeepsUpdatesOutOfTheCostAndTransfersOutOfBusy) {
   EXPECT_DOUBLE_EQ(summary.makespan, 10);
 }
 
+// Two sums on their way from 1 to 6, one from 8 to 9; compute from 0 to 2, 3 to 5 and 7 to 8.
+TEST(Overlap, CountsTimeInWhichTheDeviceComputes) {
+  const auto span = [](SpanKind kind, double begin, double end) {
+    return Span{.kind = kind, .begin = begin, .end = end};
+  };
+  const std::vector<Span> spans = {span(SpanKind::Compute, 0, 2), span(SpanKind::Collective, 2, 3),
+                                   span(SpanKind::Compute, 3, 5), span(SpanKind::Wait, 5, 7),
+                                   span(SpanKind::Compute, 7, 8)};
+  const std::vector<Span> sums = {span(SpanKind::Transfer, 1, 4), span(SpanKind::Transfer, 2, 6),
+                                  span(SpanKind::Transfer, 8, 9)};
+
+  const Overlap found = overlap(spans, sums);
+
+  EXPECT_EQ(found.in_flight, 6);
+  EXPECT_EQ(found.hidden, 3);
+  EXPECT_EQ(found.share(), 0.5);
+  EXPECT_EQ(overlap(spans, {}).share(), 1);
+}
+
 TEST(PeakActivations, CountAChunkAsItsShareOfTheDevice) {
   schedule::Program program = two_stages();
   program.devices = 1;

@@ -12,7 +12,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-void StepTimes::note(double seconds, std::span<const plan::Span> spans) {
+void StepTimes::note(double seconds, std::span<const plan::Span> spans,
+                     const plan::Overlap& reductions) {
   seconds_.push_back(seconds);
   double busy = 0;
   double wait = 0;
@@ -23,6 +24,8 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans) {
   }
   busy_.push_back(busy);
   wait_.push_back(wait);
+  reduce_.push_back(reductions.in_flight);
+  reduce_hidden_.push_back(reductions.share());
 }
 
 double bubble_of(std::span<const DeviceReport> devices, double step_seconds) {

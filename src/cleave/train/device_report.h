@@ -19,6 +19,8 @@ struct DeviceReport {
   std::int64_t bytes_sent = 0;  ///< per step
   double busy = 0;              ///< seconds per step, median
   double wait = 0;
+  double reduce = 0;         ///< seconds per step in which a REDUCE was on its way, median
+  double reduce_hidden = 1;  ///< share of them that the device computed, median
 };
 
 /// The upper one of the two middle values where there are two; 0 of nothing.
@@ -27,17 +29,21 @@ double median(std::vector<double> values);
 /// How long the steps of one device took, and what of it was work.
 class StepTimes {
  public:
-  void note(double seconds, std::span<const plan::Span> spans);
+  void note(double seconds, std::span<const plan::Span> spans, const plan::Overlap& reductions);
 
   int steps() const { return static_cast<int>(seconds_.size()); }
   double seconds() const { return median(seconds_); }
   double busy() const { return median(busy_); }
   double wait() const { return median(wait_); }
+  double reduce() const { return median(reduce_); }
+  double reduce_hidden() const { return reduce_hidden_.empty() ? 1 : median(reduce_hidden_); }
 
  private:
   std::vector<double> seconds_;
   std::vector<double> busy_;
   std::vector<double> wait_;
+  std::vector<double> reduce_;
+  std::vector<double> reduce_hidden_;
 };
 
 /// The share of the devices' time in which they did not work.

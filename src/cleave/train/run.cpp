@@ -102,7 +102,8 @@ class DeviceRun {
 
   void note(const StepReport& step) {
     report_.losses.push_back(step.loss);
-    times_.note(step.seconds, trainer_.device().executor().spans());
+    const runtime::Executor& executor = trainer_.device().executor();
+    times_.note(step.seconds, executor.spans(), executor.reduction_overlap());
     if (index_ == 0) job_.observer.on_step(step);
   }
 
@@ -152,7 +153,9 @@ class DeviceRun {
             .parameters = trainer_.device().parameter_count(),
             .bytes_sent = trainer_.bytes_sent() / std::max(1, times_.steps()),
             .busy = times_.busy(),
-            .wait = times_.wait()};
+            .wait = times_.wait(),
+            .reduce = times_.reduce(),
+            .reduce_hidden = times_.reduce_hidden()};
   }
 
   /// Our own code allocates nothing inside a step, so what the profile and the first step left on
