@@ -60,6 +60,18 @@ TEST(AutoSchedule, RefusesALimitThatHoldsNoMicrobatch) {
   }
 }
 
+TEST(AutoSchedule, RefusesMoreThanItCanOrder) {
+  const Program layout = schedule::generate("1f1b", {.devices = 2, .microbatches = 50'001});
+  try {
+    auto_schedule(layout, uniform_costs(layout, {}));
+    FAIL() << "a search without end was begun";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "2 stages x 50001 microbatches are more than the 100000 forwards that auto can "
+                 "order; take a named schedule");
+  }
+}
+
 TEST(Generate, HandsNamedSchedulesOn) {
   EXPECT_EQ(generate("zbv", {.devices = 2, .microbatches = 3}),
             schedule::generate("zbv", {.devices = 2, .microbatches = 3}));

@@ -23,6 +23,8 @@ using schedule::Program;
 
 namespace {
 
+// Some hundred orders, of three instructions per forward, are in memory at once.
+constexpr std::int64_t kMostForwards = 100'000;
 // The search evaluates whole orders: so many of them, or until so many instructions.
 constexpr std::int64_t kMostMoves = 30'000;
 constexpr std::int64_t kMostInstructions = 60'000'000;
@@ -184,6 +186,9 @@ class AutoScheduler {
 
 Program auto_schedule(const Program& layout, const Costs& costs, const ActivationLimits& limits) {
   require(layout.replicas == 1, "auto schedules one replica; copy it to the others");
+  require(std::int64_t{layout.stages} * layout.microbatches <= kMostForwards, layout.stages,
+          " stages x ", layout.microbatches, " microbatches are more than the ", kMostForwards,
+          " forwards that auto can order; take a named schedule");
   check(layout, costs);
   return AutoScheduler(layout, costs, make_problem(layout, costs, limits)).run();
 }
