@@ -36,9 +36,10 @@ bench: build     ## how fast cleave is on this machine, a few minutes
 format: setup    ## clang-format on all sources
 	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
 
-lint: build headers  ## clang-tidy on all sources, or on FILES="a.cpp b.cpp"
+lint: headers    ## clang-tidy on all sources, or on FILES="a.cpp b.cpp"
+	@cmake --preset release -B build/lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
 	@printf '%s\n' $(or $(FILES),$(shell git ls-files 'src/*.cpp' 'apps/*.cpp')) | \
-	  xargs -P $(JOBS) -n 4 clang-tidy -p build/release --quiet
+	  xargs -P $(JOBS) -n 4 clang-tidy-16 -p build/lint --quiet
 
 headers: setup   ## does every header compile alone?
 	@git ls-files 'src/*.h' | xargs -P $(JOBS) -I{} $(CXX) -std=c++20 -Isrc -fsyntax-only -x c++ -w {}

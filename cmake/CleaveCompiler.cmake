@@ -2,8 +2,12 @@
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+                                  ${CCACHE})
 endif()
+
+# What a target with a precompiled header needs so that the cache sees through it.
+set(CLEAVE_PRECOMPILED "$<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>")
 
 add_library(cleave_warnings INTERFACE)
 target_compile_options(cleave_warnings INTERFACE -Wall -Wextra -Wpedantic -Wconversion

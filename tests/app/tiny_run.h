@@ -1,5 +1,6 @@
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,13 +47,12 @@ class TinyRun {
     return run(command(keys, flags, ranks));
   }
 
-  /// The report of a run that must succeed; null, with the message in `error`, if it does not.
+  /// The report of a run that must succeed; throws what it said if it does not.
   nlohmann::json report(const Keys& keys = {}, Keys flags = {}, int ranks = 0) const {
     flags.push_back("--json");
     const Answer answer = train(keys, flags, ranks);
-    if (answer.exit != 0) return {{"exit", answer.exit}, {"error", answer.err}};
-    const auto json = nlohmann::json::parse(answer.out, nullptr, /*allow_exceptions=*/false);
-    return json.is_discarded() ? nlohmann::json{{"error", answer.out}} : json;
+    if (answer.exit != 0) throw std::runtime_error(answer.err);
+    return nlohmann::json::parse(answer.out);
   }
 
  private:

@@ -4,9 +4,9 @@
 #include <csignal>
 #include <filesystem>
 
+#include "app/mounted.h"
 #include "app/tiny_run.h"
 #include <gtest/gtest.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 
 namespace cleave {
@@ -14,6 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::Answer;
+using testing::Mounted;
 using testing::TinyRun;
 using Keys = TinyRun::Keys;
 
@@ -148,29 +149,6 @@ TEST_F(TrainErrors, AFileLimitWhileLoggingEndsInAWholeLine) {
   const std::string log = testing::read_text(run.out() + "/log.jsonl");
   EXPECT_TRUE(log.ends_with("}\n")) << log;
 }
-
-/// A file system of its own; not there if this process may not mount.
-class Mounted {
- public:
-  Mounted(const std::string& path, const std::string& options) : path_(path) {
-    fs::create_directories(path);
-    mounted_ = ::mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()) == 0;
-  }
-  ~Mounted() {
-    if (mounted_) ::umount(path_.c_str());
-  }
-  Mounted(const Mounted&) = delete;
-  Mounted& operator=(const Mounted&) = delete;
-
-  explicit operator bool() const { return mounted_; }
-  void make_read_only() const {
-    ::mount(nullptr, path_.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr);
-  }
-
- private:
-  std::string path_;
-  bool mounted_ = false;
-};
 
 TEST_F(TrainErrors, AFullDiskKeepsThePreviousCheckpoint) {
   const Mounted disk(run.path("disk"), "size=1200k");

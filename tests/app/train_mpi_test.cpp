@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "app/mounted.h"
 #include "app/tiny_run.h"
 #include <gtest/gtest.h>
 
@@ -177,6 +178,19 @@ TEST(MpiFaults, TermLeavesTheLastCheckpointIntact) {
   EXPECT_NE(ended.exit, 0);
   EXPECT_NE(ended.exit, -1);
   const Answer verified = testing::run_cleave("checkpoint verify " + run.out());
+  EXPECT_EQ(verified.exit, 0) << verified.out << verified.err;
+}
+
+TEST(MpiFaults, AFullDiskEndsTheJobAndKeepsThePreviousCheckpoint) {
+  const TinyRun run({"parallel.pipeline=2", "train.checkpoint_every=1"});
+  const testing::Mounted disk(run.path("disk"), "size=1200k");
+  if (!disk) GTEST_SKIP() << "mounting is not allowed here";
+  const Answer full = run.train({"train.out=" + run.path("disk/out")}, {}, 2);
+  EXPECT_EQ(full.exit, 1) << full.err;
+  EXPECT_NE(full.err.find("cleave: rank 0: cannot write "), std::string::npos) << full.err;
+  EXPECT_NE(full.err.find("No space left on device; free some space"), std::string::npos)
+      << full.err;
+  const Answer verified = testing::run_cleave("checkpoint verify " + run.path("disk/out"));
   EXPECT_EQ(verified.exit, 0) << verified.out << verified.err;
 }
 

@@ -101,5 +101,148 @@ TEST(TrainResume, BeginsAgainIfNothingWasSaved) {
   EXPECT_EQ(run.report({}, {"--resume"})["loss"].size(), 2u);
 }
 
+// ── Damaged checkpoints ──────────────────────────────────────────────────────────────────────────
+
+struct Damage {
+  const char* what;
+  void (*apply)(const std::string& checkpoint);
+  std::string says;  // behind the checkpoint's path
+};
+
+/// Replaces `from` by `to` of the same length in the header of the model's file.
+void forge_header(const std::string& checkpoint, const std::string& from, const std::string& to) {
+  const std::string path = checkpoint + "/model.safetensors";
+  const std::string bytes = testing::read_text(path);
+  const std::size_t at = bytes.find(from);
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_EQ(from.size(), to.size());
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(at));
+  file << to;
+}
+
+const std::vector<Damage>& damages() {
+  static const std::vector<Damage> all = {
+      {"a flipped bit of a weight",
+       [](const std::string& c) {
+         flip_bit(c + "/model.safetensors",
+                  static_cast<std::int64_t>(fs::file_size(c + "/model.safetensors")) - 3);
+       },
+       "/model.safetensors has tensor \"transformer.wte.weight\" with a wrong checksum"},
+      {"a flipped bit of the state", [](const std::string& c) { flip_bit(c + "/state.json", 30); },
+       "/state.json has a wrong checksum"},
+      {"a missing piece", [](const std::string& c) { fs::remove(c + "/optimizer.safetensors"); },
+       "/optimizer.safetensors is missing"},
+      {"a missing manifest", [](const std::string& c) { fs::remove(c + "/manifest.json"); },
+       "/manifest.json: No such file or directory"},
+      {"a truncated file",
+       [](const std::string& c) { fs::resize_file(c + "/model.safetensors", 9000); },
+       "/model.safetensors has 9000 bytes instead of "},
+      {"tensors that overlap",
+       [](const std::string& c) { forge_header(c, "\"shape\":[96],", "\"shape\":[95],"); },
+       "/model.safetensors is not a sound safetensors file: tensor "
+       "\"transformer.h.0.attn.c_attn.bias\" of shape [95] needs 380 bytes"},
+      {"a header that is sound but not ours",
+       [](const std::string& c) { forge_header(c, "\"format\":\"pt\"", "\"format\":\"tp\""); },
+       "/model.safetensors has a header other than the saved one"},
+  };
+  return all;
+}
+
+TEST(TrainDamage, IsNamedOnEveryWayToReadAndThePreviousCheckpointStaysUsable) {
+  for (const Damage& damage : damages()) {
+    SCOPED_TRACE(damage.what);
+    const TinyRun run({"train.steps=4", "train.checkpoint_every=2"});
+    const json whole = run.report();
+    const TinyRun other;
+    damage.apply(checkpoint(run, 4));
+
+    const Answer answers[] = {run.train({"train.steps=6"}, {"--resume"}),
+                              other.train({}, {"--init-from", run.out()}),
+                              testing::run_cleave("generate " + run.out())};
+    for (const Answer& answer : answers) {
+      EXPECT_EQ(answer.exit, 2) << answer.err;
+      EXPECT_NE(answer.err.find(checkpoint(run, 4) + damage.says), std::string::npos) << answer.err;
+    }
+    EXPECT_FALSE(fs::exists(other.out()));
+    const json older = run.report({}, {"--resume=" + checkpoint(run, 2)});
+    EXPECT_EQ(older["weights"], whole["weights"]);
+  }
+}
+
+TEST(TrainInitFrom, TakesWeightsOnlyAndNamesTheTensorThatDiffers) {
+  const TinyRun source({"train.steps=5"});
+  source.report();
+  const TinyRun run({"train.steps=1", "train.lr=1e-30"});
+  const json begun = run.report({}, {"--init-from", source.out()});
+  EXPECT_EQ(begun["weights"], source.report({}, {"--resume"})["weights"]) << begun;
+
+  const TinyRun wide({"model.hidden=64"});
+  const Answer refused = wide.train({}, {"--init-from", source.out()});
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_NE(refused.err.find("has tensor \"transformer.h.0.attn.c_attn.bias\" of shape"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_NE(refused.err.find("it was saved from a model of another architecture\n"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(wide.out()));
+}
+
+// ── Signals ──────────────────────────────────────────────────────────────────────────────────────
+
+void expect_no_drafts(const std::string& out) {
+  for (const auto& entry : fs::recursive_directory_iterator(out)) {
+    EXPECT_EQ(entry.path().string().find("tmp-", out.size()), std::string::npos) << entry.path();
+  }
+}
+
+class TrainSignals : public ::testing::TestWithParam<int> {};
+
+TEST_P(TrainSignals, FinishTheStepSaveAndLeave) {
+  const TinyRun run({"train.steps=300", "parallel.pipeline=2"});
+  Process training(run.command());
+  ASSERT_TRUE(training.prints("step 1")) << training.err();
+  training.signal(GetParam());
+  const Answer stopped = training.wait(std::chrono::seconds(10));
+  EXPECT_EQ(stopped.exit, 0) << stopped.err;
+  EXPECT_NE(stopped.out.find("stopped after step "), std::string::npos) << stopped.out;
+  expect_no_drafts(run.out());
+
+  const json resumed = run.report({}, {"--resume"});
+  EXPECT_EQ(resumed["weights"], TinyRun({"train.steps=300"}).report()["weights"]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, TrainSignals, ::testing::Values(SIGINT, SIGTERM, SIGUSR1));
+
+/// CLEAVE_KILLS=200 for a thorough run.
+int kills() {
+  const char* given = std::getenv("CLEAVE_KILLS");
+  return given == nullptr ? 10 : std::atoi(given);
+}
+
+TEST(TrainKill, AtAnyMomentLeavesACompleteCheckpoint) {
+  const TinyRun run({"train.checkpoint_every=1", "parallel.pipeline=2", "train.steps=1000000"});
+  std::minstd_rand random(7);
+  std::int64_t last = 0;
+  for (int i = 0; i < kills(); ++i) {
+    Process training(run.command({}, {"--resume"}));
+    ASSERT_TRUE(training.prints(": saved ")) << i << training.err();
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 40000));
+    training.signal(SIGKILL);
+    EXPECT_EQ(training.wait().exit, 128 + SIGKILL);
+
+    const Answer verified = testing::run_cleave("checkpoint verify " + run.out());
+    ASSERT_EQ(verified.exit, 0) << i << verified.out << verified.err;
+    const auto state =
+        json::parse(testing::run_cleave("checkpoint inspect --json " + run.out()).out);
+    EXPECT_GT(state["step"].get<std::int64_t>(), last) << i;
+    last = state["step"];
+  }
+  const std::string steps = "train.steps=" + std::to_string(last + 3);
+  const json resumed = run.report({steps, "train.checkpoint_every=0"}, {"--resume"});
+  EXPECT_EQ(resumed["steps"], last + 3);
+  expect_no_drafts(run.out());
+}
+
 }  // namespace
 }  // namespace cleave

@@ -13,7 +13,12 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
-/// Throws UserError unless every file of the manifest is there in its full size.
+std::uint64_t hash_of_text(const std::string& text) {
+  return hash_of(std::as_bytes(std::span(text)));
+}
+
+/// Throws UserError unless every file of the manifest is there in its full size, and those without
+/// tensors have their checksum.
 Manifest read_complete_manifest(const fs::path& directory) {
   Manifest manifest = read_manifest(directory / kManifestFile);
   for (const Manifest::Entry& entry : manifest.files) {
@@ -22,8 +27,18 @@ Manifest read_complete_manifest(const fs::path& directory) {
     const std::int64_t bytes = File::open(path).size();
     require(bytes == entry.bytes, path.string(), " has ", bytes, " bytes instead of ", entry.bytes,
             "; use another checkpoint");
+    require(!entry.tensors.empty() || hash_of_text(read_text(path)) == entry.head, path.string(),
+            " has a wrong checksum");
   }
   return manifest;
+}
+
+/// Throws UserError if the header is sound but not the one that was saved.
+void check_header(const SafetensorsFile& file, const Manifest& manifest) {
+  for (const Manifest::Entry& entry : manifest.files) {
+    require(entry.file != file.path().filename() || hash_of_text(file.header().text) == entry.head,
+            file.path().string(), " has a header other than the saved one");
+  }
 }
 
 std::uint64_t sum_in_file(const SafetensorsFile& file, const TensorEntry& tensor) {
@@ -39,34 +54,16 @@ std::uint64_t sum_in_file(const SafetensorsFile& file, const TensorEntry& tensor
   return sum;
 }
 
-void verify_tensors(const fs::path& path, const Manifest::Entry& entry,
+void verify_tensors(const SafetensorsFile& file, const Manifest::Entry& entry,
                     std::vector<std::string>& problems) {
-  const SafetensorsFile file(path);
-  if (hash_of(std::as_bytes(std::span(file.header().text))) != entry.head) {
-    problems.push_back(detail::concat(path.string(), " has a header other than the saved one"));
-    return;
-  }
   for (const auto& [name, sum] : entry.tensors) {
     const TensorEntry* tensor = file.find(name);
     if (tensor == nullptr || tensor->dtype != DType::F32) {
-      problems.push_back(detail::concat(path.string(), " has no f32 tensor \"", name, "\""));
+      problems.push_back(detail::concat(file.path().string(), " has no f32 tensor \"", name, "\""));
     } else if (sum_in_file(file, *tensor) != sum) {
       problems.push_back(
-          detail::concat(path.string(), " has tensor \"", name, "\" with a wrong checksum"));
+          detail::concat(file.path().string(), " has tensor \"", name, "\" with a wrong checksum"));
     }
-  }
-}
-
-void verify_file(const fs::path& directory, const Manifest::Entry& entry,
-                 std::vector<std::string>& problems) {
-  const fs::path path = directory / entry.file;
-  if (!entry.tensors.empty()) {
-    verify_tensors(path, entry, problems);
-    return;
-  }
-  const std::string text = read_text(path);
-  if (hash_of(std::as_bytes(std::span(text))) != entry.head) {
-    problems.push_back(detail::concat(path.string(), " has a wrong checksum"));
   }
 }
 
@@ -77,7 +74,10 @@ CheckpointReader::CheckpointReader(const fs::path& directory)
       manifest_(read_complete_manifest(directory)),
       state_(read_state(directory / kStateFile)),
       model_(directory / kModelFile),
-      optimizer_(directory / kOptimizerFile) {}
+      optimizer_(directory / kOptimizerFile) {
+  check_header(model_, manifest_);
+  check_header(optimizer_, manifest_);
+}
 
 void CheckpointReader::expect(const std::vector<Parameter>& parameters) const {
   for (const Parameter& p : parameters) {
@@ -110,9 +110,11 @@ void CheckpointReader::read(Part part, const std::string& parameter, std::int64_
 std::vector<std::string> verify_checkpoint(const fs::path& directory) {
   std::vector<std::string> problems;
   try {
-    const Manifest manifest = read_complete_manifest(directory);
-    for (const Manifest::Entry& entry : manifest.files) verify_file(directory, entry, problems);
-    if (problems.empty()) CheckpointReader{directory};
+    const CheckpointReader reader(directory);
+    for (const Manifest::Entry& entry : reader.manifest().files) {
+      if (!entry.tensors.empty())
+        verify_tensors(SafetensorsFile(directory / entry.file), entry, problems);
+    }
   } catch (const UserError& error) {
     problems.emplace_back(error.what());
   }

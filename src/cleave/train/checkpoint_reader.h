@@ -15,8 +15,9 @@ namespace cleave::train {
 /// A checkpoint to load any slices from, whatever layout wrote it.
 class CheckpointReader {
  public:
-  /// Throws UserError, naming file and tensor, if a piece is missing or cut off or a header does
-  /// not hold together. Reads no tensors: for flipped bits see `verify_checkpoint`.
+  /// Throws UserError, naming file and tensor, if a piece is missing or cut off, a header does not
+  /// hold together, or anything but a tensor is not as it was saved. Reads no tensors: for flipped
+  /// bits there see `verify_checkpoint`.
   explicit CheckpointReader(const std::filesystem::path& directory);
 
   const std::filesystem::path& path() const { return path_; }
