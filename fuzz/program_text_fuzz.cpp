@@ -18,7 +18,7 @@ using cleave::schedule::Level;
 using cleave::schedule::Program;
 
 void answer_on(const Program& program) {
-  for (const Level level : {Level::Compute, Level::Messages, Level::Final})
+  for (const Level level : {Level::Compute, Level::Messages, Level::Final, Level::Forward})
     for (const auto& violation : verify(program, level))
       if (to_string(program, violation).empty()) std::abort();
   const std::string text = to_text(program);
