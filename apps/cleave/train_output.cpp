@@ -32,7 +32,7 @@ void TrainOutput::on_compiled(const runtime::CompiledStep& step) {
   flops_ = flops(step.model) * step.program.microbatches * step.program.replicas;
   matmul_rate_ =
       runtime::matmul_rate(config_.train.dtype, static_cast<int>(config_.devices.threads)) *
-      runtime::devices_at_once(step.program.devices, static_cast<int>(config_.devices.threads));
+      runtime::devices_at_once(step.devices(), static_cast<int>(config_.devices.threads));
   fmt::print(text_, "{}", describe_plan(config_, step));
   std::fflush(text_);
 }

@@ -43,7 +43,7 @@ std::string stage_list(const runtime::CompiledStep& step, int device) {
   std::string text;
   for (int s = 0; s < step.program.stages; ++s) {
     for (int holder : step.program.placement[s]) {
-      if (holder != device) continue;
+      if (holder != step.place_of(device)) continue;
       const auto& segments = step.stages[s];
       if (!text.empty()) text += "; ";
       text += segments.front().name;
@@ -69,18 +69,18 @@ std::string describe_plan(const train::Config& config, const runtime::CompiledSt
   const schedule::Program& program = step.program;
   std::string text = fmt::format(
       "{} parameters, {}; {} device(s), schedule {}, {} microbatches of {} x {} tokens per step\n",
-      parameter_count(step.model), to_string(config.train.dtype), program.devices, program.schedule,
+      parameter_count(step.model), to_string(config.train.dtype), step.devices(), program.schedule,
       program.microbatches * program.replicas, step.model.flow.sequences, step.model.flow.sequence);
   std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
                                                  "optimizer", "activations", "scratch", "planned",
                                                  "budget"}};
-  for (int d = 0; d < program.devices; ++d) {
-    const MemorySplit split = split_of(step, d);
+  for (int d = 0; d < step.devices(); ++d) {
+    const MemorySplit split = split_of(step, step.place_of(d));
     rows.push_back({fmt::format("{}", d), stage_list(step, d), format_bytes(split.weights),
                     format_bytes(split.gradients), format_bytes(split.optimizer),
                     format_bytes(split.activations), format_bytes(split.scratch),
-                    format_bytes(step.planned_bytes[d]),
-                    program.budgets.empty() ? "none" : format_bytes(program.budgets[d])});
+                    format_bytes(step.planned_on(d)),
+                    step.budgets.empty() ? "none" : format_bytes(step.budgets[d])});
   }
   return text + report::text_table(rows);
 }

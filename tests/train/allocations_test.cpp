@@ -129,7 +129,7 @@ Counts allocated_in_a_step(ModelKind kind, DType dtype, const runtime::Layout& l
                        {.layout = layout, .microbatches = kMicrobatches / layout.data});
   std::mutex mutex;
   Counts total;
-  comm::run_devices(step.program.devices, [&](comm::Communicator& world) {
+  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     runtime::Device device(step, world.rank(), 1, &world);
     device.initialise(7);
     AdamW optimizer({.steps = 3, .lr = 1e-2, .warmup = 1});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -88,5 +89,8 @@ class Layer {
 
 /// The class for `spec.kind`. Throws UserError for a kind that cleave does not have.
 std::unique_ptr<Layer> make_layer(const LayerSpec& spec);
+
+/// Makes the layers of a model; `make_layer`, or one that also knows layers of the user's own.
+using LayerFactory = std::function<std::unique_ptr<Layer>(const LayerSpec&)>;
 
 }  // namespace cleave

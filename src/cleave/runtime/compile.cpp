@@ -8,6 +8,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/process_memory.h"
+#include "cleave/parallel/sharded_layers.h"
 #include "cleave/plan/partition.h"
 #include "cleave/runtime/order_search.h"
 #include "cleave/schedule/forward_only.h"
@@ -56,12 +57,20 @@ plan::Position position_of(int stage, int stages) {
   return stage + 1 == stages ? plan::Position::Last : plan::Position::Middle;
 }
 
+/// What device `number` of a place has of a stage.
+std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number) {
+  std::size_t first = 0;
+  for (int s = 0; s < stage; ++s) first += step.stages[s].size();
+  const auto begin = step.shares[number].segments.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + std::ssize(step.stages[stage])};
+}
+
 /// The names of the parameters of all stages that share a device with `stage`.
 std::vector<std::string> resident_names(const CompiledStep& step, int stage) {
   std::vector<std::string> names;
   for (int other = 0; other < step.program.stages; ++other) {
     if (step.program.placement[other][0] != step.program.placement[stage][0]) continue;
-    for (const SegmentSpec& segment : step.stages[other]) {
+    for (const SegmentSpec& segment : segments_of(step, other, 0)) {
       for (const LayerSpec& layer : segment.layers) {
         for (const ParameterSpec& parameter : layer.parameters) names.push_back(parameter.name);
       }
@@ -70,10 +79,11 @@ std::vector<std::string> resident_names(const CompiledStep& step, int stage) {
   return names;
 }
 
-std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, const LayerFactory& make) {
+std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int number,
+                                  const LayerFactory& make) {
   const std::vector<std::string> resident = resident_names(step, stage);
   return std::make_unique<Stage>(
-      step.stages[stage], position_of(stage, step.program.stages),
+      segments_of(step, stage, number), position_of(stage, step.program.stages),
       plan::StateOptions{
           .dtype = step.model.flow.dtype, .resident = resident, .sums = step.fold.sums()},
       make);
@@ -111,36 +121,76 @@ plan::StageMemory memory_of(const Stage& stage, int replicas) {
   return memory;
 }
 
+/// Room for the largest of the devices at a place: a vocabulary need not divide evenly.
+void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
+  const auto largest = [](std::int64_t& bytes, std::int64_t others) {
+    bytes = std::max(bytes, others);
+  };
+  largest(memory.weights, other.weights);
+  largest(memory.gradients, other.gradients);
+  largest(memory.optimizer, other.optimizer);
+  for (std::size_t s = 0; s < memory.segments.size(); ++s) {
+    plan::SegmentMemory& mine = memory.segments[s];
+    largest(mine.kept_for_input, other.segments[s].kept_for_input);
+    largest(mine.kept_for_weight, other.segments[s].kept_for_weight);
+    largest(mine.input_kept, other.segments[s].input_kept);
+    largest(mine.reducing, other.segments[s].reducing);
+  }
+}
+
 void set_edge_bytes(CompiledStep& step) {
   for (schedule::Edge& edge : step.program.edges) {
-    const std::int64_t bytes = step.stages[edge.to].front().layers.front().x.bytes();
+    const std::int64_t bytes = segments_of(step, edge.to, 0).front().layers.front().x.bytes();
     edge.forward_bytes = bytes;
     edge.backward_bytes = bytes;
   }
 }
 
+/// [stage][number at a place]
+using Stages = std::vector<std::vector<std::unique_ptr<Stage>>>;
+
 /// Scratch is a device's own: the largest kernel scratch of its stages, then the largest work.
-void plan_scratch(CompiledStep& step, std::span<const std::unique_ptr<Stage>> stages, int threads) {
+void plan_scratch(CompiledStep& step, const Stages& stages, int threads) {
   ops::Compute compute(threads);
   step.kernel_scratch.assign(step.program.devices, 0);
   for (int s = 0; s < step.program.stages; ++s) {
+    std::int64_t needed = step.program.ties.empty() ? 0 : GradientSync::kTieWorkspace;
+    for (const auto& stage : stages[s])
+      needed = std::max(needed, stage->kernel_scratch_bytes(compute));
     for (int device : step.program.placement[s]) {
-      std::int64_t& scratch = step.kernel_scratch[device];
-      scratch = std::max(scratch, stages[s]->kernel_scratch_bytes(compute));
-      if (!step.program.ties.empty()) scratch = std::max(scratch, GradientSync::kTieWorkspace);
+      step.kernel_scratch[device] = std::max(step.kernel_scratch[device], needed);
     }
   }
   for (int s = 0; s < step.program.stages; ++s) {
-    step.memory[s].scratch =
-        step.kernel_scratch[step.program.placement[s][0]] + stages[s]->work_bytes();
+    std::int64_t work = 0;
+    for (const auto& stage : stages[s]) work = std::max(work, stage->work_bytes());
+    step.memory[s].scratch = step.kernel_scratch[step.program.placement[s][0]] + work;
   }
+}
+
+/// What each device at a place has of the model.
+std::vector<ModelSpec> shares_of(const ModelSpec& model, const CompileOptions& options) {
+  const int devices = options.layout.tensor;
+  const int shards = options.tensor_shards == 0 ? devices : options.tensor_shards;
+  require(std::has_single_bit(static_cast<unsigned>(shards)) || shards == devices,
+          "numerics.tensor_shards ", shards,
+          " must be a power of two, or equal to parallel.tensor");
+  require(shards % devices == 0, "parallel.tensor ", devices,
+          " does not divide numerics.tensor_shards ", shards);
+  if (shards == 1) return {model};
+  std::vector<ModelSpec> shares;
+  for (int number = 0; number < devices; ++number) {
+    shares.push_back(model_spec(model.shape, model.flow, model.loss_blocks,
+                                {.shards = shards, .devices = devices, .rank = number}));
+  }
+  return shares;
 }
 
 /// Ties between stages; within a stage the executor adds the gradients by itself.
 void set_ties(CompiledStep& step) {
   std::map<std::string, int> owners;
   for (int s = 0; s < step.program.stages; ++s) {
-    for (const SegmentSpec& segment : step.stages[s]) {
+    for (const SegmentSpec& segment : segments_of(step, s, 0)) {
       for (const LayerSpec& layer : segment.layers) {
         for (const ParameterSpec& parameter : layer.parameters) {
           owners.emplace(parameter.name, s);
@@ -168,11 +218,23 @@ ShardFold fold_of(const CompileOptions& options) {
   return fold;
 }
 
+/// The smallest of the devices at each place.
+std::vector<std::int64_t> budgets_of_places(const CompileOptions& options) {
+  std::vector<std::int64_t> budgets;
+  for (std::size_t d = 0; d < options.budgets.size(); ++d) {
+    if (d % static_cast<std::size_t>(options.layout.tensor) == 0) {
+      budgets.push_back(options.budgets[d]);
+    } else {
+      budgets.back() = std::min(budgets.back(), options.budgets[d]);
+    }
+  }
+  return budgets;
+}
+
 void check_budgets(const CompiledStep& step) {
-  for (int device = 0; device < step.program.devices; ++device) {
-    const std::int64_t planned = step.planned_bytes[device];
-    const std::int64_t budget =
-        step.program.budgets.empty() ? planned : step.program.budgets[device];
+  for (int device = 0; device < std::ssize(step.budgets); ++device) {
+    const std::int64_t planned = step.planned_on(device);
+    const std::int64_t budget = step.budgets[device];
     if (planned <= budget) continue;
     throw DoesNotFit(detail::concat("device ", device, " needs ", format_bytes(planned), " (",
                                     planned, " bytes) and has ", format_bytes(budget), " (", budget,
@@ -208,11 +270,14 @@ CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
     step.program.segments.push_back(static_cast<int>(size));
     next += size;
   }
+  step.tensor = layout.tensor;
+  step.shares = shares_of(model, options);
   set_edge_bytes(step);
   set_ties(step);
   step.fold = fold_of(options);
   step.tensor_names = tensor_names(model.segments);
-  step.pieces = owned_pieces(model.segments);
+  for (const ModelSpec& share : step.shares)
+    std::ranges::move(owned_pieces(share.segments), std::back_inserter(step.pieces));
   std::ranges::sort(step.pieces);
   return step;
 }
@@ -226,10 +291,16 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   step.program = schedule::lower(std::move(step.program),
                                  {.replicas = layout.data, .grain = schedule::Grain::Segment});
 
-  std::vector<std::unique_ptr<Stage>> stages;
+  Stages stages(step.program.stages);
+  const LayerFactory make = parallel::sharded_layers(options.make_layer, nullptr);
   for (int s = 0; s < step.program.stages; ++s) {
-    stages.push_back(make_stage(step, s, options.make_layer));
-    step.memory.push_back(memory_of(*stages.back(), layout.data));
+    step.memory.emplace_back();
+    for (int number = 0; number < step.tensor; ++number) {
+      stages[s].push_back(make_stage(step, s, number, make));
+      const plan::StageMemory memory = memory_of(*stages[s].back(), layout.data);
+      if (number == 0) step.memory.back() = memory;
+      enlarge(step.memory.back(), memory);
+    }
   }
   const std::int64_t heap = heap_bytes();
   plan_scratch(step, stages, options.threads);
@@ -237,7 +308,8 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
   plan_evaluation(step, one_replica);
-  step.program.budgets = options.budgets;
+  step.budgets = options.budgets;
+  step.program.budgets = budgets_of_places(options);
   return step;
 }
 
@@ -290,11 +362,16 @@ std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int de
                                                 const LayerFactory& make) {
   std::vector<std::unique_ptr<Stage>> stages(step.program.stages);
   for (int s = 0; s < step.program.stages; ++s) {
-    if (std::ranges::find(step.program.placement[s], device) != step.program.placement[s].end()) {
-      stages[s] = make_stage(step, s, make);
+    const auto& places = step.program.placement[s];
+    if (std::ranges::find(places, step.place_of(device)) != places.end()) {
+      stages[s] = make_stage(step, s, device % step.tensor, make);
     }
   }
   return stages;
+}
+
+int CompiledStep::replica_of(int device) const {
+  return schedule::Topology(program).replica[place_of(device)];
 }
 
 }  // namespace cleave::runtime

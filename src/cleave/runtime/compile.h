@@ -17,6 +17,7 @@ namespace cleave::runtime {
 struct Layout {
   int pipeline = 1;
   int data = 1;
+  int tensor = 1;
   int chunks = 0;  ///< stages per device; 0: what the schedule wants
   std::string schedule = "1f1b";
   std::vector<std::int64_t> partition;  ///< blocks of each stage; empty: as even as possible
@@ -26,25 +27,40 @@ struct CompileOptions {
   Layout layout;
   int microbatches = 1;               ///< per replica
   int data_shards = 0;                ///< of the logical grid; 0: one per replica
+  int tensor_shards = 0;              ///< of the logical grid; 0: one per device of the tensor axis
   int threads = 1;                    ///< per device
   std::vector<std::int64_t> budgets;  ///< [device] bytes; empty: no limit
   LayerFactory make_layer = &cleave::make_layer;
 };
 
 /// A training step, ready to be run: every instruction and every byte is known and verified.
+///
+/// The devices of a tensor group run one list together, each on its own share of the layers: the
+/// program's devices are places of the mesh, and device d of the run is number d % tensor at place
+/// d / tensor. Messages go between devices of the same number, so the proof for places holds for
+/// devices: an order in which all instructions can complete is one for every number.
 struct CompiledStep {
-  ModelSpec model;
+  ModelSpec model;                ///< whole, as checkpoints know it
+  int tensor = 1;                 ///< devices at each place
+  std::vector<ModelSpec> shares;  ///< [number at a place]
   schedule::Program program;
   schedule::Program evaluation;                  ///< forward only, in the same memory
-  std::vector<std::vector<SegmentSpec>> stages;  ///< [stage]
+  std::vector<std::vector<SegmentSpec>> stages;  ///< [stage] of the whole model
   std::vector<plan::StageMemory> memory;         ///< [stage]
-  std::vector<std::int64_t> kernel_scratch;      ///< [device]
+  std::vector<std::int64_t> kernel_scratch;      ///< [place]
   std::vector<std::string> tensor_names;         ///< sorted
   std::vector<OwnedPiece> pieces;                ///< sorted
   std::vector<std::string> tie_names;            ///< [tie] -> the parameter that owns the weight
   ShardFold fold;
   std::int64_t library_bytes = 0;           ///< what libraries took while kernels were compiled
-  std::vector<std::int64_t> planned_bytes;  ///< [device]
+  std::vector<std::int64_t> planned_bytes;  ///< [place]
+  std::vector<std::int64_t> budgets;        ///< [device of the run]; empty: no limit
+
+  int devices() const { return program.devices * tensor; }
+  int place_of(int device) const { return device / tensor; }
+  std::int64_t planned_on(int device) const { return planned_bytes[place_of(device)]; }
+  /// Which replica a device works for.
+  int replica_of(int device) const;
 };
 
 /// partition -> program -> passes -> memory plan -> verify. Throws UserError if the layout is
@@ -55,7 +71,7 @@ CompiledStep compile(const ModelSpec& model, const CompileOptions& options);
 /// and nothing is evaluated.
 CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options);
 
-/// The stages of `device`, without memory; [stage], null where it is elsewhere.
+/// The stages of a device of the run, without memory; [stage], null where it is elsewhere.
 std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,
                                                 const LayerFactory& make);
 

@@ -9,6 +9,7 @@
 #include "cleave/base/tensor_sum.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/parallel.h"
+#include "cleave/parallel/sharded_layers.h"
 
 namespace cleave::runtime {
 namespace {
@@ -30,17 +31,16 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
 
 Device::Device(const CompiledStep& step, int index, int threads, comm::Communicator* world,
                const LayerFactory& make)
-    : index_(index),
-      compute_(threads),
-      arena_(step.planned_bytes[index]),
-      stages_(make_stages(step, index, make)) {
+    : place_(step.place_of(index)), compute_(threads), arena_(step.planned_on(index)) {
+  join(step, index, world);
+  stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;
   std::vector<ParameterState> bound;
   for (int s = 0; s < step.program.stages; ++s) {
     Stage* stage = stages_[s].get();
     stages.push_back(stage);
     if (stage == nullptr) continue;
-    stage->bind(lasting_memory(step.program, index, s, arena_), bound);
+    stage->bind(lasting_memory(step.program, place_, s, arena_), bound);
     bound.insert(bound.end(), stage->parameters().begin(), stage->parameters().end());
   }
   for (const ParameterState& parameter : bound) {
@@ -52,14 +52,14 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
     }
   }
 
-  const std::int64_t scratch = step.kernel_scratch[index];
+  const std::int64_t scratch = step.kernel_scratch[place_];
   const LinkOptions options{.stages = stages, .kernel_scratch = scratch, .fold = step.fold};
-  LinkedProgram linked = link(step.program, index, options, arena_);
-  LinkedProgram evaluation = link(step.evaluation, index, options, arena_);
+  LinkedProgram linked = link(step.program, place_, options, arena_);
+  LinkedProgram evaluation = link(step.evaluation, place_, options, arena_);
   compute_.set_scratch({linked.scratch, static_cast<std::size_t>(scratch)});
   executor_ =
       std::make_unique<Executor>(Executor::Parts{.program = &step.program,
-                                                 .device = index,
+                                                 .device = place_,
                                                  .linked = std::move(linked),
                                                  .evaluation = std::move(evaluation),
                                                  .evaluated_at_once = step.evaluation.microbatches,
@@ -69,7 +69,30 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                                                  .pieces = step.pieces,
                                                  .arena = &arena_,
                                                  .compute = &compute_,
-                                                 .world = world});
+                                                 .world = world,
+                                                 .peers = peers(),
+                                                 .counts_loss = index % step.tensor == 0});
+}
+
+/// Forms the groups of a device along the axes of the mesh.
+void Device::join(const CompiledStep& step, int index, comm::Communicator* world) {
+  if (world == nullptr) return;
+  if (step.tensor == 1) {
+    alone_at_place_ = world;
+    return;
+  }
+  const int number = index % step.tensor;
+  std::vector<int> members;
+  if (step.program.devices > 1) {
+    for (int d = number; d < step.devices(); d += step.tensor) members.push_back(d);
+    peers_ = world->group(members);
+  }
+  members.clear();
+  for (int d = index - number; d < index - number + step.tensor; ++d) members.push_back(d);
+  const TensorShare& share = step.shares[number].share;
+  const std::int64_t sharing = share.shards / step.model.shape.kv_heads / share.local();
+  group_ =
+      std::make_unique<parallel::TensorGroup>(compute_, *world, members, static_cast<int>(sharing));
 }
 
 void Device::initialise(std::uint64_t seed) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cleave/ops/compute.h"
+#include "cleave/parallel/tensor_group.h"
 #include "cleave/runtime/compile.h"
 #include "cleave/runtime/executor.h"
 #include "cleave/runtime/stage.h"
@@ -24,7 +25,10 @@ class Device {
   Device(const CompiledStep& step, int index, int threads, comm::Communicator* world = nullptr,
          const LayerFactory& make = &make_layer);
 
-  int index() const { return index_; }
+  /// Its place in the program.
+  int place() const { return place_; }
+  /// The devices of the same number at all places, by place; null: there is one place only.
+  comm::Communicator* peers() { return peers_ == nullptr ? alone_at_place_ : peers_.get(); }
   Executor& executor() { return *executor_; }
   ops::Compute& compute() { return compute_; }
   const Arena& arena() const { return arena_; }
@@ -52,11 +56,15 @@ class Device {
   std::int64_t parameter_count() const;
 
  private:
+  void join(const CompiledStep& step, int index, comm::Communicator* world);
   void initialise(const TensorState& tensor, const Init& init, std::uint64_t seed);
 
-  int index_;
+  int place_;
   ops::Compute compute_;
   Arena arena_;
+  comm::Communicator* alone_at_place_ = nullptr;  ///< the world, where places have one device each
+  std::unique_ptr<comm::Communicator> peers_;     ///< null: that, or there is one place only
+  std::unique_ptr<parallel::TensorGroup> group_;  ///< null: alone at its place
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<TensorState> tensors_;
   std::vector<TensorState> copies_;

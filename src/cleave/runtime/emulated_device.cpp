@@ -42,6 +42,7 @@ Executor::Parts with(Executor::Parts parts, ops::Compute& compute, Emulator& emu
   parts.compute = &compute;
   parts.emulator = &emulator;
   parts.world = world;
+  parts.peers = world;
   return parts;
 }
 

@@ -30,7 +30,7 @@ Executor::Executor(Parts parts)
              .tie_names = parts_.tie_names,
              .fold = parts_.fold,
              .compute = parts_.compute,
-             .world = parts_.emulator == nullptr ? parts_.world : nullptr}),
+             .world = parts_.emulator == nullptr ? parts_.peers : nullptr}),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
   std::size_t blocks = parts_.linked.lasting.size();
   for (const auto* program : {&parts_.linked, &parts_.evaluation}) {
@@ -160,7 +160,7 @@ double Executor::forward(const LinkedInstruction& entry, MicrobatchSource& sourc
   stage.forward(*parts_.compute, entry.pass, search);
 
   const View losses = stage.losses(entry.pass);
-  if (!losses) return 0;
+  if (!losses || !parts_.counts_loss) return 0;
   double sum = 0;
   const float* values = losses.as<float>();
   for (std::int64_t t = 0; t < losses.elements(); ++t) sum += static_cast<double>(values[t]);
@@ -186,10 +186,10 @@ void Executor::evaluate(MicrobatchSource& source, std::span<double> sums) {
 }
 
 void Executor::post(const LinkedInstruction& entry) {
-  comm::Communicator& world = *parts_.world;
+  comm::Communicator& peers = *parts_.peers;
   pending_[entry.slot] = entry.instruction.op == Op::Send
-                             ? world.send(entry.message, entry.peer, entry.tag)
-                             : world.receive(entry.message, entry.peer, entry.tag);
+                             ? peers.send(entry.message, entry.peer, entry.tag)
+                             : peers.receive(entry.message, entry.peer, entry.tag);
 }
 
 void Executor::wait(const LinkedInstruction& entry) {

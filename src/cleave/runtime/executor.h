@@ -62,6 +62,8 @@ class Executor {
     Arena* arena = nullptr;
     ops::Compute* compute = nullptr;
     comm::Communicator* world = nullptr;  ///< all devices of the run; null for one device alone
+    comm::Communicator* peers = nullptr;  ///< whom messages go to, by place; null: one place only
+    bool counts_loss = true;              ///< the devices at a place have the same; one counts it
     Emulator* emulator = nullptr;         ///< does the compute; null: the stages do
     std::chrono::nanoseconds patience = std::chrono::minutes(5);  ///< of the watchdog
   };

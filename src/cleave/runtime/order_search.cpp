@@ -55,9 +55,8 @@ void fuse(std::vector<schedule::Instruction>& list) {
 /// The search on one placement.
 class OrderSearch {
  public:
-  OrderSearch(const CompileOptions& options, const CompileOrder& compile, const Program& layout)
-      : budgets_(options.budgets),
-        compile_(compile),
+  OrderSearch(const CompileOrder& compile, const Program& layout)
+      : compile_(compile),
         layout_(layout),
         step_(compile(layout)),
         costs_(flop_costs(step_)),
@@ -95,8 +94,9 @@ class OrderSearch {
   /// Bytes beyond the budget: the most of a device of the first replica and its copies.
   std::int64_t excess(int device) const {
     std::int64_t most = 0;
-    for (int d = device; d < std::ssize(budgets_); d += layout_.devices)
-      most = std::max(most, step_.planned_bytes[d] - budgets_[d]);
+    const std::vector<std::int64_t>& budgets = step_.program.budgets;
+    for (int d = device; d < std::ssize(budgets); d += layout_.devices)
+      most = std::max(most, step_.planned_bytes[d] - budgets[d]);
     return most;
   }
 
@@ -120,7 +120,6 @@ class OrderSearch {
     return true;
   }
 
-  const std::vector<std::int64_t>& budgets_;
   const CompileOrder& compile_;
   const Program& layout_;
   CompiledStep step_;
@@ -139,7 +138,7 @@ CompiledStep find_order(const CompileOptions& options, const CompileOrder& compi
   std::optional<CompiledStep> best;
   auto rank = std::pair(true, std::numeric_limits<double>::infinity());
   for (const Program& placed : plan::placements(shape)) {
-    OrderSearch search(options, compile, placed);
+    OrderSearch search(compile, placed);
     search.run();
     const auto found = std::pair(!search.fits(), search.time());
     if (best && found >= rank) continue;

@@ -13,9 +13,8 @@ constexpr int kPasses = 3;
 
 /// Every device rehearses once, `at_once` of them at the same time.
 Rehearsal rehearse_in_turn(Device& device, const StepInput& input, comm::Communicator* world,
-                           double at_once) {
+                           int group) {
   if (world == nullptr) return device.executor().rehearse(input);
-  const int group = std::max(1, static_cast<int>(at_once));
   Rehearsal mine;
   for (int first = 0; first < world->size(); first += group) {
     world->barrier().wait();
@@ -65,8 +64,10 @@ void add_sums(const CompiledStep& step, const std::vector<plan::LinkCosts>& link
 plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
                     comm::Communicator* world, double at_once) {
   const schedule::Program& program = step.program;
-  const std::vector<double> numbers =
-      share(rehearse_in_turn(device, input, world, at_once), program, device.index(), world);
+  // The devices at a place need each other.
+  const int places = std::max(1, static_cast<int>(at_once) / step.tensor);
+  const std::vector<double> numbers = share(
+      rehearse_in_turn(device, input, world, places * step.tensor), program, device.place(), world);
   device.clear_moments();
 
   plan::Costs costs;
@@ -77,7 +78,7 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
     costs.stages.push_back({.forward = passes[0], .input = passes[1], .weight = passes[2]});
   }
   if (world != nullptr) {
-    costs.edges = profile_links(program, *world);
+    if (device.peers() != nullptr) costs.edges = profile_links(program, *device.peers());
     costs.norm += profile_combine(*world, static_cast<int>(step.tensor_names.size()));
   }
   add_sums(step, costs.edges, costs);

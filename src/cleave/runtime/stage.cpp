@@ -9,8 +9,6 @@
 namespace cleave::runtime {
 namespace {
 
-constexpr int kMostKept = 4;
-
 View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
   if (place.region == plan::Region::None) return {};
   return View(frame[static_cast<int>(place.region)] + place.offset, tensor.dtype, tensor.shape);
@@ -24,11 +22,11 @@ void search_non_finite(ops::Compute& compute, const LayerSpec& layer, ConstView 
 
 }  // namespace
 
-/// The arguments of one call of a layer, with room for its kept tensors.
+/// The arguments of one call of a layer; `room` is for the views of its kept tensors.
 class Stage::Call {
  public:
-  Call(const Entry& entry, const Pass& pass, const plan::BackwardPlaces& backward,
-       std::int64_t gradient_shift = 0) {
+  Call(std::span<View> room, const Entry& entry, const Pass& pass,
+       const plan::BackwardPlaces& backward, std::int64_t gradient_shift = 0) {
     const LayerSpec& spec = entry.layer->spec();
     const plan::LayerPlaces& places = *entry.places;
     call_.x = view_at(pass.frame, places.x, spec.x);
@@ -43,17 +41,16 @@ class Stage::Call {
 
     const std::size_t by_forward = spec.kept_by_forward.size();
     const std::size_t by_input = backward.kept_by_input.size();  // none in F
-    CLEAVE_CHECK(by_forward <= kMostKept && by_input <= kMostKept, spec.name,
-                 " keeps too many tensors");
+    const std::span<View> forward = room.first(by_forward);
+    const std::span<View> input = room.subspan(by_forward, by_input);
     for (std::size_t i = 0; i < by_forward; ++i) {
-      by_forward_[i] =
-          view_at(pass.frame, places.kept_by_forward[i], spec.kept_by_forward[i].tensor);
+      forward[i] = view_at(pass.frame, places.kept_by_forward[i], spec.kept_by_forward[i].tensor);
     }
     for (std::size_t i = 0; i < by_input; ++i) {
-      by_input_[i] = view_at(pass.frame, backward.kept_by_input[i], spec.kept_by_input[i]);
+      input[i] = view_at(pass.frame, backward.kept_by_input[i], spec.kept_by_input[i]);
     }
-    call_.kept_by_forward = {by_forward_.data(), by_forward};
-    call_.kept_by_input = {by_input_.data(), by_input};
+    call_.kept_by_forward = forward;
+    call_.kept_by_input = input;
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -62,8 +59,6 @@ class Stage::Call {
   const LayerCall* operator->() const { return &call_; }
 
  private:
-  std::array<View, kMostKept> by_forward_;
-  std::array<View, kMostKept> by_input_;
   LayerCall call_;
 };
 
@@ -81,7 +76,11 @@ Stage::Stage(std::vector<SegmentSpec> segments, plan::Position position,
   for (int s = 0; s < count; ++s) {
     first_entry_.push_back(entries_.size());
     const plan::LayerPlaces* places = layouts_[s].layers.data();
-    for (const LayerSpec& layer : segments_[s].layers) entries_.push_back({make(layer), places++});
+    for (const LayerSpec& layer : segments_[s].layers) {
+      entries_.push_back({make(layer), places++});
+      room_.resize(
+          std::max(room_.size(), layer.kept_by_forward.size() + layer.kept_by_input.size()));
+    }
   }
   first_entry_.push_back(entries_.size());
 }
@@ -178,7 +177,7 @@ void Stage::bind(const Memory& memory, std::span<const ParameterState> others) {
 
 void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
   for (const Entry& entry : entries(pass.segment)) {
-    const Call call(entry, pass, {});
+    const Call call(room_, entry, pass, {});
     entry.layer->forward(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->y, "the output");
@@ -188,7 +187,7 @@ void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
 
 void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search search) {
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
-    const Call call(entry, pass, entry.places->split);
+    const Call call(room_, entry, pass, entry.places->split);
     entry.layer->backward_input(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
@@ -200,7 +199,7 @@ void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
   const std::int64_t shift = pass.sum * state_.segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     if (entry.layer->spec().parameters.empty()) continue;
-    entry.layer->backward_weight(compute, Call(entry, pass, entry.places->split, shift));
+    entry.layer->backward_weight(compute, Call(room_, entry, pass, entry.places->split, shift));
     between_layers_();
   }
 }
@@ -208,7 +207,7 @@ void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
 void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
   const std::int64_t shift = pass.sum * state_.segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
-    const Call call(entry, pass, entry.places->fused, shift);
+    const Call call(room_, entry, pass, entry.places->fused, shift);
     entry.layer->backward_input(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");

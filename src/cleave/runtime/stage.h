@@ -38,9 +38,6 @@ struct Pass {
   float loss_scale = 1;
 };
 
-/// Makes the layers of a model; `make_layer`, or one that also knows layers of the user's own.
-using LayerFactory = std::function<std::unique_ptr<Layer>(const LayerSpec&)>;
-
 /// Whether results are searched for NaN and infinity, to find the layer where they begin.
 enum class Search : std::uint8_t { Off, NonFinite };
 
@@ -112,6 +109,7 @@ class Stage {
   plan::StateLayout state_;
   std::vector<Entry> entries_;            ///< of all layers
   std::vector<std::size_t> first_entry_;  ///< [segment], and one past the last
+  std::vector<View> room_;  ///< for the views of a layer's kept tensors, while it is called
   std::vector<ParameterState> parameters_;
   std::byte* gradients_ = nullptr;
   std::function<void()> between_layers_ = [] {};

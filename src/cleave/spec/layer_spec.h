@@ -84,8 +84,43 @@ struct LossAttributes {
   std::int64_t vocabulary = 0;
   std::int64_t blocks = 1;  ///< vocabulary blocks; 1: the logits are kept whole
 };
-using Attributes = std::variant<std::monostate, NormAttributes, LinearAttributes,
-                                AttentionAttributes, EmbeddingAttributes, LossAttributes>;
+
+struct LayerSpec;
+
+/// What a layer of shards adds after their sum.
+enum class AfterSum : std::uint8_t { Nothing, Bias, Positions };
+
+/// Columns [first, first + columns) of a tensor that every shard of a group of `shards` neighbours
+/// computes for itself: keys and values of a head that they share.
+struct SharedColumns {
+  std::int64_t first = 0;
+  std::int64_t columns = 0;
+  int shards = 1;
+};
+
+/// Where a layer of a chain of shards finds its tensors: indices into what the wrapping layer
+/// keeps.
+struct ShardLink {
+  int y = -1;             ///< kept_by_forward; -1: F alone needs it
+  int kept = 0;           ///< kept_by_forward: the first of its own
+  int dx = -1;            ///< kept_by_input; -1: I alone needs it
+  int kept_by_input = 0;  ///< kept_by_input: the first of its own
+};
+
+struct ShardedAttributes {
+  std::vector<std::vector<LayerSpec>> chains;  ///< [shard of the device]
+  std::vector<std::vector<ShardLink>> links;   ///< [shard of the device][layer]
+  int devices = 1;                             ///< over which the sum goes on
+  int rank = 0;
+  std::int64_t tokens = 0;  ///< of the chains; x and y may hold fewer
+  std::int64_t sequence = 0;
+  AfterSum after = AfterSum::Nothing;
+  SharedColumns shared = {};
+};
+
+using Attributes =
+    std::variant<std::monostate, NormAttributes, LinearAttributes, AttentionAttributes,
+                 EmbeddingAttributes, LossAttributes, ShardedAttributes>;
 
 /// Everything about a layer that must be known before anything runs. Nothing else states these
 /// numbers: memory plans, FLOPs, costs and the layer itself all read them here.

@@ -89,6 +89,7 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
   spec.parameters.push_back(std::move(weight));
   if (shape.bias == Bias::Add) {
     spec.parameters.push_back(vector_parameter(name + ".bias", shape.out, 0));
+    if (!shape.bias_pieces.empty()) spec.parameters.back().pieces = shape.bias_pieces;
   }
 
   const std::int64_t weight_stride = stored[1];

@@ -27,7 +27,8 @@ struct LinearShape {
   Transpose weight = Transpose::No;
   Bias bias = Bias::None;
   float deviation = 0.02f;         ///< of the initial weights
-  std::vector<Piece> pieces = {};  ///< of a fused weight; empty: the weight is one piece
+  std::vector<Piece> pieces = {};  ///< of the weight; empty: it is one whole tensor
+  std::vector<Piece> bias_pieces = {};
 };
 
 // One function per kind of layer; the class of the same name in `layers` computes it.

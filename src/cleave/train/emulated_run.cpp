@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "cleave/base/check.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/plan/simulator.h"
 #include "cleave/runtime/emulated_device.h"
@@ -64,6 +65,8 @@ RunReport run_device(const Config& config, const RunOptions& options,
 
 RunReport run_emulated(const Config& config, const RunOptions& options, RunObserver& observer,
                        comm::Communicator* world) {
+  require(config.parallel.tensor == 1,
+          "devices.emulate knows whole layers only; set parallel.tensor to 1");
   const runtime::CompiledStep compiled =
       runtime::compile_emulated(model_of(config), compile_options(config));
   if (world == nullptr || world->rank() == 0) observer.on_compiled(compiled);

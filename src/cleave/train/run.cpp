@@ -44,7 +44,7 @@ class DeviceRun {
       : job_(job),
         world_(world),
         index_(device),
-        replica_(schedule::Topology(job.compiled.program).replica[device]),
+        replica_(job.compiled.replica_of(device)),
         trainer_(job.config, job.data, job.compiled, device, world) {
     trainer_.device().executor().set_patience(job.options.patience);
   }
@@ -82,7 +82,8 @@ class DeviceRun {
     const std::int64_t heap = heap_bytes();
     const plan::Costs costs = trainer_.profile(job_.at_once);
     library_heap_ = heap_bytes() - heap;
-    report_.predicted = predicted_step(job_.compiled.program, costs, {.at_once = job_.at_once});
+    report_.predicted = predicted_step(job_.compiled.program, costs,
+                                       {.at_once = job_.at_once / job_.compiled.tensor});
     report_.predicted_step_seconds = report_.predicted->summary.makespan;
   }
 
@@ -132,21 +133,20 @@ class DeviceRun {
     report_.step_seconds = times_.seconds();
     const double tokens = static_cast<double>(job_.config.train.batch * job_.config.train.sequence);
     if (report_.step_seconds > 0) report_.tokens_per_second = tokens / report_.step_seconds;
-    report_.devices =
-        gather_reports(report_of_device(), index_, job_.compiled.program.devices, world_);
+    report_.devices = gather_reports(report_of_device(), index_, job_.compiled.devices(), world_);
     report_.bubble = bubble_of(report_.devices, report_.step_seconds);
     if (job_.options.trace) {
-      report_.measured =
-          measured_step(job_.compiled.program, trainer_.device().executor().spans(), world_);
+      report_.measured = measured_step(job_.compiled.program, trainer_.device().executor().spans(),
+                                       trainer_.device().peers());
     }
     gather_weights();
     return std::move(report_);
   }
 
   DeviceReport report_of_device() {
-    const auto& budgets = job_.compiled.program.budgets;
+    const auto& budgets = job_.compiled.budgets;
     return {.peak_bytes = trainer_.device().arena().peak(),
-            .planned_bytes = job_.compiled.planned_bytes[index_],
+            .planned_bytes = job_.compiled.planned_on(index_),
             .budget_bytes = budgets.empty() ? 0 : budgets[index_],
             .library_bytes = library_bytes(),
             .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
@@ -162,7 +162,7 @@ class DeviceRun {
   /// the heap is the libraries'. Devices that share a process share this too.
   std::int64_t library_bytes() const {
     const std::int64_t bytes = job_.compiled.library_bytes + library_heap_;
-    return job_.own_process ? bytes : bytes / job_.compiled.program.devices;
+    return job_.own_process ? bytes : bytes / job_.compiled.devices();
   }
 
   /// Sums by tensor, exchanged as two halves of 32 bits, whose sums over devices f64 holds exactly.
@@ -199,7 +199,7 @@ class DeviceRun {
 /// those of one machine if it has fewer than there are ranks.
 double at_once_of(const runtime::CompiledStep& compiled, const Config& config,
                   comm::Communicator* world) {
-  const int devices = compiled.program.devices;
+  const int devices = compiled.devices();
   const int threads = static_cast<int>(config.devices.threads);
   if (world == nullptr) return runtime::devices_at_once(devices, threads);
   const double cores = std::max(1u, std::thread::hardware_concurrency());
@@ -207,7 +207,7 @@ double at_once_of(const runtime::CompiledStep& compiled, const Config& config,
 }
 
 RunReport run_local(const Job& job) {
-  const int devices = job.compiled.program.devices;
+  const int devices = job.compiled.devices();
   if (devices == 1) return DeviceRun(job, 0, nullptr).run();
   const comm::Pinning pinning = comm::plan_pinning(comm::allowed_cores(), devices,
                                                    static_cast<int>(job.config.devices.threads));
@@ -250,7 +250,7 @@ RunReport run(const Config& config, const RunOptions& options, RunObserver& obse
                 prepare_start(config, options.start, layout, world),
                 at_once_of(*compiled, config, world),
                 observer,
-                world != nullptr || compiled->program.devices == 1};
+                world != nullptr || compiled->devices() == 1};
   if (world == nullptr || world->rank() == 0) observer.on_compiled(*compiled);
   if (world == nullptr) return run_local(job);
   return DeviceRun(job, world->rank(), world->size() > 1 ? world : nullptr).run();

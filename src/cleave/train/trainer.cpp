@@ -23,9 +23,8 @@ std::vector<std::int64_t> budgets_of(const DevicesConfig& devices) {
 
 BatchSource::Share share_of(const Config& config, const runtime::CompiledStep& compiled,
                             int device) {
-  const schedule::Topology topology(compiled.program);
   const std::int64_t share = config.train.batch / compiled.program.replicas;
-  return {.first = topology.replica[device] * share, .microbatch = *config.train.microbatch};
+  return {.first = compiled.replica_of(device) * share, .microbatch = *config.train.microbatch};
 }
 
 }  // namespace
@@ -39,13 +38,19 @@ ModelSpec model_of(const Config& config) {
 runtime::CompileOptions compile_options(const Config& config) {
   const ParallelConfig& parallel = config.parallel;
   const std::int64_t data = *parallel.data;
+  require(
+      !parallel.sequence_parallel || *parallel.tensor == 1,
+      "parallel.sequence_parallel is true, but cleave does not divide norms by tokens; leave the "
+      "key out");
   return {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
                      .data = static_cast<int>(data),
+                     .tensor = static_cast<int>(*parallel.tensor),
                      .chunks = static_cast<int>(parallel.chunks.value_or(0)),
                      .schedule = parallel.schedule,
                      .partition = parallel.partition.value_or(std::vector<std::int64_t>{})},
           .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
           .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
+          .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
           .threads = static_cast<int>(config.devices.threads),
           .budgets = budgets_of(config.devices)};
 }
@@ -60,7 +65,7 @@ Trainer::Trainer(const Config& config, const Data& data, const runtime::Compiled
       compiled_(&compiled),
       world_(world),
       device_(compiled, device, static_cast<int>(config.devices.threads), world),
-      replica_(schedule::Topology(compiled.program).replica[device]),
+      replica_(compiled.replica_of(device)),
       optimizer_(config.train),
       source_(data.training(), share_of(config, compiled, device)) {
   if (const Dataset* held_out = data.validation()) {

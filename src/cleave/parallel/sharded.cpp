@@ -1,0 +1,279 @@
+#include "cleave/parallel/sharded.h"
+
+#include <algorithm>
+
+#include "cleave/ops/elementwise.h"
+#include "cleave/ops/embedding.h"
+#include "cleave/ops/reduce.h"
+#include "cleave/ops/scratch_claim.h"
+
+namespace cleave::parallel {
+namespace {
+
+View view_of(std::byte* data, const TensorSpec& tensor) {
+  return View(data, tensor.dtype, tensor.shape);
+}
+
+/// Every row the same.
+ConstView repeated(ConstView row, std::int64_t rows) {
+  return ConstView(row.bytes(), row.dtype(), {rows, row.size(0)}, {0, 1, 0, 0});
+}
+
+}  // namespace
+
+Sharded::Sharded(const LayerSpec& spec, const LayerFactory& make, TensorGroup* group)
+    : Layer(spec), group_(group) {
+  for (const auto& chain : attributes().chains) {
+    auto& layers = chains_.emplace_back();
+    for (const LayerSpec& layer : chain) layers.push_back(make(layer));
+  }
+}
+
+void Sharded::fill_constants() {
+  int next = 0;
+  for (const auto& chain : chains_) {
+    for (const auto& layer : chain) {
+      std::vector<Parameter> parameters;
+      for (std::size_t i = 0; i < layer->spec().parameters.size(); ++i) {
+        parameters.push_back(parameter(next++));
+      }
+      std::vector<View> constants;
+      for (const TensorSpec& wanted : layer->spec().constants) {
+        const auto known = std::ranges::find(spec().constants, wanted.name, &TensorSpec::name);
+        constants.push_back(constant(static_cast<int>(known - spec().constants.begin())));
+      }
+      layer->bind(parameters, constants);
+    }
+  }
+}
+
+// ── Scratch ──────────────────────────────────────────────────────────────────────────────────────
+
+std::int64_t Sharded::sum_bytes(const TensorSpec& tensor) const {
+  // Where the tokens are divided, the caller's tensor is too short to be the first slot.
+  const int slots = PartialSums::slots(shards()) - (divided() ? 0 : 1);
+  return slots * PartialSums::slot_bytes(tensor.shape.elements(), tensor.dtype);
+}
+
+std::int64_t Sharded::shared_bytes() const {
+  return attributes().shared.columns == 0
+             ? 0
+             : PartialSums::slot_bytes(attributes().tokens * attributes().shared.columns,
+                                       inner(0).y.dtype);
+}
+
+Sharded::Room Sharded::forward_room() const {
+  Room room;
+  if (divided() && !from_ids()) room.gathered = inner(0).x.bytes();
+  room.sums = sum_bytes(inner(layers() - 1).y);
+  for (int i = 0; i + 1 < layers(); ++i) {
+    if (attributes().links[0][i].y < 0) room.inside += inner(i).y.bytes();
+  }
+  return room;
+}
+
+Sharded::Room Sharded::input_room() const {
+  Room room;
+  if (from_ids()) return room;
+  room.sums = sum_bytes(inner(0).x);
+  for (int i = 1; i < layers(); ++i) {
+    if (attributes().links[0][i].dx < 0) room.inside += inner(i).x.bytes();
+  }
+  room.shared = shared_bytes() * PartialSums::slots(shards());
+  return room;
+}
+
+std::int64_t Sharded::scratch_bytes(ops::Compute& compute) const {
+  std::int64_t inside = 0;
+  for (const auto& chain : chains_) {
+    for (const auto& layer : chain) inside = std::max(inside, layer->scratch_bytes(compute));
+  }
+  const std::int64_t largest = std::max(inner(layers() - 1).y.bytes(), inner(0).x.bytes());
+  inside = std::max(aligned(inside), TensorGroup::workspace_bytes(largest, attributes().devices));
+  const std::int64_t gathered = spec().dy_until == Until::Weight && divided()
+                                    ? inner(layers() - 1).y.bytes()
+                                    : forward_room().gathered;
+  return inside + std::max({forward_room().bytes(), input_room().bytes(), gathered});
+}
+
+// ── One layer of one shard ───────────────────────────────────────────────────────────────────────
+
+LayerCall Sharded::inner_call(const LayerCall& call, int k, int layer) const {
+  const ShardLink& link = attributes().links[k][layer];
+  const LayerSpec& declared = chains_[k][layer]->spec();
+  LayerCall inside = call;
+  inside.kept_by_forward = call.kept_by_forward.subspan(static_cast<std::size_t>(link.kept),
+                                                        declared.kept_by_forward.size());
+  if (!call.kept_by_input.empty()) {
+    inside.kept_by_input = call.kept_by_input.subspan(static_cast<std::size_t>(link.kept_by_input),
+                                                      declared.kept_by_input.size());
+  }
+  return inside;
+}
+
+View Sharded::inner_y(const LayerCall& call, int k, int layer, std::byte* inside) const {
+  const auto& links = attributes().links[k];
+  if (links[layer].y >= 0) return call.kept_by_forward[links[layer].y];
+  if (inside == nullptr) return {};
+  for (int i = 0; i < layer; ++i) {
+    if (links[i].y < 0) inside += inner(i).y.bytes();
+  }
+  return view_of(inside, inner(layer).y);
+}
+
+View Sharded::inner_dx(const LayerCall& call, int k, int layer, std::byte* inside) const {
+  const auto& links = attributes().links[k];
+  if (links[layer].dx >= 0) return call.kept_by_input[links[layer].dx];
+  if (inside == nullptr) return {};
+  for (int i = 1; i < layer; ++i) {
+    if (links[i].dx < 0) inside += inner(i).x.bytes();
+  }
+  return view_of(inside, inner(layer).x);
+}
+
+// ── The passes ───────────────────────────────────────────────────────────────────────────────────
+
+View Sharded::gather(ops::Compute& compute, ConstView own, View whole) {
+  ops::copy(compute, own, group_->own_rows(whole));
+  group_->all_gather(whole);
+  return whole;
+}
+
+View Sharded::reduce(View sum) {
+  if (divided()) return group_->reduce_scatter(sum);
+  if (attributes().devices > 1) group_->all_reduce(sum);
+  return sum;
+}
+
+void Sharded::forward(ops::Compute& compute, const LayerCall& call) {
+  const Room room = forward_room();
+  const ops::ScratchClaim claim(compute, room.bytes());
+  const View x =
+      room.gathered > 0 ? gather(compute, call.x, view_of(claim.data(), inner(0).x)) : call.x;
+  std::byte* slots = claim.data() + room.gathered;
+  std::byte* inside = slots + room.sums;
+  const int last = layers() - 1;
+  const TensorSpec& whole = inner(last).y;
+  const PartialSums sums(divided() ? view_of(slots, whole) : call.y,
+                         divided() ? slots + whole.bytes() : slots);
+  for (int k = 0; k < shards(); ++k) {
+    for (int i = 0; i <= last; ++i) {
+      LayerCall step = inner_call(call, k, i);
+      step.x = i == 0 ? x : inner_y(call, k, i - 1, inside);
+      step.y = i == last ? sums[k] : inner_y(call, k, i, inside);
+      chains_[k][i]->forward(compute, step);
+    }
+    sums.merge(compute, k);
+  }
+  add_after(compute, reduce(sums[0]), call.y);
+}
+
+void Sharded::backward_input(ops::Compute& compute, const LayerCall& call) {
+  if (from_ids()) return;
+  const Room room = input_room();
+  const ops::ScratchClaim claim(compute, room.bytes());
+  const ConstView dy = divided() ? gather(compute, call.dy, call.kept_by_input[0]) : call.dy;
+  std::byte* inside = claim.data() + room.sums;
+  const int last = layers() - 1;
+  const TensorSpec& whole = inner(0).x;
+  const PartialSums sums(divided() ? view_of(claim.data(), whole) : call.dx,
+                         divided() ? claim.data() + whole.bytes() : claim.data());
+  for (int k = 0; k < shards(); ++k) {
+    for (int i = last; i >= 0; --i) {
+      LayerCall step = inner_call(call, k, i);
+      step.x = i == 0 ? call.x : inner_y(call, k, i - 1, nullptr);
+      step.y = i == last ? View() : inner_y(call, k, i, nullptr);
+      step.dy = i == last ? dy : ConstView(inner_dx(call, k, i + 1, inside));
+      step.dx = i == 0 ? sums[k] : inner_dx(call, k, i, inside);
+      chains_[k][i]->backward_input(compute, step);
+    }
+    sums.merge(compute, k);
+  }
+  share_columns(compute, call, inside + room.inside);
+  const View dx = reduce(sums[0]);
+  if (divided()) ops::copy(compute, dx, call.dx);
+}
+
+void Sharded::backward_weight(ops::Compute& compute, const LayerCall& call) {
+  const int last = layers() - 1;
+  const TensorSpec& gathered = from_ids() ? inner(last).y : inner(0).x;
+  const ops::ScratchClaim claim(compute, divided() ? gathered.bytes() : 0);
+  View x = call.x;
+  ConstView dy = call.dy;
+  if (divided()) {
+    const View whole = view_of(claim.data(), gathered);
+    if (from_ids()) {
+      dy = gather(compute, call.dy, whole);
+    } else {
+      x = gather(compute, call.x, whole);
+      dy = call.kept_by_input[0];
+    }
+  }
+  for (int k = 0; k < shards(); ++k) {
+    for (int i = last; i >= 0; --i) {
+      if (chains_[k][i]->spec().parameters.empty()) continue;
+      LayerCall step = inner_call(call, k, i);
+      step.x = i == 0 ? x : inner_y(call, k, i - 1, nullptr);
+      step.dy = i == last ? dy : ConstView(inner_dx(call, k, i + 1, nullptr));
+      chains_[k][i]->backward_weight(compute, step);
+    }
+  }
+  add_after_gradient(compute, dy, call);
+}
+
+// ── What is done once for all shards ─────────────────────────────────────────────────────────────
+
+void Sharded::add_after(ops::Compute& compute, ConstView sum, View y) {
+  const int added = static_cast<int>(spec().parameters.size()) - 1;
+  switch (attributes().after) {
+    case AfterSum::Nothing:
+      if (sum.bytes() != y.bytes()) ops::copy(compute, sum, y);
+      return;
+    case AfterSum::Bias:
+      return ops::add(compute, sum, repeated(parameter(added).value, y.size(0)), y);
+    case AfterSum::Positions: {
+      const std::int64_t sequence = attributes().sequence;
+      const std::int64_t first = divided() ? attributes().rank * y.size(0) : 0;
+      for (std::int64_t row = 0; row < y.size(0);) {
+        const std::int64_t position = (first + row) % sequence;
+        const std::int64_t rows = std::min(sequence - position, y.size(0) - row);
+        ops::add(compute, sum.slice(0, row, rows), parameter(added).value.slice(0, position, rows),
+                 y.slice(0, row, rows));
+        row += rows;
+      }
+    }
+  }
+}
+
+void Sharded::add_after_gradient(ops::Compute& compute, ConstView dy, const LayerCall& call) {
+  if (attributes().after == AfterSum::Nothing) return;
+  const View sum = gradient(static_cast<int>(spec().parameters.size()) - 1, call);
+  if (call.gradient == Write::Overwrite) ops::fill(compute, 0, sum);
+  if (attributes().after == AfterSum::Bias) {
+    ops::add_column_sums(compute, dy, sum);
+  } else {
+    ops::position_backward(compute, dy, attributes().sequence, sum);
+  }
+}
+
+/// Every shard has its own dk and dv of a head that several share; W needs their sum.
+void Sharded::share_columns(ops::Compute& compute, const LayerCall& call, std::byte* room) {
+  const SharedColumns& shared = attributes().shared;
+  if (shared.shards < 2) return;
+  const int here = std::min(shared.shards, shards());
+  const View first(room, inner(0).y.dtype, {attributes().tokens, shared.columns});
+  const PartialSums sums(first, room + shared_bytes());
+  const auto columns = [&](int k) {
+    return inner_dx(call, k, 1, nullptr).slice(1, shared.first, shared.columns);
+  };
+  for (int group = 0; group < shards(); group += here) {
+    for (int k = 0; k < here; ++k) {
+      ops::copy(compute, columns(group + k), sums[k]);
+      sums.merge(compute, k);
+    }
+    if (shared.shards > here) group_->all_reduce_shared(first);
+    for (int k = 0; k < here; ++k) ops::copy(compute, first, columns(group + k));
+  }
+}
+
+}  // namespace cleave::parallel

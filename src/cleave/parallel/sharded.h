@@ -1,0 +1,70 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cleave/layers/layer.h"
+#include "cleave/parallel/partial_sums.h"
+#include "cleave/parallel/tensor_group.h"
+
+namespace cleave::parallel {
+
+/// y = the sum over all shards of chain(x), and what is added once behind it (spec::sharded).
+class Sharded : public Layer {
+ public:
+  /// `group` is null where nothing runs, or one device has all shards.
+  Sharded(const LayerSpec& spec, const LayerFactory& make, TensorGroup* group);
+
+  /// x [tokens, in] -> y [tokens, out]
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  /// dy [tokens, out] -> dx [tokens, in]
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+  void backward_weight(ops::Compute& compute, const LayerCall& call) override;
+  std::int64_t scratch_bytes(ops::Compute& compute) const override;
+
+ protected:
+  /// Also gives the layers of the chains their parameters.
+  void fill_constants() override;
+
+ private:
+  /// Bytes of scratch that a pass takes for tensors of its own.
+  struct Room {
+    std::int64_t gathered = 0;  ///< x with the tokens of all devices
+    std::int64_t sums = 0;      ///< partial sums besides the first, or all
+    std::int64_t inside = 0;    ///< between layers of a chain
+    std::int64_t shared = 0;    ///< gradients of shared heads
+
+    std::int64_t bytes() const { return gathered + sums + inside + shared; }
+  };
+
+  const ShardedAttributes& attributes() const { return spec().as<ShardedAttributes>(); }
+  int shards() const { return static_cast<int>(chains_.size()); }
+  int layers() const { return static_cast<int>(chains_.front().size()); }
+  const LayerSpec& inner(int layer) const { return attributes().chains.front()[layer]; }
+  bool from_ids() const { return inner(0).x.dtype == DType::I32; }
+  /// Whether x and y hold the tokens of this device only.
+  bool divided() const { return spec().y.shape[0] != attributes().tokens; }
+
+  Room forward_room() const;
+  Room input_room() const;
+  std::int64_t sum_bytes(const TensorSpec& tensor) const;
+  std::int64_t shared_bytes() const;
+
+  /// What the layers of shard k are called with, but for x, y, dx and dy.
+  LayerCall inner_call(const LayerCall& call, int k, int layer) const;
+  /// `inside`: what is not kept is behind it; null: and is not needed.
+  View inner_y(const LayerCall& call, int k, int layer, std::byte* inside) const;
+  View inner_dx(const LayerCall& call, int k, int layer, std::byte* inside) const;
+
+  View gather(ops::Compute& compute, ConstView own, View whole);
+  /// The sum over the devices of what `sums` hold, into `out`.
+  View reduce(View sum);
+  void add_after(ops::Compute& compute, ConstView sum, View y);
+  void add_after_gradient(ops::Compute& compute, ConstView dy, const LayerCall& call);
+  void share_columns(ops::Compute& compute, const LayerCall& call, std::byte* room);
+
+  std::vector<std::vector<std::unique_ptr<Layer>>> chains_;  ///< [shard of the device][layer]
+  TensorGroup* group_;
+};
+
+}  // namespace cleave::parallel

@@ -1,0 +1,79 @@
+#include "cleave/parallel/tensor_group.h"
+
+#include "cleave/ops/scratch_claim.h"
+
+namespace cleave::parallel {
+namespace {
+
+std::span<std::byte> bytes_of(View view) {
+  CLEAVE_CHECK(view.dense(), "a sum of ", to_string(view.shape()), " that is not dense");
+  return {view.bytes(), static_cast<std::size_t>(view.byte_count())};
+}
+
+}  // namespace
+
+TensorGroup::TensorGroup(ops::Compute& compute, comm::Communicator& world,
+                         std::span<const int> members, int sharers)
+    : compute_(compute),
+      f32_(compute, DType::F32),
+      bf16_(compute, DType::BF16),
+      all_(world.group(members)),
+      borders_(members.size() + 1) {
+  if (sharers < 2) return;
+  const int first = all_->rank() / sharers * sharers;
+  sharers_ = world.group(
+      members.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(sharers)));
+}
+
+std::int64_t TensorGroup::workspace_bytes(std::int64_t bytes, int devices) {
+  if (devices < 2) return 0;
+  return aligned(static_cast<std::int64_t>(
+      comm::single_round_workspace(static_cast<std::size_t>(bytes), devices)));
+}
+
+void TensorGroup::all_reduce(comm::Communicator& group, View values) {
+  const std::int64_t bytes = workspace_bytes(values.byte_count(), group.size());
+  const ops::ScratchClaim workspace(compute_, bytes);
+  group
+      .all_reduce({.values = bytes_of(values),
+                   .workspace = {workspace.data(), static_cast<std::size_t>(bytes)},
+                   .adder = adder(values.dtype())})
+      .wait();
+}
+
+void TensorGroup::all_reduce(View values) {
+  all_reduce(*all_, values);
+}
+
+void TensorGroup::all_reduce_shared(View values) {
+  CLEAVE_CHECK(sharers_ != nullptr, "no device shares heads with this one");
+  all_reduce(*sharers_, values);
+}
+
+std::span<const std::size_t> TensorGroup::row_borders(View whole) {
+  const auto part = static_cast<std::size_t>(whole.byte_count() / all_->size());
+  for (std::size_t i = 0; i < borders_.size(); ++i) borders_[i] = i * part;
+  return borders_;
+}
+
+View TensorGroup::own_rows(View whole) const {
+  const std::int64_t rows = whole.size(0) / all_->size();
+  return whole.slice(0, all_->rank() * rows, rows);
+}
+
+View TensorGroup::reduce_scatter(View values) {
+  const std::int64_t bytes = workspace_bytes(values.byte_count(), all_->size());
+  const ops::ScratchClaim workspace(compute_, bytes);
+  all_->reduce_scatter({.values = bytes_of(values),
+                        .workspace = {workspace.data(), static_cast<std::size_t>(bytes)},
+                        .adder = adder(values.dtype())},
+                       row_borders(values))
+      .wait();
+  return own_rows(values);
+}
+
+void TensorGroup::all_gather(View whole) {
+  all_->all_gather(bytes_of(whole), row_borders(whole)).wait();
+}
+
+}  // namespace cleave::parallel

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "cleave/comm/communicator.h"
+#include "cleave/comm/tensor_adder.h"
+#include "cleave/ops/compute.h"
+#include "cleave/tensor/view.h"
+
+namespace cleave::parallel {
+
+/// The devices that share the layers of a stage: one end of the tensor axis, as a device sees it.
+class TensorGroup {
+ public:
+  /// `members`: ranks in `world`, in the order of their shards, this device among them; all of them
+  /// make theirs at the same time. `sharers` neighbours have the same key-value heads.
+  TensorGroup(ops::Compute& compute, comm::Communicator& world, std::span<const int> members,
+              int sharers);
+
+  /// `values`, dense, become the sum over the group. Works in the device's scratch.
+  void all_reduce(View values);
+  /// The same over the devices that share key-value heads.
+  void all_reduce_shared(View values);
+
+  /// Rows of `values`, as many for each device, become their sum over the group, on one device
+  /// each; returns this device's rows.
+  View reduce_scatter(View values);
+  /// Fills the rows of the others in `whole`; this device's are there.
+  void all_gather(View whole);
+  /// This device's rows of `whole`.
+  View own_rows(View whole) const;
+
+  /// Scratch that a sum of `bytes` over `devices` takes.
+  static std::int64_t workspace_bytes(std::int64_t bytes, int devices);
+
+ private:
+  const comm::Adder& adder(DType dtype) const { return dtype == DType::F32 ? f32_ : bf16_; }
+  void all_reduce(comm::Communicator& group, View values);
+  std::span<const std::size_t> row_borders(View whole);
+
+  ops::Compute& compute_;
+  comm::TensorAdder f32_;
+  comm::TensorAdder bf16_;
+  std::unique_ptr<comm::Communicator> all_;
+  std::unique_ptr<comm::Communicator> sharers_;  ///< null: nobody shares
+  std::vector<std::size_t> borders_;
+};
+
+}  // namespace cleave::parallel

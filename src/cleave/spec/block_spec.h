@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cleave/spec/layer_spec.h"
+#include "cleave/spec/layers.h"
+#include "cleave/spec/model_shape.h"
+#include "cleave/spec/tensor_share.h"
+
+namespace cleave::spec {
+
+/// Block `index` of a GPT or a Llama, or what `share` has of it.
+SegmentSpec block(const ModelShape& shape, const Flow& flow, const TensorShare& share,
+                  std::int64_t index);
+
+/// A norm of the residual stream, of the kind that the model has.
+LayerSpec residual_norm(const ModelShape& shape, const Flow& flow, const TensorShare& share,
+                        const std::string& name);
+
+/// Says that the first device of the share owns the layer's parameters; the others have copies.
+void mark_copies(LayerSpec& layer, const TensorShare& share);
+
+}  // namespace cleave::spec
