@@ -22,6 +22,7 @@ struct MemorySplit {
   std::int64_t optimizer = 0;
   std::int64_t scratch = 0;
   std::int64_t activations = 0;
+  std::int64_t staging = 0;
 };
 
 MemorySplit split_of(const runtime::CompiledStep& step, int device) {
@@ -34,8 +35,9 @@ MemorySplit split_of(const runtime::CompiledStep& step, int device) {
     if (buffer.kind == BufferKind::Optimizer) split.optimizer += bytes;
     if (buffer.kind == BufferKind::Scratch) split.scratch += bytes;
   }
+  if (!step.staging_bytes.empty()) split.staging = step.staging_bytes[device];
   split.activations = step.planned_bytes[device] - split.weights - split.gradients -
-                      split.optimizer - split.scratch;
+                      split.optimizer - split.scratch - split.staging;
   return split;
 }
 
@@ -72,14 +74,14 @@ std::string describe_plan(const train::Config& config, const runtime::CompiledSt
       parameter_count(step.model), to_string(config.train.dtype), step.devices(), program.schedule,
       program.microbatches * program.replicas, step.model.flow.sequences, step.model.flow.sequence);
   std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
-                                                 "optimizer", "activations", "scratch", "planned",
-                                                 "budget"}};
+                                                 "optimizer", "activations", "scratch", "saving",
+                                                 "planned", "budget"}};
   for (int d = 0; d < step.devices(); ++d) {
     const MemorySplit split = split_of(step, step.place_of(d));
     rows.push_back({fmt::format("{}", d), stage_list(step, d), format_bytes(split.weights),
                     format_bytes(split.gradients), format_bytes(split.optimizer),
                     format_bytes(split.activations), format_bytes(split.scratch),
-                    format_bytes(step.planned_on(d)),
+                    format_bytes(split.staging), format_bytes(step.planned_on(d)),
                     step.budgets.empty() ? "none" : format_bytes(step.budgets[d])});
   }
   return text + report::text_table(rows);

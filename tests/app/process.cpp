@@ -102,7 +102,7 @@ bool ends(pid_t pid) {
 std::vector<std::string> cleave_command(std::vector<std::string> arguments, int ranks) {
   std::vector<std::string> command;
   if (ranks > 0) command = {"mpirun", "-np", std::to_string(ranks)};
-  command.push_back(CLEAVE_BINARY);
+  command.emplace_back(CLEAVE_BINARY);
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }

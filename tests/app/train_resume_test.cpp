@@ -101,6 +101,34 @@ TEST(TrainResume, BeginsAgainIfNothingWasSaved) {
   EXPECT_EQ(run.report({}, {"--resume"})["loss"].size(), 2u);
 }
 
+TEST(TrainSaving, GoesOnInTheBackgroundWhereThereIsRoomAndChangesNothing) {
+  const TinyRun run({"parallel.pipeline=2"});
+  const json whole = run.report();
+  const auto planned = [](const json& report) {
+    std::vector<std::int64_t> bytes;
+    for (const json& device : report["devices"]) {
+      EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+      bytes.push_back(device["planned_bytes"]);
+    }
+    return bytes;
+  };
+  const std::vector<std::int64_t> without = planned(whole);
+  const Keys often = {"train.checkpoint_every=3", "train.keep=9"};
+  Keys tight = often;
+  tight.push_back("devices.memory=[\"" + std::to_string(without[0]) + "B\", \"" +
+                  std::to_string(without[1]) + "B\"]");
+  for (const Keys& keys : {often, tight}) {
+    const json report = run.report(keys, {"--overwrite"});
+    EXPECT_EQ(report["weights"], whole["weights"]);
+    EXPECT_EQ(planned(report) == without, keys == tight);
+    for (int step : {3, 6, 9, 12, 15, 18, 20}) {
+      EXPECT_EQ(testing::run_cleave("checkpoint verify " + checkpoint(run, step)).exit, 0);
+    }
+    const json resumed = run.report({}, {"--resume=" + checkpoint(run, 9)});
+    EXPECT_EQ(resumed["weights"], whole["weights"]);
+  }
+}
+
 // ── Damaged checkpoints ──────────────────────────────────────────────────────────────────────────
 
 struct Damage {

@@ -54,6 +54,8 @@ struct CompiledStep {
   ShardFold fold;
   std::int64_t library_bytes = 0;           ///< what libraries took while kernels were compiled
   std::vector<std::int64_t> planned_bytes;  ///< [place]
+  std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
+                                            ///< state, to save it while training goes on; or empty
   std::vector<std::int64_t> budgets;        ///< [device of the run]; empty: no limit
 
   int devices() const { return program.devices * tensor; }

@@ -56,6 +56,12 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   const LinkOptions options{.stages = stages, .kernel_scratch = scratch, .fold = step.fold};
   LinkedProgram linked = link(step.program, place_, options, arena_);
   LinkedProgram evaluation = link(step.evaluation, place_, options, arena_);
+  if (!step.staging_bytes.empty()) {
+    const std::int64_t bytes = step.staging_bytes[place_];
+    const std::int64_t offset = step.planned_bytes[place_] - bytes;
+    if (bytes > 0) linked.lasting.push_back({offset, bytes});
+    staging_ = {arena_.at(offset), static_cast<std::size_t>(bytes)};
+  }
   compute_.set_scratch({linked.scratch, static_cast<std::size_t>(scratch)});
   executor_ =
       std::make_unique<Executor>(Executor::Parts{.program = &step.program,

@@ -43,6 +43,9 @@ class Device {
   /// Copies whose owner is elsewhere, under its name: updated in step with it, never saved.
   const std::vector<TensorState>& copies() const { return copies_; }
 
+  /// For a copy of what is saved; empty if none was planned.
+  std::span<std::byte> staging() const { return staging_; }
+
   /// Brings the values that layers compute with in line with the master weights.
   void refresh_values();
 
@@ -68,6 +71,7 @@ class Device {
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<TensorState> tensors_;
   std::vector<TensorState> copies_;
+  std::span<std::byte> staging_;
   std::unique_ptr<Executor> executor_;
 };
 

@@ -12,6 +12,7 @@
 #include "cleave/comm/pinning.h"
 #include "cleave/comm/together.h"
 #include "cleave/runtime/matmul_rate.h"
+#include "cleave/train/background_saver.h"
 #include "cleave/train/checkpoint_directory.h"
 #include "cleave/train/emulated_run.h"
 #include "cleave/train/saving.h"
@@ -45,7 +46,8 @@ class DeviceRun {
         world_(world),
         index_(device),
         replica_(job.compiled.replica_of(device)),
-        trainer_(job.config, job.data, job.compiled, device, world) {
+        trainer_(job.config, job.data, job.compiled, device, world),
+        saver_(save_point()) {
     trainer_.device().executor().set_patience(job.options.patience);
   }
 
@@ -65,10 +67,12 @@ class DeviceRun {
       if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
       stop = step.stop;
       note(step);
+      note_saved(saver_.advance());
       const bool last = stop || step.step == train.steps;
       if (due(train.eval_every, step.step) || last) evaluate();
-      if (due(train.checkpoint_every, step.step) && !last) save();
+      if (due(train.checkpoint_every, step.step) && !last) save_and_go_on();
     }
+    note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
     save();
     report_.stopped = trainer_.steps_done() < train.steps;
     return finish();
@@ -115,16 +119,33 @@ class DeviceRun {
     if (index_ == 0) job_.observer.on_evaluated(trainer_.steps_done(), *loss);
   }
 
+  SavePoint save_point() {
+    return {.config = &job_.config,
+            .layout = &job_.layout,
+            .replica = replica_,
+            .device = &trainer_.device(),
+            .world = world_};
+  }
+
   void save() {
     const Clock::time_point start = Clock::now();
-    train::save(job_.config, job_.layout, trainer_.steps_done(), replica_, trainer_.device(),
-                world_);
-    if (index_ != 0) return;
-    const std::chrono::duration<double> seconds = Clock::now() - start;
+    train::save(save_point(), trainer_.steps_done());
+    const std::chrono::duration<double> pause = Clock::now() - start;
+    note_saved(BackgroundSaver::Saved{trainer_.steps_done(), pause.count()});
+  }
+
+  void save_and_go_on() {
+    if (!BackgroundSaver::has_room(job_.compiled)) return save();
+    // Should the one before not be done yet, disks are slower than training: that pause is its own.
+    note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
+    saver_.begin(trainer_.steps_done());
+  }
+
+  void note_saved(const std::optional<BackgroundSaver::Saved>& saved) {
+    if (!saved || index_ != 0) return;
     report_.checkpoint =
-        checkpoint_path(fs::path(job_.config.train.out) / "checkpoints", trainer_.steps_done())
-            .string();
-    job_.observer.on_saved(trainer_.steps_done(), report_.checkpoint, seconds.count());
+        checkpoint_path(fs::path(job_.config.train.out) / "checkpoints", saved->step).string();
+    job_.observer.on_saved(saved->step, report_.checkpoint, saved->pause);
   }
 
   /// Puts the numbers of all devices together; the same report on each.
@@ -190,6 +211,7 @@ class DeviceRun {
   int index_;
   int replica_;
   Trainer trainer_;
+  BackgroundSaver saver_;  ///< ends before the memory that it reads
   RunReport report_;
   StepTimes times_;
   std::int64_t library_heap_ = 0;  ///< growth of the process's heap

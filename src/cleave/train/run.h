@@ -43,7 +43,7 @@ class RunObserver {
   virtual void on_step(const StepReport&) {}
   virtual void on_evaluated(std::int64_t /*step*/, double /*loss*/) {}
   virtual void on_saved(std::int64_t /*step*/, const std::string& /*directory*/,
-                        double /*seconds*/) {}
+                        double /*pause*/) {}
 };
 
 struct RunOptions {

@@ -9,30 +9,12 @@
 namespace cleave::train {
 namespace {
 
-std::filesystem::path root_of(const Config& config) {
-  return std::filesystem::path(config.train.out) / "checkpoints";
-}
-
 View part_of(const runtime::TensorState& tensor, Part part) {
   return part == Part::Weight ? tensor.master : part == Part::FirstMoment ? tensor.m : tensor.v;
 }
 
 void barrier(comm::Communicator* world) {
   if (world != nullptr) world->barrier().wait();
-}
-
-void write(const runtime::Device& device, const CheckpointLayout& layout,
-           CheckpointWriter& writer) {
-  const auto& parameters = layout.parameters();
-  for (const runtime::TensorState& tensor : device.tensors()) {
-    const auto found = std::ranges::lower_bound(parameters, tensor.name, {}, &Parameter::name);
-    const auto index = static_cast<std::size_t>(found - parameters.begin());
-    for (Part part : kParts) {
-      tensor.for_each_run(part_of(tensor, part), [&](std::int64_t first, std::span<float> run) {
-        writer.write(part, index, first, run);
-      });
-    }
-  }
 }
 
 }  // namespace
@@ -54,26 +36,46 @@ CheckpointLayout checkpoint_layout(const ModelSpec& model) {
   return CheckpointLayout(std::move(parameters));
 }
 
-void save(const Config& config, const CheckpointLayout& layout, std::int64_t step, int replica,
-          runtime::Device& device, comm::Communicator* world) {
-  const std::filesystem::path root = root_of(config);
-  const bool first = world == nullptr || world->rank() == 0;
-  if (first) prepare_checkpoint(root, step, layout);
-  barrier(world);
-  CheckpointWriter writer(root, step, layout, first ? 0 : world->rank());
-  if (replica == 0) write(device, layout, writer);
-  writer.finish();
-  barrier(world);
-  if (first) {
-    commit_checkpoint(root, layout,
-                      {.step = step,
-                       .data_position = step,
-                       .seed = config.train.seed,
-                       .config = to_toml(config),
-                       .version = std::string(version())},
-                      world == nullptr ? 1 : world->size(), config.train.keep);
+std::filesystem::path SavePoint::root() const {
+  return std::filesystem::path(config->train.out) / "checkpoints";
+}
+
+void for_each_saved_run(const SavePoint& at, const SavedRun& visit) {
+  if (at.replica != 0) return;
+  const auto& parameters = at.layout->parameters();
+  for (const runtime::TensorState& tensor : at.device->tensors()) {
+    const auto found = std::ranges::lower_bound(parameters, tensor.name, {}, &Parameter::name);
+    const auto index = static_cast<std::size_t>(found - parameters.begin());
+    for (Part part : kParts) {
+      tensor.for_each_run(part_of(tensor, part), [&](std::int64_t first, std::span<float> run) {
+        visit(part, index, first, run);
+      });
+    }
   }
-  barrier(world);
+}
+
+void commit(const SavePoint& at, std::int64_t step) {
+  commit_checkpoint(at.root(), *at.layout,
+                    {.step = step,
+                     .data_position = step,
+                     .seed = at.config->train.seed,
+                     .config = to_toml(*at.config),
+                     .version = std::string(version())},
+                    at.world == nullptr ? 1 : at.world->size(), at.config->train.keep);
+}
+
+void save(const SavePoint& at, std::int64_t step) {
+  if (at.is_first()) prepare_checkpoint(at.root(), step, *at.layout);
+  barrier(at.world);
+  CheckpointWriter writer(at.root(), step, *at.layout, at.index());
+  for_each_saved_run(
+      at, [&](Part part, std::size_t parameter, std::int64_t first, std::span<const float> run) {
+        writer.write(part, parameter, first, run);
+      });
+  writer.finish();
+  barrier(at.world);
+  if (at.is_first()) commit(at, step);
+  barrier(at.world);
 }
 
 void load(const CheckpointReader& reader, const CheckpointLayout& layout, Load what,

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 
 #include "cleave/comm/communicator.h"
@@ -15,10 +17,30 @@ namespace cleave::train {
 /// The tensors of a model in the order of checkpoints: by name.
 CheckpointLayout checkpoint_layout(const ModelSpec& model);
 
-/// Saves the state after `step` updates, all devices together. `world` is null for one device
-/// alone; replicas other than the first only wait.
-void save(const Config& config, const CheckpointLayout& layout, std::int64_t step, int replica,
-          runtime::Device& device, comm::Communicator* world);
+/// What is saved, and where to: one device's view.
+struct SavePoint {
+  const Config* config = nullptr;
+  const CheckpointLayout* layout = nullptr;
+  int replica = 0;  ///< of the device; all but the first only wait
+  runtime::Device* device = nullptr;
+  comm::Communicator* world = nullptr;  ///< null: one device alone
+
+  std::filesystem::path root() const;
+  int index() const { return world == nullptr ? 0 : world->rank(); }
+  bool is_first() const { return index() == 0; }
+};
+
+/// Saves the state after `step` updates, all devices together, and waits for it.
+void save(const SavePoint& at, std::int64_t step);
+
+/// What this device saves, in runs of consecutive elements of a parameter (its place in the
+/// layout).
+using SavedRun = std::function<void(Part part, std::size_t parameter, std::int64_t first,
+                                    std::span<const float> elements)>;
+void for_each_saved_run(const SavePoint& at, const SavedRun& visit);
+
+/// The first device's last act: everything is written, and becomes a checkpoint.
+void commit(const SavePoint& at, std::int64_t step);
 
 enum class Load : std::uint8_t { Everything, WeightsOnly };
 

@@ -5,6 +5,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/runtime/profile.h"
+#include "cleave/runtime/staging.h"
 #include "cleave/train/random_source.h"
 
 namespace cleave::train {
@@ -56,7 +57,9 @@ runtime::CompileOptions compile_options(const Config& config) {
 }
 
 runtime::CompiledStep compile_step(const Config& config) {
-  return runtime::compile(model_of(config), compile_options(config));
+  runtime::CompiledStep step = runtime::compile(model_of(config), compile_options(config));
+  if (config.train.checkpoint_every > 0) runtime::plan_staging(step);
+  return step;
 }
 
 Trainer::Trainer(const Config& config, const Data& data, const runtime::CompiledStep& compiled,

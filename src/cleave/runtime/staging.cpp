@@ -1,0 +1,18 @@
+#include "cleave/runtime/staging.h"
+
+namespace cleave::runtime {
+
+void plan_staging(CompiledStep& step) {
+  std::vector<std::int64_t> staging(step.program.devices);
+  for (int s = 0; s < step.program.stages; ++s) {
+    // Two moments and one master weight, all f32.
+    staging[step.program.placement[s][0]] += aligned(step.memory[s].optimizer / 2 * 3);
+  }
+  for (int d = 0; d < std::ssize(step.budgets); ++d) {
+    if (step.planned_on(d) + staging[step.place_of(d)] > step.budgets[d]) return;
+  }
+  for (int p = 0; p < step.program.devices; ++p) step.planned_bytes[p] += staging[p];
+  step.staging_bytes = std::move(staging);
+}
+
+}  // namespace cleave::runtime
