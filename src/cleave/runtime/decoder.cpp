@@ -201,7 +201,7 @@ void Decoder::bind(Pass& pass) {
         continue;
       }
       for (const Piece& piece : parameter.pieces) {
-        weights_.push_back({piece.name, value.slice(0, piece.first, piece.extent)});
+        weights_.push_back({piece.name, value.slice(piece.dim, piece.first, piece.extent)});
       }
     }
     std::vector<View> constants;
