@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "memory_bar.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +18,6 @@ using plan::DeviceMemory;
 using plan::Prediction;
 using Rows = std::vector<std::vector<std::string>>;
 
-constexpr int kBarWidth = 30;
 constexpr std::ptrdiff_t kMostDevices = 8;
 
 std::int64_t whole(double bytes) {
@@ -96,12 +96,9 @@ std::string memory_table(const Prediction& p) {
     if (count > kMostDevices && d >= kMostDevices - 1 && d < count - 1) continue;
     const DeviceMemory& device = p.devices[d];
     const double share = device.all() / static_cast<double>(p.budget_bytes);
-    const int filled = std::clamp(static_cast<int>(std::lround(share * kBarWidth)), 0, kBarWidth);
     rows.push_back({std::to_string(d), bytes(device.weights), bytes(device.gradients),
                     bytes(device.optimizer), bytes(device.activations), bytes(device.work),
-                    bytes(device.all()),
-                    fmt::format("[{:#>{}}{:.>{}}] {:.0f} %", "", filled, "", kBarWidth - filled,
-                                100 * share)});
+                    bytes(device.all()), memory_bar(share)});
   }
   return report::text_table(rows);
 }

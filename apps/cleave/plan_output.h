@@ -2,23 +2,9 @@
 
 #include <string>
 
-#include "cleave/plan/analytic/predict.h"
-#include "cleave/plan/search/layout_search.h"
+#include "plan_answer.h"
 
 namespace cleave::app {
-
-/// What `cleave plan` answers about a cluster: one layout, or what a search found.
-struct PlanAnswer {
-  plan::Workload workload;
-  plan::SearchResult search;  ///< with --layout: that one alone
-  double search_seconds = 0;
-  bool searched = false;
-
-  /// The layout to take, or the nearest if none fits.
-  const plan::Prediction& choice() const {
-    return search.best.empty() ? search.nearest.front() : search.best.front();
-  }
-};
 
 std::string to_json(const PlanAnswer& answer);
 

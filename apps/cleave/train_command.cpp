@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "auto_summary.h"
 #include "command.h"
 #include "files.h"
 #include "ranks.h"
@@ -60,6 +61,15 @@ train::RunOptions options_of(const Flags& flags) {
           .patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience)};
 }
 
+/// With everything decided that was "auto".
+train::Config planned(const train::Config& config, const Flags& flags, comm::Communicator* world) {
+  const train::AutoPlan plan = train::plan_run(config, world);
+  require_fit(plan);
+  if (world == nullptr || world->rank() == 0)
+    fmt::print(flags.json || flags.print_config ? stderr : stdout, "{}", describe_auto(plan));
+  return plan.choice().config;
+}
+
 void train(const Flags& flags, comm::Communicator* world) {
   train::ConfigOptions options{.overrides = flags.set};
   if (world != nullptr) options.world_size = world->size();
@@ -70,6 +80,7 @@ void train(const Flags& flags, comm::Communicator* world) {
     run_options = options_of(flags);
   });
   const bool first = world == nullptr || world->rank() == 0;
+  if (needs_plan(config)) config = planned(config, flags, world);
   if (flags.print_config) {
     if (first) fmt::print("{}", train::to_toml(config));
     return;

@@ -9,11 +9,11 @@
 namespace cleave::runtime {
 namespace {
 
-void divide(plan::StageCosts& costs, double speed) {
-  costs.forward /= speed;
-  costs.input /= speed;
-  costs.weight /= speed;
-  costs.recompute /= speed;
+void multiply(plan::StageCosts& costs, double factor) {
+  costs.forward *= factor;
+  costs.input *= factor;
+  costs.weight *= factor;
+  costs.recompute *= factor;
 }
 
 double speed_of(const EmulatedTimes& times, int device) {
@@ -23,6 +23,7 @@ double speed_of(const EmulatedTimes& times, int device) {
 plan::Costs costs_at_speed_one(const schedule::Program& program, const EmulatedTimes& times) {
   plan::Costs costs = plan::uniform_costs(program, {.f = times.f, .i = times.i, .w = times.w});
   costs.unit = std::string(1, 's');  // g++ 12 warns falsely of an assigned literal
+  for (std::size_t s = 0; s < times.shares.size(); ++s) multiply(costs.stages[s], times.shares[s]);
   return costs;
 }
 
@@ -57,7 +58,7 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
   for (int s = 0; s < program.stages; ++s) {
     double slowest = speed_of(times, program.placement[s][0]);
     for (int device : program.placement[s]) slowest = std::min(slowest, speed_of(times, device));
-    divide(costs.stages[s], slowest);
+    multiply(costs.stages[s], 1 / slowest);
   }
   return costs;
 }
@@ -65,7 +66,7 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
 plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times,
                            int device) {
   plan::Costs costs = costs_at_speed_one(program, times);
-  for (plan::StageCosts& stage : costs.stages) divide(stage, speed_of(times, device));
+  for (plan::StageCosts& stage : costs.stages) multiply(stage, 1 / speed_of(times, device));
   return costs;
 }
 

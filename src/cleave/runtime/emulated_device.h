@@ -16,7 +16,8 @@ struct EmulatedTimes {
   double f = 0;  ///< seconds
   double i = 0;
   double w = 0;
-  std::vector<double> speed;  ///< [device], relative; empty: all 1
+  std::vector<double> speed;        ///< [device], relative; empty: all 1
+  std::vector<double> shares = {};  ///< [stage] of the work, 1 on average; empty: all 1
 };
 
 /// A lowered program with buffers for its messages and nothing else, as emulated devices run it.

@@ -14,20 +14,34 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-runtime::EmulatedTimes times_of(const DevicesConfig& devices) {
+/// Stages of a given partition take time by their layers.
+std::vector<double> shares_of(const Config& config) {
+  std::vector<double> shares;
+  if (!config.parallel.partition) return shares;
+  const auto& partition = *config.parallel.partition;
+  const double stages = static_cast<double>(partition.size());
+  for (const std::int64_t layers : partition)
+    shares.push_back(static_cast<double>(layers) * stages /
+                     static_cast<double>(config.model.layers));
+  return shares;
+}
+
+runtime::EmulatedTimes times_of(const Config& config) {
+  const DevicesConfig& devices = config.devices;
   std::vector<double> speed = devices.speed;
   if (speed.size() == 1) speed.assign(static_cast<std::size_t>(devices.count), speed[0]);
   return {.f = devices.emulate->f,
           .i = devices.emulate->i,
           .w = devices.emulate->w,
-          .speed = std::move(speed)};
+          .speed = std::move(speed),
+          .shares = shares_of(config)};
 }
 
 RunReport run_device(const Config& config, const RunOptions& options,
                      const runtime::CompiledStep& compiled, comm::Communicator* world) {
   const schedule::Program& program = compiled.program;
   const int index = world == nullptr ? 0 : world->rank();
-  const runtime::EmulatedTimes times = times_of(config.devices);
+  const runtime::EmulatedTimes times = times_of(config);
   runtime::EmulatedDevice device(program, times, index, world);
   device.executor().set_patience(options.patience);
 
@@ -62,6 +76,10 @@ RunReport run_device(const Config& config, const RunOptions& options,
 }
 
 }  // namespace
+
+plan::Costs emulated_costs(const Config& config, const schedule::Program& program) {
+  return runtime::emulated_costs(program, times_of(config));
+}
 
 RunReport run_emulated(const Config& config, const RunOptions& options, RunObserver& observer,
                        comm::Communicator* world) {

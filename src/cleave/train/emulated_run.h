@@ -4,6 +4,10 @@
 
 namespace cleave::train {
 
+/// What the instructions of `program` take on the emulated devices of `config`; messages take
+/// nothing.
+plan::Costs emulated_costs(const Config& config, const schedule::Program& program);
+
 /// The steps of `config` on devices that sleep as devices.emulate says: no data, no weights,
 /// nothing saved. Losses and weights of the report are empty.
 RunReport run_emulated(const Config& config, const RunOptions& options, RunObserver& observer,

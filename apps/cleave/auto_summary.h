@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "cleave/runtime/compile.h"
+#include "cleave/train/auto_plan.h"
+
+namespace cleave::app {
+
+/// What the planner chose and what came next, in a few lines; empty if there was nothing to choose.
+std::string describe_auto(const train::AutoPlan& plan);
+
+/// One sentence on what a run that does not fit lacks.
+std::string describe_excess(const train::AutoPlan& plan, const runtime::CompiledStep& step);
+
+}  // namespace cleave::app

@@ -1,0 +1,116 @@
+#include "plan_config.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "auto_summary.h"
+#include "files.h"
+#include "memory_bar.h"
+#include "train_summary.h"
+#include "train_trace.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/units.h"
+#include "cleave/report/text_table.h"
+#include "cleave/train/auto_plan.h"
+#include "cleave/train/forecast.h"
+
+namespace cleave::app {
+namespace {
+
+using train::Config;
+
+/// A config with everything decided, and what the planner considered on the way.
+struct Decision {
+  Config config;
+  train::AutoPlan plan;
+  double seconds = 0;  ///< that planning took
+};
+
+Decision decide(const Config& config) {
+  const auto start = std::chrono::steady_clock::now();
+  Decision decision{.config = config};
+  if (needs_plan(config)) {
+    decision.plan = train::plan_run(config, nullptr);
+    decision.config = decision.plan.choice().config;
+  }
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  decision.seconds = taken.count();
+  return decision;
+}
+
+nlohmann::json json_of(const Config& config) {
+  const train::ParallelConfig& p = config.parallel;
+  return {{"tp", *p.tensor},
+          {"pp", *p.pipeline},
+          {"dp", *p.data},
+          {"microbatch", *config.train.microbatch},
+          {"chunks", p.chunks.value_or(1)},
+          {"schedule", p.schedule},
+          {"zero", *p.zero},
+          {"partition", p.partition ? nlohmann::json(*p.partition) : nlohmann::json("auto")}};
+}
+
+std::string to_json(const Decision& decision, const train::Forecast& forecast) {
+  const runtime::CompiledStep& step = forecast.step;
+  const double seconds = forecast.predicted.summary.makespan;
+  const double microbatches =
+      static_cast<double>(step.program.microbatches) * step.program.replicas;
+  const double flop = static_cast<double>(flops(step.model)) * microbatches;
+  nlohmann::json candidates = nlohmann::json::array();
+  for (const train::PlannedRun& run : decision.plan.fitting) {
+    candidates.push_back({{"layout", json_of(run.config)}, {"estimate_seconds", run.estimate}});
+  }
+  const nlohmann::json json = {{"step_seconds", seconds},
+                               {"tflops_per_device", flop / seconds / step.program.devices / 1e12},
+                               {"memory_bytes", *std::ranges::max_element(step.planned_bytes)},
+                               {"planned_bytes", step.planned_bytes},
+                               {"budget_bytes", step.program.budgets},
+                               {"fits", forecast.fits},
+                               {"layout", json_of(decision.config)},
+                               {"candidates", candidates},
+                               {"layouts", decision.plan.considered},
+                               {"search_seconds", decision.seconds}};
+  return json.dump(2) + "\n";
+}
+
+std::string memory_bars(const runtime::CompiledStep& step) {
+  std::vector<std::vector<std::string>> rows = {{"device", "planned", "budget", ""}};
+  for (int d = 0; d < step.program.devices; ++d) {
+    const bool limited = !step.program.budgets.empty();
+    const double budget = limited ? static_cast<double>(step.program.budgets[d]) : 0;
+    rows.push_back(
+        {std::to_string(d), fmt::format("{} B", step.planned_bytes[d]),
+         limited ? format_bytes(step.program.budgets[d]) : "none",
+         limited ? memory_bar(static_cast<double>(step.planned_bytes[d]) / budget) : ""});
+  }
+  return report::text_table(rows);
+}
+
+std::string to_text(const Decision& decision, const train::Forecast& forecast) {
+  std::string text = describe_auto(decision.plan);
+  text += describe_plan(decision.config, forecast.step) + "\n" + memory_bars(forecast.step);
+  return text + fmt::format("\n{} per step predicted, bubble {:.1f} %\n",
+                            format_seconds(forecast.predicted.summary.makespan),
+                            100 * forecast.predicted.summary.bubble);
+}
+
+}  // namespace
+
+void plan_config(const PlanConfigFlags& flags, Exit& answer) {
+  if (!flags.trace.empty()) check_trace_name(flags.trace);
+  const Decision decision = decide(train::load_config(flags.config, {.overrides = flags.set}));
+  const train::Forecast forecast = train::forecast(decision.config);
+  write_file("", flags.json ? to_json(decision, forecast) : to_text(decision, forecast));
+  if (!flags.trace.empty()) {
+    train::RunReport report;
+    report.predicted = forecast.predicted;
+    write_trace(flags.trace, report);
+  }
+  if (forecast.fits) return;
+  answer = Exit::DoesNotFit;
+  fmt::print(stderr, "cleave: {}\n", describe_excess(decision.plan, forecast.step));
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "command.h"
+
+namespace cleave::app {
+
+/// What `cleave plan run.toml` was asked.
+struct PlanConfigFlags {
+  std::string config;
+  std::vector<std::string> set;
+  std::string trace;  ///< where the predicted timeline goes; empty: nowhere
+  bool json = false;
+};
+
+/// Plans a run of this machine: resolves what is "auto", measures, prints. `answer` becomes
+/// DoesNotFit if no layout fits.
+void plan_config(const PlanConfigFlags& flags, Exit& answer);
+
+}  // namespace cleave::app

@@ -1,0 +1,280 @@
+#include "cleave/train/auto_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cleave/base/check.h"
+#include "cleave/base/units.h"
+#include "cleave/plan/search/partition_search.h"
+#include "cleave/plan/stage_layout.h"
+#include "cleave/runtime/matmul_rate.h"
+#include "cleave/train/config_checks.h"
+#include "cleave/train/segment_profile.h"
+#include "cleave/train/trainer.h"
+
+namespace cleave::train {
+namespace {
+
+constexpr std::int64_t kMostMicrobatch = 32;
+constexpr std::size_t kFitting = 3;  ///< how many that fit are looked for
+
+/// Between threads of one process; what a run sees is measured before its first step.
+constexpr plan::LinkCosts kLink = {.latency = 20e-6, .per_byte = 0.2e-9};
+
+/// Schedules that "auto" chooses from before it looks for an order of its own.
+struct Option {
+  const char* schedule;
+  std::int64_t chunks;
+};
+constexpr std::array<Option, 4> kOptions = {
+    {{"1f1b", 1}, {"zb-h1", 1}, {"interleaved", 2}, {"zbv", 2}}};
+
+std::vector<std::int64_t> choices(const Auto& fixed, std::int64_t whole, std::int64_t most) {
+  if (fixed) return {*fixed};
+  std::vector<std::int64_t> result;
+  for (std::int64_t value = 1; value <= std::min(whole, most); ++value) {
+    if (whole % value == 0) result.push_back(value);
+  }
+  return result;
+}
+
+bool uneven(const auto& values) {
+  return std::ranges::adjacent_find(values, std::not_equal_to()) != values.end();
+}
+
+void add_schedules(Config config, std::vector<Config>& result) {
+  ParallelConfig& p = config.parallel;
+  const std::string schedule = p.schedule;
+  const Auto chunks = p.chunks;
+  for (const Option& option : kOptions) {
+    if (schedule == "auto" && *p.pipeline > 1) {
+      if (chunks && *chunks != option.chunks) continue;
+      p.schedule = option.schedule;
+      p.chunks = option.chunks;
+    } else if (schedule == "auto") {
+      p.schedule = "1f1b";
+      p.chunks = 1;
+    }
+    const std::int64_t stages = *p.pipeline * p.chunks.value_or(1);
+    if (stages <= config.model.layers + 2) result.push_back(config);
+    if (schedule != "auto" || *p.pipeline == 1) return;
+  }
+}
+
+/// Everything that "auto" could mean here.
+std::vector<Config> alternatives(const Config& config) {
+  std::vector<Config> result;
+  const std::int64_t count = config.devices.count;
+  const std::int64_t tensor = config.parallel.tensor.value_or(1);
+  for (const std::int64_t pipeline : choices(config.parallel.pipeline, count / tensor, count)) {
+    const std::int64_t data = count / tensor / pipeline;
+    if (config.parallel.data.value_or(data) != data || config.train.batch % data != 0) continue;
+    const std::int64_t share = config.train.batch / data;
+    for (const std::int64_t microbatch : choices(config.train.microbatch, share, kMostMicrobatch)) {
+      const std::int64_t shards = config.numerics.data_shards.value_or(data);
+      if (shards % data != 0 || config.train.batch % (microbatch * shards) != 0) continue;
+      Config one = config;
+      one.parallel.pipeline = pipeline;
+      one.parallel.tensor = tensor;
+      one.parallel.data = data;
+      one.parallel.zero = config.parallel.zero.value_or(0);
+      one.parallel.recompute = config.parallel.recompute.value_or(Recompute::None);
+      one.train.microbatch = microbatch;
+      one.numerics = {.data_shards = shards,
+                      .tensor_shards = config.numerics.tensor_shards.value_or(tensor)};
+      add_schedules(one, result);
+    }
+  }
+  return result;
+}
+
+/// Bytes of one segment, near enough to order the candidates; compiling has the last word.
+plan::SegmentWork work_of(const SegmentSpec& segment, const plan::StageCosts& time, DType dtype) {
+  const std::int64_t parameters = parameter_count(segment);
+  const std::int64_t per_parameter = 16 + (dtype == DType::BF16 ? 2 : 0);
+  const plan::StageLayout layout =
+      plan::layout_stage(std::span(&segment, 1), plan::Position::Middle);
+  return {.time = time,
+          .state = per_parameter * parameters,
+          .kept = layout.bytes_of(plan::Region::KeptForInput) +
+                  layout.bytes_of(plan::Region::KeptForWeight) +
+                  layout.bytes_of(plan::Region::Input)};
+}
+
+class Planner {
+ public:
+  explicit Planner(comm::Communicator* world) : world_(world) {}
+
+  /// With its partition, where that is left to us and a cut that should fit was found.
+  PlannedRun estimate(Config config) {
+    const SegmentProfile& profile = profile_of(config);
+    const plan::PartitionProblem problem = problem_of(config, profile);
+    PlannedRun run{.config = std::move(config)};
+    std::optional<plan::PartitionChoice> cut;
+    if (!run.config.parallel.partition) cut = plan::choose_partition(problem);
+    const std::vector<std::int64_t> sizes = cut ? cut->sizes : even_cut(run.config, problem);
+    run.estimate = cut ? cut->seconds : plan::partition_seconds(problem, sizes);
+    run.excess = plan::partition_excess(problem, sizes);
+    if (cut) {
+      run.config.parallel.partition = sizes;
+      --run.config.parallel.partition->front();
+      --run.config.parallel.partition->back();
+    }
+    run.estimate += after_pipeline(run.config, profile);
+    return run;
+  }
+
+ private:
+  const SegmentProfile& profile_of(const Config& config) {
+    // Emulated devices take the same time whatever the microbatch, but not whatever the pipeline.
+    const std::int64_t key =
+        config.devices.emulate ? *config.parallel.pipeline : *config.train.microbatch;
+    const auto found = profiles_.find(key);
+    if (found != profiles_.end()) return found->second;
+    return profiles_.emplace(key, profile_segments(config, world_)).first->second;
+  }
+
+  double at_once(const Config& config) const {
+    if (config.devices.emulate) return 0;
+    return runtime::devices_at_once(static_cast<int>(config.devices.count),
+                                    static_cast<int>(config.devices.threads));
+  }
+
+  plan::PartitionProblem problem_of(const Config& config, const SegmentProfile& profile) const {
+    const ModelSpec model = model_of(config);
+    plan::PartitionProblem problem;
+    for (std::size_t i = 0; i < model.segments.size(); ++i) {
+      const plan::StageCosts& time = i == 0                           ? profile.embedding
+                                     : i + 1 == model.segments.size() ? profile.head
+                                                                      : profile.block;
+      problem.segments.push_back(work_of(model.segments[i], time, config.train.dtype));
+    }
+    const auto at = [](const auto& values, std::int64_t d, auto otherwise) {
+      return values.empty() ? otherwise : values[values.size() > 1 ? d : 0];
+    };
+    for (std::int64_t d = 0; d < *config.parallel.pipeline; ++d) {
+      problem.devices.push_back(
+          {.speed = at(config.devices.speed, d, 1.0),
+           .memory = at(config.devices.memory, d, std::numeric_limits<std::int64_t>::max())});
+    }
+    problem.schedule = config.parallel.schedule == "auto" ? "1f1b" : config.parallel.schedule;
+    problem.chunks = static_cast<int>(config.parallel.chunks.value_or(0));
+    problem.microbatches = compile_options(config).microbatches;
+    problem.message_bytes = model.segments[1].layers.front().x.bytes();
+    const std::int64_t stages = *config.parallel.pipeline * config.parallel.chunks.value_or(1);
+    problem.links.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, stages - 1)), kLink);
+    if (config.devices.emulate) problem.links.clear();
+    problem.at_once = at_once(config) / static_cast<double>(*config.parallel.data);
+    return problem;
+  }
+
+  std::vector<std::int64_t> even_cut(const Config& config,
+                                     const plan::PartitionProblem& problem) const {
+    if (config.parallel.partition) {
+      std::vector<std::int64_t> sizes = *config.parallel.partition;
+      ++sizes.front();
+      ++sizes.back();
+      return sizes;
+    }
+    plan::PartitionProblem roomy = problem;
+    for (plan::PipelineDevice& device : roomy.devices) device.memory = 1ll << 60;
+    return plan::choose_partition(roomy)->sizes;
+  }
+
+  /// STEP and NORM of the device that has most, and the sum over replicas.
+  double after_pipeline(const Config& config, const SegmentProfile& profile) const {
+    const double parameters = static_cast<double>(parameter_count(model_of(config))) /
+                              static_cast<double>(*config.parallel.pipeline);
+    const double busy = at_once(config);
+    const double crowd =
+        busy > 0 ? std::max(1.0, static_cast<double>(config.devices.count) / busy) : 1;
+    double seconds = crowd * parameters * (profile.step + profile.norm);
+    const double data = static_cast<double>(*config.parallel.data);
+    if (data > 1 && !config.devices.emulate)
+      seconds += crowd * 2 * kLink.per_byte * 4 * parameters * (data - 1) / data;
+    return seconds;
+  }
+
+  comm::Communicator* world_;
+  std::map<std::int64_t, SegmentProfile> profiles_;
+};
+
+/// Compiles, and compares with the budgets.
+void weigh(PlannedRun& run) {
+  runtime::CompileOptions options = compile_options(run.config);
+  const std::vector<std::int64_t> budgets = std::exchange(options.budgets, {});
+  if (budgets.empty()) return;
+  const runtime::CompiledStep step = runtime::compile(model_of(run.config), options);
+  run.excess = std::numeric_limits<std::int64_t>::min();
+  for (std::size_t d = 0; d < budgets.size(); ++d) {
+    if (step.planned_bytes[d] - budgets[d] <= run.excess) continue;
+    run.excess = step.planned_bytes[d] - budgets[d];
+    run.needed = step.planned_bytes[d];
+  }
+  run.excess = std::max<std::int64_t>(0, run.excess);
+}
+
+}  // namespace
+
+bool needs_plan(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  const bool open =
+      !p.pipeline || !p.tensor || !p.data || !p.zero || !p.recompute || !config.train.microbatch;
+  const bool differ = uneven(config.devices.memory) || uneven(config.devices.speed);
+  return open || (differ && !p.partition && p.pipeline.value_or(1) > 1);
+}
+
+std::string describe(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  std::string text =
+      fmt::format("pipeline {} x tensor {} x data {}, microbatch {}, schedule {}", *p.pipeline,
+                  *p.tensor, *p.data, *config.train.microbatch, p.schedule);
+  if (p.chunks.value_or(1) > 1) text += fmt::format(" with {} chunks", *p.chunks);
+  if (p.partition && *p.pipeline * p.chunks.value_or(1) > 1)
+    text += fmt::format(", layers {}", fmt::join(*p.partition, "+"));
+  return text;
+}
+
+AutoPlan plan_run(const Config& config, comm::Communicator* world) {
+  Planner planner(world);
+  AutoPlan plan;
+  std::vector<PlannedRun> runs;
+  for (const Config& one : alternatives(config)) runs.push_back(planner.estimate(one));
+  require(!runs.empty(), "no layout of ", config.devices.count, " devices suits train.batch ",
+          config.train.batch, " and ", config.model.layers,
+          " layers; change the batch, or fix fewer of the axes");
+  plan.considered = std::ssize(runs);
+  std::ranges::stable_sort(runs, {}, &PlannedRun::estimate);
+  for (PlannedRun& run : runs) {
+    check(run.config, std::nullopt);
+    // Emulated devices hold no model: the estimate stands for the memory they would need.
+    if (!run.config.devices.emulate) weigh(run);
+    (run.excess == 0 ? plan.fitting : plan.unfit).push_back(std::move(run));
+    if (plan.fitting.size() == kFitting) break;
+  }
+  return plan;
+}
+
+const PlannedRun& AutoPlan::choice() const {
+  if (!fitting.empty()) return fitting.front();
+  return *std::ranges::min_element(unfit, {}, &PlannedRun::excess);
+}
+
+void require_fit(const AutoPlan& plan) {
+  if (!plan.fitting.empty()) return;
+  const PlannedRun& nearest = plan.choice();
+  throw DoesNotFit(fmt::format(
+      "none of {} layouts fits; the nearest ({}) needs {} on a device that has {}: raise "
+      "devices.memory, use more devices, or make the model smaller",
+      plan.considered, describe(nearest.config), format_bytes(nearest.needed),
+      format_bytes(nearest.needed - nearest.excess)));
+}
+
+}  // namespace cleave::train

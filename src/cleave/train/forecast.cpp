@@ -1,0 +1,67 @@
+#include "cleave/train/forecast.h"
+
+#include <utility>
+
+#include "cleave/comm/local/local_world.h"
+#include "cleave/comm/pinning.h"
+#include "cleave/runtime/matmul_rate.h"
+#include "cleave/runtime/profile.h"
+#include "cleave/train/adamw.h"
+#include "cleave/train/emulated_run.h"
+#include "cleave/train/random_source.h"
+#include "cleave/train/trainer.h"
+
+namespace cleave::train {
+namespace {
+
+plan::Costs profile_device(const Config& config, const runtime::CompiledStep& step,
+                           comm::Communicator* world, double at_once) {
+  const int index = world == nullptr ? 0 : world->rank();
+  runtime::Device device(step, index, static_cast<int>(config.devices.threads), world);
+  RandomSource source(1, config.model.vocab);
+  AdamW optimizer(config.train);
+  optimizer.begin_step(0);
+  return runtime::profile(step, device, {.source = &source, .optimizer = &optimizer}, world,
+                          at_once);
+}
+
+plan::Costs profile_run(const Config& config, const runtime::CompiledStep& step, double at_once) {
+  const int devices = step.program.devices;
+  if (devices == 1) return profile_device(config, step, nullptr, at_once);
+  const comm::Pinning pinning =
+      comm::plan_pinning(comm::allowed_cores(), devices, static_cast<int>(config.devices.threads));
+  plan::Costs costs;
+  comm::run_devices(devices, [&](comm::Communicator& world) {
+    comm::pin_this_thread(pinning.devices[world.rank()]);
+    plan::Costs mine = profile_device(config, step, &world, at_once);
+    if (world.rank() == 0) costs = std::move(mine);
+  });
+  return costs;
+}
+
+}  // namespace
+
+Forecast forecast(const Config& config) {
+  runtime::CompileOptions options = compile_options(config);
+  const std::vector<std::int64_t> budgets = std::exchange(options.budgets, {});
+  const bool emulated = config.devices.emulate.has_value();
+  Forecast result{.step = emulated ? runtime::compile_emulated(model_of(config), options)
+                                   : runtime::compile(model_of(config), options),
+                  .predicted = {}};
+  const schedule::Program& program = result.step.program;
+  if (emulated) {
+    result.predicted = predicted_step(program, emulated_costs(config, program), {});
+  } else {
+    const double at_once =
+        runtime::devices_at_once(program.devices, static_cast<int>(config.devices.threads));
+    result.predicted =
+        predicted_step(program, profile_run(config, result.step, at_once), {.at_once = at_once});
+  }
+  result.step.program.budgets = budgets;
+  result.fits = true;
+  for (std::size_t d = 0; d < budgets.size(); ++d)
+    result.fits = result.fits && result.step.planned_bytes[d] <= budgets[d];
+  return result;
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,144 @@
+#include "cleave/train/segment_profile.h"
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "cleave/base/hash.h"
+#include "cleave/base/version.h"
+#include "cleave/runtime/machine.h"
+#include "cleave/runtime/profile.h"
+#include "cleave/train/adamw.h"
+#include "cleave/train/random_source.h"
+#include "cleave/train/trainer.h"
+
+namespace cleave::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// F, I and W of embedding, block and head, then STEP and NORM per parameter.
+using Numbers = std::array<double, 11>;
+
+SegmentProfile profile_of(const Numbers& n) {
+  const auto segment = [&](int first) {
+    return plan::StageCosts{.forward = n[first], .input = n[first + 1], .weight = n[first + 2]};
+  };
+  return {segment(0), segment(3), segment(6), n[9], n[10]};
+}
+
+/// The model with one block, on one device, each segment a stage of its own.
+Config one_block(const Config& config) {
+  Config small = config;
+  small.model.layers = 1;
+  small.train.batch = *config.train.microbatch;
+  small.devices = {.count = 1, .threads = config.devices.threads};
+  small.parallel = {};
+  small.parallel.chunks = 3;
+  small.parallel.schedule = "interleaved";
+  small.parallel.partition = std::vector<std::int64_t>{0, 1, 0};
+  small.numerics = {.data_shards = 1, .tensor_shards = 1};
+  return small;
+}
+
+Numbers measure(const Config& config) {
+  const Config small = one_block(config);
+  const runtime::CompiledStep step = compile_step(small);
+  runtime::Device device(step, 0, static_cast<int>(small.devices.threads));
+  device.initialise(1);
+  RandomSource source(1, small.model.vocab);
+  AdamW optimizer(small.train);
+  optimizer.begin_step(0);
+  const plan::Costs costs =
+      runtime::profile(step, device, {.source = &source, .optimizer = &optimizer}, nullptr, 1);
+  Numbers numbers{};
+  for (int s = 0; s < 3; ++s) {
+    numbers[3 * s] = costs.stages[s].forward;
+    numbers[3 * s + 1] = costs.stages[s].input;
+    numbers[3 * s + 2] = costs.stages[s].weight;
+  }
+  const double parameters = static_cast<double>(device.parameter_count());
+  numbers[9] = costs.steps[0] / parameters;
+  numbers[10] = costs.norm / parameters;
+  return numbers;
+}
+
+/// Nothing if the system does not say where such files go.
+std::optional<fs::path> cache_directory() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+    return fs::path(cache) / "cleave";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    return fs::path(home) / ".cache" / "cleave";
+  return std::nullopt;
+}
+
+std::string key_of(const Config& config) {
+  Config small = one_block(config);
+  small.data = {};
+  small.train = {.batch = *config.train.microbatch,
+                 .microbatch = config.train.microbatch,
+                 .sequence = config.train.sequence,
+                 .dtype = config.train.dtype};
+  const runtime::Machine machine = runtime::look_at_machine();
+  Hasher hasher;
+  for (const std::string& part :
+       {std::string(version()), machine.processor, machine.instructions.simd,
+        machine.instructions.onednn, std::to_string(machine.allowed), to_toml(small)}) {
+    hasher.add(part);
+    hasher.add("\n");
+  }
+  return to_hex(hasher.digest());
+}
+
+std::optional<Numbers> read_numbers(const fs::path& path) {
+  std::ifstream file(path);
+  Numbers numbers{};
+  for (double& number : numbers) file >> number;
+  return file ? std::optional(numbers) : std::nullopt;
+}
+
+/// A cache that cannot be written only costs time.
+void write_numbers(const fs::path& path, const Numbers& numbers) {
+  std::error_code ignored;
+  fs::create_directories(path.parent_path(), ignored);
+  const fs::path fresh = path.string() + fmt::format(".{}", std::hash<std::string>()(path));
+  std::ofstream file(fresh);
+  for (const double number : numbers) file << fmt::format("{}\n", number);
+  file.close();
+  if (file) fs::rename(fresh, path, ignored);
+}
+
+/// Every device takes its share of f, i and w per microbatch, whatever the model.
+SegmentProfile emulated(const Config& config) {
+  const Emulation& times = *config.devices.emulate;
+  const double stages = static_cast<double>(config.parallel.pipeline.value_or(1));
+  const double share = stages / static_cast<double>(config.model.layers);
+  SegmentProfile profile;
+  profile.block = {.forward = times.f * share, .input = times.i * share, .weight = times.w * share};
+  return profile;
+}
+
+}  // namespace
+
+SegmentProfile profile_segments(const Config& config, comm::Communicator* world) {
+  if (config.devices.emulate) return emulated(config);
+  const std::optional<fs::path> directory = cache_directory();
+  const fs::path path = directory ? *directory / ("profile-" + key_of(config)) : fs::path();
+  std::optional<Numbers> numbers = directory ? read_numbers(path) : std::nullopt;
+  // Whether to measure is the first device's decision: measuring beside idle cores is something
+  // else than measuring beside busy ones.
+  std::array<double, 1> missing = {numbers ? 0.0 : 1.0};
+  if (world != nullptr) world->combine(missing, comm::Combine::Max);
+  if (missing[0] > 0) {
+    numbers = measure(config);
+    if (directory) write_numbers(path, *numbers);
+  }
+  if (world != nullptr) world->combine(*numbers, comm::Combine::Max);
+  return profile_of(*numbers);
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "cleave/comm/communicator.h"
+#include "cleave/plan/costs.h"
+#include "cleave/train/config.h"
+
+namespace cleave::train {
+
+/// What the three kinds of segments of a model take on one device here, in seconds.
+struct SegmentProfile {
+  plan::StageCosts embedding;
+  plan::StageCosts block;
+  plan::StageCosts head;
+  double step = 0;  ///< STEP, per parameter
+  double norm = 0;  ///< NORM, per parameter
+};
+
+/// Measures one block between an embedding and a head, for train.microbatch of `config`, or finds
+/// it in the cache: files under $XDG_CACHE_HOME/cleave (or ~/.cache/cleave), named after the
+/// machine and everything of the config that counts. With devices.emulate nothing is measured: a
+/// block takes its share of what a device takes. All devices of `world` get the same numbers.
+SegmentProfile profile_segments(const Config& config, comm::Communicator* world);
+
+}  // namespace cleave::train
