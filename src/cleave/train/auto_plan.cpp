@@ -112,16 +112,20 @@ class Planner {
  public:
   explicit Planner(comm::Communicator* world) : world_(world) {}
 
-  /// With its partition, where that is left to us and a cut that should fit was found.
-  PlannedRun estimate(Config config) {
+  /// With its partition, where that is left to us and a cut that should fit was found. `reserve`:
+  /// bytes on each device that are not for the segments.
+  PlannedRun estimate(Config config, std::int64_t reserve = 0) {
     const SegmentProfile& profile = profile_of(config);
-    const plan::PartitionProblem problem = problem_of(config, profile);
+    plan::PartitionProblem problem = problem_of(config, profile);
+    for (plan::PipelineDevice& device : problem.devices) device.memory -= reserve;
     PlannedRun run{.config = std::move(config)};
     std::optional<plan::PartitionChoice> cut;
     if (!run.config.parallel.partition) cut = plan::choose_partition(problem);
     const std::vector<std::int64_t> sizes = cut ? cut->sizes : even_cut(run.config, problem);
     run.estimate = cut ? cut->seconds : plan::partition_seconds(problem, sizes);
     run.excess = plan::partition_excess(problem, sizes);
+    run.bytes = plan::partition_bytes(problem, sizes);
+    run.cut = cut.has_value();
     if (cut) {
       run.config.parallel.partition = sizes;
       --run.config.parallel.partition->front();
@@ -207,10 +211,13 @@ class Planner {
 };
 
 /// Compiles, and compares with the budgets.
-void weigh(PlannedRun& run) {
+std::vector<std::int64_t> weigh(PlannedRun& run) {
   runtime::CompileOptions options = compile_options(run.config);
   const std::vector<std::int64_t> budgets = std::exchange(options.budgets, {});
-  if (budgets.empty()) return;
+  if (budgets.empty()) {
+    run.excess = 0;
+    return {};
+  }
   const runtime::CompiledStep step = runtime::compile(model_of(run.config), options);
   run.excess = std::numeric_limits<std::int64_t>::min();
   for (std::size_t d = 0; d < budgets.size(); ++d) {
@@ -219,6 +226,24 @@ void weigh(PlannedRun& run) {
     run.needed = step.planned_bytes[d];
   }
   run.excess = std::max<std::int64_t>(0, run.excess);
+  return step.planned_bytes;
+}
+
+/// Compiles, and cuts once more if scratch and messages, which the estimate leaves out, were what
+/// did not fit. Emulated devices hold no model: for them the estimate has to do.
+void compile_to_fit(Planner& planner, PlannedRun& run) {
+  if (run.config.devices.emulate) return;
+  const std::vector<std::int64_t> planned = weigh(run);
+  if (run.excess == 0 || !run.cut) return;
+  std::int64_t reserve = 0;
+  for (std::size_t d = 0; d < run.bytes.size(); ++d)
+    reserve = std::max(reserve, planned[d] - run.bytes[d]);
+  Config open = run.config;
+  open.parallel.partition.reset();
+  PlannedRun again = planner.estimate(std::move(open), reserve);
+  if (!again.cut) return;
+  weigh(again);
+  if (again.excess < run.excess) run = std::move(again);
 }
 
 }  // namespace
@@ -254,8 +279,7 @@ AutoPlan plan_run(const Config& config, comm::Communicator* world) {
   std::ranges::stable_sort(runs, {}, &PlannedRun::estimate);
   for (PlannedRun& run : runs) {
     check(run.config, std::nullopt);
-    // Emulated devices hold no model: the estimate stands for the memory they would need.
-    if (!run.config.devices.emulate) weigh(run);
+    compile_to_fit(planner, run);
     (run.excess == 0 ? plan.fitting : plan.unfit).push_back(std::move(run));
     if (plan.fitting.size() == kFitting) break;
   }

@@ -12,9 +12,11 @@ namespace cleave::train {
 /// One way to run a config: nothing in `config` is "auto" any more.
 struct PlannedRun {
   Config config;
-  double estimate = 0;      ///< seconds per step, from the segments' profile
-  std::int64_t excess = 0;  ///< bytes that its worst device lacks; 0: it fits
-  std::int64_t needed = 0;  ///< bytes that this device needs; 0 if it was not compiled
+  double estimate = 0;                   ///< seconds per step, from the segments' profile
+  std::int64_t excess = 0;               ///< bytes that its worst device lacks; 0: it fits
+  std::int64_t needed = 0;               ///< bytes that this device needs; 0 if it was not compiled
+  bool cut = false;                      ///< the partition is the planner's own
+  std::vector<std::int64_t> bytes = {};  ///< [device of the pipeline] by estimate
 };
 
 /// What the planner made of a config.

@@ -51,18 +51,24 @@ class PartitionSearch {
     return end;
   }
 
-  std::int64_t excess(const Sizes& sizes) const {
-    std::vector<double> bytes(problem_.devices.size(), 0);
+  std::vector<std::int64_t> bytes(const Sizes& sizes) const {
+    std::vector<double> sums(problem_.devices.size(), 0);
     std::int64_t next = 0;
     for (int s = 0; s < program_.stages; ++s) {
-      bytes[program_.placement[s][0]] += stage_bytes(s, next, next + sizes[s]);
+      sums[program_.placement[s][0]] += stage_bytes(s, next, next + sizes[s]);
       next += sizes[s];
     }
-    double over = 0;
-    for (std::size_t d = 0; d < bytes.size(); ++d) {
-      over += std::max(0.0, bytes[d] - static_cast<double>(problem_.devices[d].memory));
-    }
-    return std::llround(std::ceil(over));
+    std::vector<std::int64_t> result;
+    for (const double sum : sums) result.push_back(std::llround(std::ceil(sum)));
+    return result;
+  }
+
+  std::int64_t excess(const Sizes& sizes) const {
+    const std::vector<std::int64_t> needed = bytes(sizes);
+    std::int64_t over = 0;
+    for (std::size_t d = 0; d < needed.size(); ++d)
+      over += std::max<std::int64_t>(0, needed[d] - problem_.devices[d].memory);
+    return over;
   }
 
   /// best[s][n]: the least (excess, slowest stage, squares) of the first n segments in s stages.
@@ -190,6 +196,11 @@ std::optional<PartitionChoice> choose_partition(const PartitionProblem& problem)
 
 double partition_seconds(const PartitionProblem& problem, const std::vector<std::int64_t>& sizes) {
   return PartitionSearch(problem).seconds(sizes);
+}
+
+std::vector<std::int64_t> partition_bytes(const PartitionProblem& problem,
+                                          const std::vector<std::int64_t>& sizes) {
+  return PartitionSearch(problem).bytes(sizes);
 }
 
 std::int64_t partition_excess(const PartitionProblem& problem,

@@ -51,6 +51,10 @@ std::optional<PartitionChoice> choose_partition(const PartitionProblem& problem)
 /// One cut, simulated; its memory is not looked at. The search's own measure, and the tests'.
 double partition_seconds(const PartitionProblem& problem, const std::vector<std::int64_t>& sizes);
 
+/// [device] bytes: the state of its segments, and what it keeps of the microbatches alive.
+std::vector<std::int64_t> partition_bytes(const PartitionProblem& problem,
+                                          const std::vector<std::int64_t>& sizes);
+
 /// Bytes beyond the budgets, over all devices.
 std::int64_t partition_excess(const PartitionProblem& problem,
                               const std::vector<std::int64_t>& sizes);
