@@ -30,17 +30,17 @@ std::string describe_auto(const train::AutoPlan& plan) {
 }
 
 std::string describe_excess(const train::AutoPlan& plan, const runtime::CompiledStep& step) {
-  const auto& budgets = step.program.budgets;
-  std::size_t worst = 0;
-  for (std::size_t d = 0; d < budgets.size(); ++d) {
-    if (step.planned_bytes[d] - budgets[d] > step.planned_bytes[worst] - budgets[worst]) worst = d;
+  const auto lacks = [&](int d) { return step.planned_on(d) - step.budgets[d]; };
+  int worst = 0;
+  for (int d = 0; d < step.devices(); ++d) {
+    if (lacks(d) > lacks(worst)) worst = d;
   }
   return fmt::format(
       "{}device {} needs {} and has {}, {} too little; raise devices.memory, use more "
       "devices, or make the microbatch or the model smaller",
       plan.considered == 0 ? "" : "no layout fits; in the nearest ", worst,
-      format_bytes(step.planned_bytes[worst]), format_bytes(budgets[worst]),
-      format_bytes(step.planned_bytes[worst] - budgets[worst]));
+      format_bytes(step.planned_on(worst)), format_bytes(step.budgets[worst]),
+      format_bytes(lacks(worst)));
 }
 
 }  // namespace cleave::app

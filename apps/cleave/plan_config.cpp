@@ -63,7 +63,7 @@ std::string to_json(const Decision& decision, const train::Forecast& forecast) {
     candidates.push_back({{"layout", json_of(run.config)}, {"estimate_seconds", run.estimate}});
   }
   const nlohmann::json json = {{"step_seconds", seconds},
-                               {"tflops_per_device", flop / seconds / step.program.devices / 1e12},
+                               {"tflops_per_device", flop / seconds / step.devices() / 1e12},
                                {"memory_bytes", *std::ranges::max_element(step.planned_bytes)},
                                {"planned_bytes", step.planned_bytes},
                                {"budget_bytes", step.program.budgets},
@@ -77,13 +77,12 @@ std::string to_json(const Decision& decision, const train::Forecast& forecast) {
 
 std::string memory_bars(const runtime::CompiledStep& step) {
   std::vector<std::vector<std::string>> rows = {{"device", "planned", "budget", ""}};
-  for (int d = 0; d < step.program.devices; ++d) {
-    const bool limited = !step.program.budgets.empty();
-    const double budget = limited ? static_cast<double>(step.program.budgets[d]) : 0;
-    rows.push_back(
-        {std::to_string(d), fmt::format("{} B", step.planned_bytes[d]),
-         limited ? format_bytes(step.program.budgets[d]) : "none",
-         limited ? memory_bar(static_cast<double>(step.planned_bytes[d]) / budget) : ""});
+  for (int d = 0; d < step.devices(); ++d) {
+    const bool limited = !step.budgets.empty();
+    const double planned = static_cast<double>(step.planned_on(d));
+    rows.push_back({std::to_string(d), fmt::format("{} B", step.planned_on(d)),
+                    limited ? format_bytes(step.budgets[d]) : "none",
+                    limited ? memory_bar(planned / static_cast<double>(step.budgets[d])) : ""});
   }
   return report::text_table(rows);
 }

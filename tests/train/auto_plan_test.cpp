@@ -91,21 +91,21 @@ TEST(AutoPlan, FindsTheLayoutThatFitsAndSaysWhatIsMissingOtherwise) {
       "schedule = \"auto\"\n";
   // The whole model does not fit on one of these, a quarter of it does.
   const AutoPlan four =
-      plan_run(config_of(open + "[devices]\ncount = 4\nmemory = \"1.7MiB\""), nullptr);
+      plan_run(config_of(open + "[devices]\ncount = 4\nmemory = \"1.8MiB\""), nullptr);
   ASSERT_FALSE(four.fitting.empty());
   const Forecast run = forecast(four.choice().config);
   EXPECT_TRUE(run.fits);
   EXPECT_GT(*four.choice().config.parallel.pipeline, 1);
 
   const AutoPlan one =
-      plan_run(config_of(open + "[devices]\ncount = 1\nmemory = \"1.7MiB\""), nullptr);
+      plan_run(config_of(open + "[devices]\ncount = 1\nmemory = \"1.8MiB\""), nullptr);
   EXPECT_TRUE(one.fitting.empty());
   try {
     require_fit(one);
     FAIL() << "it fits";
   } catch (const DoesNotFit& error) {
     const std::string text = error.what();
-    EXPECT_NE(text.find("on a device that has 1.70 MiB"), std::string::npos) << text;
+    EXPECT_NE(text.find("on a device that has 1.80 MiB"), std::string::npos) << text;
   }
 }
 

@@ -1,7 +1,6 @@
 #include "cleave/train/auto_plan.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <limits>
 #include <map>
@@ -15,6 +14,7 @@
 #include "cleave/plan/search/partition_search.h"
 #include "cleave/plan/stage_layout.h"
 #include "cleave/runtime/matmul_rate.h"
+#include "cleave/train/auto_choices.h"
 #include "cleave/train/config_checks.h"
 #include "cleave/train/segment_profile.h"
 #include "cleave/train/trainer.h"
@@ -22,89 +22,33 @@
 namespace cleave::train {
 namespace {
 
-constexpr std::int64_t kMostMicrobatch = 32;
 constexpr std::size_t kFitting = 3;  ///< how many that fit are looked for
 
 /// Between threads of one process; what a run sees is measured before its first step.
 constexpr plan::LinkCosts kLink = {.latency = 20e-6, .per_byte = 0.2e-9};
 
-/// Schedules that "auto" chooses from before it looks for an order of its own.
-struct Option {
-  const char* schedule;
-  std::int64_t chunks;
-};
-constexpr std::array<Option, 4> kOptions = {
-    {{"1f1b", 1}, {"zb-h1", 1}, {"interleaved", 2}, {"zbv", 2}}};
-
-std::vector<std::int64_t> choices(const Auto& fixed, std::int64_t whole, std::int64_t most) {
-  if (fixed) return {*fixed};
-  std::vector<std::int64_t> result;
-  for (std::int64_t value = 1; value <= std::min(whole, most); ++value) {
-    if (whole % value == 0) result.push_back(value);
-  }
-  return result;
-}
-
 bool uneven(const auto& values) {
   return std::ranges::adjacent_find(values, std::not_equal_to()) != values.end();
 }
 
-void add_schedules(Config config, std::vector<Config>& result) {
-  ParallelConfig& p = config.parallel;
-  const std::string schedule = p.schedule;
-  const Auto chunks = p.chunks;
-  for (const Option& option : kOptions) {
-    if (schedule == "auto" && *p.pipeline > 1) {
-      if (chunks && *chunks != option.chunks) continue;
-      p.schedule = option.schedule;
-      p.chunks = option.chunks;
-    } else if (schedule == "auto") {
-      p.schedule = "1f1b";
-      p.chunks = 1;
-    }
-    const std::int64_t stages = *p.pipeline * p.chunks.value_or(1);
-    if (stages <= config.model.layers + 2) result.push_back(config);
-    if (schedule != "auto" || *p.pipeline == 1) return;
-  }
-}
-
-/// Everything that "auto" could mean here.
-std::vector<Config> alternatives(const Config& config) {
-  std::vector<Config> result;
-  const std::int64_t count = config.devices.count;
-  const std::int64_t tensor = config.parallel.tensor.value_or(1);
-  for (const std::int64_t pipeline : choices(config.parallel.pipeline, count / tensor, count)) {
-    const std::int64_t data = count / tensor / pipeline;
-    if (config.parallel.data.value_or(data) != data || config.train.batch % data != 0) continue;
-    const std::int64_t share = config.train.batch / data;
-    for (const std::int64_t microbatch : choices(config.train.microbatch, share, kMostMicrobatch)) {
-      const std::int64_t shards = config.numerics.data_shards.value_or(data);
-      if (shards % data != 0 || config.train.batch % (microbatch * shards) != 0) continue;
-      Config one = config;
-      one.parallel.pipeline = pipeline;
-      one.parallel.tensor = tensor;
-      one.parallel.data = data;
-      one.parallel.zero = config.parallel.zero.value_or(0);
-      one.parallel.recompute = config.parallel.recompute.value_or(Recompute::None);
-      one.train.microbatch = microbatch;
-      one.numerics = {.data_shards = shards,
-                      .tensor_shards = config.numerics.tensor_shards.value_or(tensor)};
-      add_schedules(one, result);
-    }
-  }
-  return result;
-}
-
-/// Bytes of one segment, near enough to order the candidates; compiling has the last word.
-plan::SegmentWork work_of(const SegmentSpec& segment, const plan::StageCosts& time, DType dtype) {
-  const std::int64_t parameters = parameter_count(segment);
+/// One segment, shared by `tensor` devices: near enough to order the candidates; compiling has the
+/// last word on bytes. A tensor group adds up x twice in F and twice in I.
+plan::SegmentWork work_of(const SegmentSpec& segment, const plan::StageCosts& time, DType dtype,
+                          std::int64_t tensor) {
+  const std::int64_t parameters = parameter_count(segment) / tensor;
   const std::int64_t per_parameter = 16 + (dtype == DType::BF16 ? 2 : 0);
+  const double share = static_cast<double>(tensor);
+  const double x = static_cast<double>(segment.layers.back().x.bytes());
+  const double sums = tensor == 1 ? 0 : 4 * (kLink.latency + kLink.per_byte * x);
   const plan::StageLayout layout =
       plan::layout_stage(std::span(&segment, 1), plan::Position::Middle);
-  return {.time = time,
+  return {.time = {.forward = time.forward / share + sums,
+                   .input = time.input / share + sums,
+                   .weight = time.weight / share},
           .state = per_parameter * parameters,
-          .kept = layout.bytes_of(plan::Region::KeptForInput) +
-                  layout.bytes_of(plan::Region::KeptForWeight) +
+          .kept = (layout.bytes_of(plan::Region::KeptForInput) +
+                   layout.bytes_of(plan::Region::KeptForWeight)) /
+                      tensor +
                   layout.bytes_of(plan::Region::Input)};
 }
 
@@ -158,12 +102,14 @@ class Planner {
       const plan::StageCosts& time = i == 0                           ? profile.embedding
                                      : i + 1 == model.segments.size() ? profile.head
                                                                       : profile.block;
-      problem.segments.push_back(work_of(model.segments[i], time, config.train.dtype));
+      problem.segments.push_back(
+          work_of(model.segments[i], time, config.train.dtype, *config.parallel.tensor));
     }
     const auto at = [](const auto& values, std::int64_t d, auto otherwise) {
       return values.empty() ? otherwise : values[values.size() > 1 ? d : 0];
     };
-    for (std::int64_t d = 0; d < *config.parallel.pipeline; ++d) {
+    for (std::int64_t place = 0; place < *config.parallel.pipeline; ++place) {
+      const std::int64_t d = place * *config.parallel.tensor;
       problem.devices.push_back(
           {.speed = at(config.devices.speed, d, 1.0),
            .memory = at(config.devices.memory, d, std::numeric_limits<std::int64_t>::max())});
@@ -175,7 +121,8 @@ class Planner {
     const std::int64_t stages = *config.parallel.pipeline * config.parallel.chunks.value_or(1);
     problem.links.assign(static_cast<std::size_t>(std::max<std::int64_t>(0, stages - 1)), kLink);
     if (config.devices.emulate) problem.links.clear();
-    problem.at_once = at_once(config) / static_cast<double>(*config.parallel.data);
+    problem.at_once =
+        at_once(config) / static_cast<double>(*config.parallel.data * *config.parallel.tensor);
     return problem;
   }
 
@@ -194,8 +141,9 @@ class Planner {
 
   /// STEP and NORM of the device that has most, and the sum over replicas.
   double after_pipeline(const Config& config, const SegmentProfile& profile) const {
-    const double parameters = static_cast<double>(parameter_count(model_of(config))) /
-                              static_cast<double>(*config.parallel.pipeline);
+    const double parameters =
+        static_cast<double>(parameter_count(model_of(config))) /
+        static_cast<double>(*config.parallel.pipeline * *config.parallel.tensor);
     const double busy = at_once(config);
     const double crowd =
         busy > 0 ? std::max(1.0, static_cast<double>(config.devices.count) / busy) : 1;
@@ -220,10 +168,10 @@ std::vector<std::int64_t> weigh(PlannedRun& run) {
   }
   const runtime::CompiledStep step = runtime::compile(model_of(run.config), options);
   run.excess = std::numeric_limits<std::int64_t>::min();
-  for (std::size_t d = 0; d < budgets.size(); ++d) {
-    if (step.planned_bytes[d] - budgets[d] <= run.excess) continue;
-    run.excess = step.planned_bytes[d] - budgets[d];
-    run.needed = step.planned_bytes[d];
+  for (int d = 0; d < std::ssize(budgets); ++d) {
+    if (step.planned_on(d) - budgets[d] <= run.excess) continue;
+    run.excess = step.planned_on(d) - budgets[d];
+    run.needed = step.planned_on(d);
   }
   run.excess = std::max<std::int64_t>(0, run.excess);
   return step.planned_bytes;

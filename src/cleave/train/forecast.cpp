@@ -1,5 +1,6 @@
 #include "cleave/train/forecast.h"
 
+#include <iterator>
 #include <utility>
 
 #include "cleave/comm/local/local_world.h"
@@ -26,7 +27,7 @@ plan::Costs profile_device(const Config& config, const runtime::CompiledStep& st
 }
 
 plan::Costs profile_run(const Config& config, const runtime::CompiledStep& step, double at_once) {
-  const int devices = step.program.devices;
+  const int devices = step.devices();
   if (devices == 1) return profile_device(config, step, nullptr, at_once);
   const comm::Pinning pinning =
       comm::plan_pinning(comm::allowed_cores(), devices, static_cast<int>(config.devices.threads));
@@ -53,14 +54,14 @@ Forecast forecast(const Config& config) {
     result.predicted = predicted_step(program, emulated_costs(config, program), {});
   } else {
     const double at_once =
-        runtime::devices_at_once(program.devices, static_cast<int>(config.devices.threads));
-    result.predicted =
-        predicted_step(program, profile_run(config, result.step, at_once), {.at_once = at_once});
+        runtime::devices_at_once(result.step.devices(), static_cast<int>(config.devices.threads));
+    result.predicted = predicted_step(program, profile_run(config, result.step, at_once),
+                                      {.at_once = at_once / result.step.tensor});
   }
-  result.step.program.budgets = budgets;
+  result.step.budgets = budgets;
   result.fits = true;
-  for (std::size_t d = 0; d < budgets.size(); ++d)
-    result.fits = result.fits && result.step.planned_bytes[d] <= budgets[d];
+  for (int d = 0; d < std::ssize(budgets); ++d)
+    result.fits = result.fits && result.step.planned_on(d) <= budgets[d];
   return result;
 }
 

@@ -15,6 +15,9 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
+/// A move that gains less is noise, and an even cut stands errors of the costs better.
+constexpr double kWorthwhile = 1e-3;
+
 /// Less is better: first what does not fit, then time.
 using Value = std::pair<std::int64_t, double>;
 
@@ -132,7 +135,7 @@ class PartitionSearch {
     const std::int64_t over = excess(moved);
     if (over > value.first) return false;
     const Value tried{over, seconds(moved)};
-    if (tried >= value) return false;
+    if (over == value.first && tried.second > value.second * (1 - kWorthwhile)) return false;
     sizes = std::move(moved);
     value = tried;
     return true;
