@@ -8,6 +8,7 @@ void add_bench_command(CLI::App& app) {
   bench->require_subcommand(1);
   add_bench_schedule_command(*bench);
 #ifdef CLEAVE_ENGINE
+  add_bench_parallel_command(*bench);
   add_bench_pipeline_command(*bench);
   add_bench_step_command(*bench);
 #endif

@@ -14,6 +14,7 @@ Exit exit_code_of(const std::exception& error);
 // without being an error (not verified, does not fit) it sets `answer`.
 void add_bench_command(CLI::App& app);
 void add_bench_schedule_command(CLI::App& bench);
+void add_bench_parallel_command(CLI::App& bench);
 void add_bench_pipeline_command(CLI::App& bench);
 void add_bench_step_command(CLI::App& bench);
 void add_checkpoint_command(CLI::App& app, Exit& answer);

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "support/errors.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
@@ -75,6 +76,54 @@ TEST(ModelSpec, PiecesCoverFusedWeightsRowByRow) {
       }
     }
   }
+}
+
+// Every element of the model belongs to one shard; biases and norms to the first.
+TEST(ModelSpec, TensorSharesOwnEveryParameterOnce) {
+  for (const char* name : {"gpt-tiny", "llama-tiny"}) {
+    const ModelShape& shape = find_preset(name).shape;
+    const spec::Flow flow{.sequences = 1, .sequence = 16};
+    std::int64_t owned = 0;
+    for (int rank = 0; rank < 2; ++rank) {
+      const TensorShare share{.shards = 4, .devices = 2, .rank = rank};
+      for (const SegmentSpec& segment : model_spec(shape, flow, 1, share).segments) {
+        for (const LayerSpec& layer : segment.layers) {
+          for (const ParameterSpec& parameter : layer.parameters) {
+            for (const Piece& piece : parameter.pieces) {
+              if (piece.copy || !parameter.tied_to.empty()) continue;
+              owned += parameter.elements() / parameter.shape[piece.dim] * piece.extent;
+            }
+          }
+        }
+      }
+    }
+    EXPECT_EQ(owned, parameter_count(model_spec(shape, flow))) << name;
+  }
+}
+
+TEST(ModelSpec, SaysWhatCannotBeCutIntoTensorShards) {
+  const ModelShape shape{.kind = ModelKind::Llama,
+                         .layers = 1,
+                         .hidden = 48,
+                         .heads = 12,
+                         .kv_heads = 3,
+                         .ffn = 64,
+                         .vocab = 61,
+                         .context = 16};
+  const auto refused = [&](std::int64_t tokens, int shards) {
+    return testing::user_error(
+        [&] { model_spec(shape, {.sequence = tokens}, 1, {.shards = shards, .devices = shards}); });
+  };
+  EXPECT_EQ(refused(16, 8),
+            "model.heads 12 cannot be divided among 8 tensor shards; choose numerics.tensor_shards "
+            "(or parallel.tensor) that divides it");
+  EXPECT_EQ(refused(16, 2),
+            "model.kv_heads 3 and 2 tensor shards do not fit: one must divide the other; change "
+            "numerics.tensor_shards");
+  EXPECT_EQ(
+      refused(15, 4),
+      "train.microbatch x train.sequence = 15 cannot be divided among 4 tensor shards; choose "
+      "numerics.tensor_shards (or parallel.tensor) that divides it");
 }
 
 // 2 FLOPs per weight and token forward, twice that backward; attention's products come on top.

@@ -9,6 +9,7 @@
 
 #include "cleave/base/tensor_sum.h"
 #include "cleave/comm/local/local_world.h"
+#include "cleave/parallel/traffic.h"
 #include "cleave/runtime/compile.h"
 #include "cleave/runtime/device.h"
 #include "cleave/train/adamw.h"
@@ -52,17 +53,21 @@ class ReplicaSource : public RandomSource {
   int first_;
 };
 
-Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int tensor_shards = 1) {
+ModelShape shape_of(ModelKind kind) {
   const bool llama = kind == ModelKind::Llama;
-  const ModelShape shape{.kind = kind,
-                         .layers = 6,
-                         .hidden = 32,
-                         .heads = 4,
-                         .kv_heads = llama ? 2 : 4,
-                         .ffn = 64,
-                         .vocab = 61,
-                         .context = 16,
-                         .tie_embeddings = !llama};
+  return {.kind = kind,
+          .layers = 6,
+          .hidden = 32,
+          .heads = 4,
+          .kv_heads = llama ? 2 : 4,
+          .ffn = 64,
+          .vocab = 61,
+          .context = 16,
+          .tie_embeddings = !llama};
+}
+
+Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int tensor_shards = 1) {
+  const ModelShape shape = shape_of(kind);
   const int microbatches = kMicrobatches / layout.data;
   const runtime::CompiledStep step =
       runtime::compile(model_spec(shape, {.sequences = 1, .sequence = 16, .dtype = dtype}),
@@ -155,6 +160,11 @@ std::vector<Case> tensor_cases() {
        {.pipeline = 2, .data = 2, .tensor = 2, .schedule = "zb-h1"}},
       {"pipeline 2, zbv", {.pipeline = 2, .schedule = "zbv"}},
       {"tensor 2, interleaved", {.pipeline = 2, .tensor = 2, .schedule = "interleaved"}},
+      {"sequence parallel 2", {.tensor = 2, .sequence_parallel = true}},
+      {"sequence parallel 4, data 2, zb-h1",
+       {.data = 2, .tensor = 4, .sequence_parallel = true, .schedule = "zb-h1"}},
+      {"sequence parallel 2, pipeline 2, data 2, zbv",
+       {.pipeline = 2, .data = 2, .tensor = 2, .sequence_parallel = true, .schedule = "zbv"}},
       {"tensor 2, pipeline 2, gpipe", {.pipeline = 2, .tensor = 2, .schedule = "gpipe"}},
   };
 }
@@ -188,6 +198,61 @@ TEST_P(SameBits, TensorShardsAgreeWithTheWholeModel) {
     EXPECT_NEAR(shards.losses[i], whole.losses[i], 1e-5 * whole.losses[i]) << "step " << i;
   }
 }
+
+/// Bytes that one device sends over the tensor axis in a step of `microbatches`, and over the world
+/// for NORM.
+std::int64_t planned_bytes_sent(const runtime::CompiledStep& step, int device, int microbatches) {
+  std::int64_t sum = 0;
+  for (const SegmentSpec& segment : step.shares[device].segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      const parallel::TensorTraffic traffic = parallel::tensor_traffic(layer);
+      sum += microbatches * (traffic.forward + traffic.input + traffic.weight) +
+             step.fold.shards * traffic.sum;
+    }
+  }
+  return sum + (step.devices() - 1) * (1 + microbatches + std::ssize(step.pieces)) * 8;
+}
+
+class Traffic : public ::testing::TestWithParam<std::tuple<ModelKind, int, bool>> {};
+
+TEST_P(Traffic, OverTheTensorAxisIsAsPlanned) {
+  const auto [kind, tensor, sequence_parallel] = GetParam();
+  const runtime::CompiledStep step = runtime::compile(
+      model_spec(shape_of(kind), {.sequences = 1, .sequence = 16, .dtype = DType::BF16}),
+      {.layout = {.tensor = tensor, .sequence_parallel = sequence_parallel},
+       .microbatches = 2,
+       .data_shards = 2});
+  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
+    runtime::Device device(step, world.rank(), 1, &world);
+    device.initialise(7);
+    ReplicaSource source(0, 0);
+    const std::int64_t before = world.sent().total();
+    device.executor().run({.source = &source, .loss_scale = 1.0f / 32});
+    EXPECT_EQ(world.sent().total() - before, planned_bytes_sent(step, world.rank(), 2));
+  });
+}
+
+// 8bsh(t-1)/t elements per block and microbatch; with sequence parallelism x is gathered again for
+// W, which makes 10. Over all devices: what one sends more than another evens out.
+TEST_P(Traffic, OfABlockIsTheKnownVolume) {
+  const auto [kind, tensor, sequence_parallel] = GetParam();
+  if (kind == ModelKind::Llama) return;  // heads that devices share add their dk and dv
+  const runtime::CompiledStep step = runtime::compile(
+      model_spec(shape_of(kind), {.sequences = 1, .sequence = 16, .dtype = DType::BF16}),
+      {.layout = {.tensor = tensor, .sequence_parallel = sequence_parallel}});
+  std::int64_t bytes = 0;
+  for (const ModelSpec& share : step.shares) {
+    for (const LayerSpec& layer : share.segments[1].layers) {
+      const parallel::TensorTraffic traffic = parallel::tensor_traffic(layer);
+      bytes += traffic.forward + traffic.input + traffic.weight;
+    }
+  }
+  EXPECT_EQ(bytes, (sequence_parallel ? 10 : 8) * 16 * 32 * (tensor - 1) * 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Axes, Traffic,
+                         ::testing::Combine(::testing::Values(ModelKind::Gpt, ModelKind::Llama),
+                                            ::testing::Values(2, 4), ::testing::Bool()));
 
 INSTANTIATE_TEST_SUITE_P(Models, SameBits,
                          ::testing::Combine(::testing::Values(ModelKind::Gpt, ModelKind::Llama),

@@ -5,9 +5,15 @@
 
 namespace cleave {
 
+ops::VocabRows Embedding::rows() const {
+  const auto& attributes = spec().as<EmbeddingAttributes>();
+  return {attributes.first, attributes.vocabulary};
+}
+
 void Embedding::forward(ops::Compute& compute, const LayerCall& call) {
   ops::embedding(compute, {.ids = call.x,
                            .table = parameter(0).value,
+                           .rows = rows(),
                            .positions = has_positions() ? parameter(1).value : View(),
                            .sequence = spec().as<EmbeddingAttributes>().sequence,
                            .first_position = call.position,
@@ -21,7 +27,7 @@ void Embedding::backward_weight(ops::Compute& compute, const LayerCall& call) {
     if (call.gradient == Write::Overwrite) ops::fill(compute, 0, gradient);
     return gradient;
   };
-  ops::embedding_backward(compute, call.x, call.dy, begin(gradient(0, call)));
+  ops::embedding_backward(compute, call.x, call.dy, begin(gradient(0, call)), rows());
   if (!has_positions()) return;
   ops::position_backward(compute, call.dy, spec().as<EmbeddingAttributes>().sequence,
                          begin(gradient(1, call)));

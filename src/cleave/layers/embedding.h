@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cleave/layers/layer.h"
+#include "cleave/ops/embedding.h"
 
 namespace cleave {
 
@@ -13,6 +14,7 @@ class Embedding : public Layer {
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
 
  private:
+  ops::VocabRows rows() const;
   bool has_positions() const { return spec().parameters.size() > 1; }
 };
 

@@ -27,6 +27,7 @@ struct LayerCall {
   std::span<const View> kept_by_forward;  ///< as declared, in that order
   std::span<const View> kept_by_input;    ///< as declared, in that order
   Write gradient = Write::Accumulate;     ///< W: Overwrite on the first microbatch of a sum
+  bool ends_sum = false;                  ///< W: of the last microbatch of a sum
   std::int64_t gradient_shift = 0;        ///< W: bytes from the bound gradient to the one to add to
   float loss_scale = 1;                   ///< I of the loss: what one token's loss counts for
   std::int64_t position = 0;              ///< of the first token; more than 0 only when generating
@@ -43,7 +44,8 @@ class Layer {
 
   const LayerSpec& spec() const { return spec_; }
 
-  /// In the order of spec().parameters, spec().constants and spec().caches. Fills the constants.
+  /// In the order of spec().parameters, spec().constants, and spec().caches (generating) or
+  /// spec().sums (training). Fills the constants.
   void bind(std::span<const Parameter> parameters, std::span<const View> constants,
             std::span<const View> caches = {}) {
     parameters_ = {parameters.begin(), parameters.end()};

@@ -7,10 +7,18 @@
 
 namespace cleave::ops {
 
+/// Which entries of a vocabulary a table has: [first, first + its rows). Ids of other entries yield
+/// zeros and leave no gradient.
+struct VocabRows {
+  std::int64_t first = 0;
+  std::int64_t vocabulary = 0;  // 0: as many as the table has
+};
+
 /// y[t] = table[ids[t]] + positions[first_position + t % sequence].
 struct EmbeddingArgs {
-  ConstView ids;             // i32 [tokens], each in [0, vocab)
-  ConstView table;           // [vocab, hidden]
+  ConstView ids;    // i32 [tokens], each in [0, vocab)
+  ConstView table;  // [vocab, hidden], or the rows that `rows` says
+  VocabRows rows = {};
   ConstView positions = {};  // [context, hidden], or empty
   std::int64_t sequence = 1;
   std::int64_t first_position = 0;  // of each sequence; more than 0 only when generating
@@ -23,7 +31,8 @@ void embedding(Compute& compute, const EmbeddingArgs& args);
 ///   ids     i32 [tokens]
 ///   dy      [tokens, hidden]   f32 or bf16
 ///   dtable  f32 [vocab, hidden]
-void embedding_backward(Compute& compute, ConstView ids, ConstView dy, View dtable);
+void embedding_backward(Compute& compute, ConstView ids, ConstView dy, View dtable,
+                        const VocabRows& rows = {});
 
 /// dpositions[t % sequence] += dy[t], in token order: threads divide the positions.
 ///

@@ -22,7 +22,7 @@ ConstView repeated(ConstView row, std::int64_t rows) {
 }  // namespace
 
 Sharded::Sharded(const LayerSpec& spec, const LayerFactory& make, TensorGroup* group)
-    : Layer(spec), group_(group) {
+    : ShardedLayer(spec, spec.as<ShardedAttributes>().axis, group) {
   for (const auto& chain : attributes().chains) {
     auto& layers = chains_.emplace_back();
     for (const LayerSpec& layer : chain) layers.push_back(make(layer));
@@ -49,16 +49,10 @@ void Sharded::fill_constants() {
 
 // ── Scratch ──────────────────────────────────────────────────────────────────────────────────────
 
-std::int64_t Sharded::sum_bytes(const TensorSpec& tensor) const {
-  // Where the tokens are divided, the caller's tensor is too short to be the first slot.
-  const int slots = PartialSums::slots(shards()) - (divided() ? 0 : 1);
-  return slots * PartialSums::slot_bytes(tensor.shape.elements(), tensor.dtype);
-}
-
 std::int64_t Sharded::shared_bytes() const {
   return attributes().shared.columns == 0
              ? 0
-             : PartialSums::slot_bytes(attributes().tokens * attributes().shared.columns,
+             : PartialSums::slot_bytes(axis().tokens * attributes().shared.columns,
                                        inner(0).y.dtype);
 }
 
@@ -89,7 +83,7 @@ std::int64_t Sharded::scratch_bytes(ops::Compute& compute) const {
     for (const auto& layer : chain) inside = std::max(inside, layer->scratch_bytes(compute));
   }
   const std::int64_t largest = std::max(inner(layers() - 1).y.bytes(), inner(0).x.bytes());
-  inside = std::max(aligned(inside), TensorGroup::workspace_bytes(largest, attributes().devices));
+  inside = std::max(aligned(inside), TensorGroup::workspace_bytes(largest, axis().devices));
   const std::int64_t gathered = spec().dy_until == Until::Weight && divided()
                                     ? inner(layers() - 1).y.bytes()
                                     : forward_room().gathered;
@@ -133,18 +127,6 @@ View Sharded::inner_dx(const LayerCall& call, int k, int layer, std::byte* insid
 
 // ── The passes ───────────────────────────────────────────────────────────────────────────────────
 
-View Sharded::gather(ops::Compute& compute, ConstView own, View whole) {
-  ops::copy(compute, own, group_->own_rows(whole));
-  group_->all_gather(whole);
-  return whole;
-}
-
-View Sharded::reduce(View sum) {
-  if (divided()) return group_->reduce_scatter(sum);
-  if (attributes().devices > 1) group_->all_reduce(sum);
-  return sum;
-}
-
 void Sharded::forward(ops::Compute& compute, const LayerCall& call) {
   const Room room = forward_room();
   const ops::ScratchClaim claim(compute, room.bytes());
@@ -153,9 +135,7 @@ void Sharded::forward(ops::Compute& compute, const LayerCall& call) {
   std::byte* slots = claim.data() + room.gathered;
   std::byte* inside = slots + room.sums;
   const int last = layers() - 1;
-  const TensorSpec& whole = inner(last).y;
-  const PartialSums sums(divided() ? view_of(slots, whole) : call.y,
-                         divided() ? slots + whole.bytes() : slots);
+  const PartialSums sums = partial_sums(inner(last).y, call.y, slots);
   for (int k = 0; k < shards(); ++k) {
     for (int i = 0; i <= last; ++i) {
       LayerCall step = inner_call(call, k, i);
@@ -175,9 +155,7 @@ void Sharded::backward_input(ops::Compute& compute, const LayerCall& call) {
   const ConstView dy = divided() ? gather(compute, call.dy, call.kept_by_input[0]) : call.dy;
   std::byte* inside = claim.data() + room.sums;
   const int last = layers() - 1;
-  const TensorSpec& whole = inner(0).x;
-  const PartialSums sums(divided() ? view_of(claim.data(), whole) : call.dx,
-                         divided() ? claim.data() + whole.bytes() : claim.data());
+  const PartialSums sums = partial_sums(inner(0).x, call.dx, claim.data());
   for (int k = 0; k < shards(); ++k) {
     for (int i = last; i >= 0; --i) {
       LayerCall step = inner_call(call, k, i);
@@ -233,7 +211,7 @@ void Sharded::add_after(ops::Compute& compute, ConstView sum, View y) {
       return ops::add(compute, sum, repeated(parameter(added).value, y.size(0)), y);
     case AfterSum::Positions: {
       const std::int64_t sequence = attributes().sequence;
-      const std::int64_t first = divided() ? attributes().rank * y.size(0) : 0;
+      const std::int64_t first = divided() ? axis().rank * y.size(0) : 0;
       for (std::int64_t row = 0; row < y.size(0);) {
         const std::int64_t position = (first + row) % sequence;
         const std::int64_t rows = std::min(sequence - position, y.size(0) - row);
@@ -261,18 +239,18 @@ void Sharded::share_columns(ops::Compute& compute, const LayerCall& call, std::b
   const SharedColumns& shared = attributes().shared;
   if (shared.shards < 2) return;
   const int here = std::min(shared.shards, shards());
-  const View first(room, inner(0).y.dtype, {attributes().tokens, shared.columns});
+  const View first(room, inner(0).y.dtype, {axis().tokens, shared.columns});
   const PartialSums sums(first, room + shared_bytes());
   const auto columns = [&](int k) {
     return inner_dx(call, k, 1, nullptr).slice(1, shared.first, shared.columns);
   };
-  for (int group = 0; group < shards(); group += here) {
+  for (int head = 0; head < shards(); head += here) {
     for (int k = 0; k < here; ++k) {
-      ops::copy(compute, columns(group + k), sums[k]);
+      ops::copy(compute, columns(head + k), sums[k]);
       sums.merge(compute, k);
     }
-    if (shared.shards > here) group_->all_reduce_shared(first);
-    for (int k = 0; k < here; ++k) ops::copy(compute, first, columns(group + k));
+    if (shared.shards > here) group().all_reduce_shared(first);
+    for (int k = 0; k < here; ++k) ops::copy(compute, first, columns(head + k));
   }
 }
 

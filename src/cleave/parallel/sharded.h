@@ -3,16 +3,13 @@
 #include <memory>
 #include <vector>
 
-#include "cleave/layers/layer.h"
-#include "cleave/parallel/partial_sums.h"
-#include "cleave/parallel/tensor_group.h"
+#include "cleave/parallel/sharded_layer.h"
 
 namespace cleave::parallel {
 
 /// y = the sum over all shards of chain(x), and what is added once behind it (spec::sharded).
-class Sharded : public Layer {
+class Sharded : public ShardedLayer {
  public:
-  /// `group` is null where nothing runs, or one device has all shards.
   Sharded(const LayerSpec& spec, const LayerFactory& make, TensorGroup* group);
 
   /// x [tokens, in] -> y [tokens, out]
@@ -42,12 +39,9 @@ class Sharded : public Layer {
   int layers() const { return static_cast<int>(chains_.front().size()); }
   const LayerSpec& inner(int layer) const { return attributes().chains.front()[layer]; }
   bool from_ids() const { return inner(0).x.dtype == DType::I32; }
-  /// Whether x and y hold the tokens of this device only.
-  bool divided() const { return spec().y.shape[0] != attributes().tokens; }
 
   Room forward_room() const;
   Room input_room() const;
-  std::int64_t sum_bytes(const TensorSpec& tensor) const;
   std::int64_t shared_bytes() const;
 
   /// What the layers of shard k are called with, but for x, y, dx and dy.
@@ -56,15 +50,11 @@ class Sharded : public Layer {
   View inner_y(const LayerCall& call, int k, int layer, std::byte* inside) const;
   View inner_dx(const LayerCall& call, int k, int layer, std::byte* inside) const;
 
-  View gather(ops::Compute& compute, ConstView own, View whole);
-  /// The sum over the devices of what `sums` hold, into `out`.
-  View reduce(View sum);
   void add_after(ops::Compute& compute, ConstView sum, View y);
   void add_after_gradient(ops::Compute& compute, ConstView dy, const LayerCall& call);
   void share_columns(ops::Compute& compute, const LayerCall& call, std::byte* room);
 
   std::vector<std::vector<std::unique_ptr<Layer>>> chains_;  ///< [shard of the device][layer]
-  TensorGroup* group_;
 };
 
 }  // namespace cleave::parallel

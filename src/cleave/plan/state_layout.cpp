@@ -32,6 +32,9 @@ SegmentState order(const SegmentSpec& segment, std::span<const std::string> resi
 
 void add_constants(const SegmentSpec& segment, StateLayout& layout) {
   for (const LayerSpec& layer : segment.layers) {
+    for (const TensorSpec& sum : layer.sums) {
+      layout.sums.push_back({&sum, std::exchange(layout.weights, layout.weights + sum.bytes())});
+    }
     for (const TensorSpec& constant : layer.constants) {
       const bool known = std::ranges::any_of(
           layout.constants, [&](const ConstantPlace& c) { return c.spec->name == constant.name; });

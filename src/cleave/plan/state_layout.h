@@ -35,7 +35,7 @@ struct SegmentState {
   std::int64_t gradient_bytes() const { return elements * size_of(DType::F32); }
 };
 
-/// A table that layers share, in the Weights buffer.
+/// A table that layers share, or sums of one layer, in the Weights buffer.
 struct ConstantPlace {
   const TensorSpec* spec = nullptr;
   std::int64_t offset = 0;
@@ -45,6 +45,7 @@ struct ConstantPlace {
 struct StateLayout {
   std::vector<SegmentState> segments;
   std::vector<ConstantPlace> constants;  ///< one per name
+  std::vector<ConstantPlace> sums;       ///< of all layers, in order
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;

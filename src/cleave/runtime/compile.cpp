@@ -181,7 +181,10 @@ std::vector<ModelSpec> shares_of(const ModelSpec& model, const CompileOptions& o
   std::vector<ModelSpec> shares;
   for (int number = 0; number < devices; ++number) {
     shares.push_back(model_spec(model.shape, model.flow, model.loss_blocks,
-                                {.shards = shards, .devices = devices, .rank = number}));
+                                {.shards = shards,
+                                 .devices = devices,
+                                 .rank = number,
+                                 .sequence_parallel = options.layout.sequence_parallel}));
   }
   return shares;
 }

@@ -18,7 +18,8 @@ struct Layout {
   int pipeline = 1;
   int data = 1;
   int tensor = 1;
-  int chunks = 0;  ///< stages per device; 0: what the schedule wants
+  bool sequence_parallel = false;  ///< divide norms and residuals by tokens over the tensor axis
+  int chunks = 0;                  ///< stages per device; 0: what the schedule wants
   std::string schedule = "1f1b";
   std::vector<std::int64_t> partition;  ///< blocks of each stage; empty: as even as possible
 };

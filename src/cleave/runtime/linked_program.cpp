@@ -213,6 +213,7 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
       entry.pass.frame[static_cast<int>(Region::Work)] = linked.scratch + options.kernel_scratch;
       entry.pass.sum = options.fold.sum_of(list[i].microbatch);
       if (options.fold.begins_shard(list[i].microbatch)) entry.pass.gradient = Write::Overwrite;
+      entry.pass.ends_sum = options.fold.begins_shard(list[i].microbatch + 1);
     } else if (list[i].op == Op::Send || list[i].op == Op::Receive) {
       entry.message = linker.message(list[i]);
       entry.peer = linker.peer(list[i]);

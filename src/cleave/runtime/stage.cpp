@@ -36,6 +36,7 @@ class Stage::Call {
     call_.dx = view_at(pass.frame, backward.dx, spec.x);
     call_.add = view_at(pass.frame, backward.add, spec.x);
     call_.gradient = pass.gradient;
+    call_.ends_sum = pass.ends_sum;
     call_.gradient_shift = gradient_shift;
     call_.loss_scale = pass.loss_scale;
 
@@ -158,6 +159,7 @@ void Stage::bind(const Memory& memory, std::span<const ParameterState> others) {
   }
 
   std::size_t next = 0;
+  std::size_t next_sum = 0;
   for (Entry& entry : entries_) {
     const LayerSpec& spec = entry.layer->spec();
     std::vector<Parameter> parameters;
@@ -171,7 +173,11 @@ void Stage::bind(const Memory& memory, std::span<const ParameterState> others) {
       });
       constants.emplace_back(memory.weights + place->offset, constant.dtype, constant.shape);
     }
-    entry.layer->bind(parameters, constants);
+    std::vector<View> sums;
+    for (const TensorSpec& sum : spec.sums) {
+      sums.emplace_back(memory.weights + state_.sums[next_sum++].offset, sum.dtype, sum.shape);
+    }
+    entry.layer->bind(parameters, constants, sums);
   }
 }
 

@@ -34,6 +34,7 @@ struct Pass {
   int segment = 0;
   Frame frame{};
   Write gradient = Write::Accumulate;  ///< Overwrite: the first microbatch of a sum
+  bool ends_sum = false;               ///< the last microbatch of a sum
   int sum = 0;                         ///< which of the gradient sums W adds into
   float loss_scale = 1;
 };

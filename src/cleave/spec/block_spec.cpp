@@ -17,6 +17,13 @@ float residual_deviation(const ModelShape& shape) {
   return static_cast<float>(0.02 / std::sqrt(2.0 * static_cast<double>(shape.layers)));
 }
 
+/// The first device of the share owns the parameters; the others have copies.
+void mark_copies(LayerSpec& layer, const TensorShare& share) {
+  for (ParameterSpec& parameter : layer.parameters) {
+    for (Piece& piece : parameter.pieces) piece.copy = share.rank > 0;
+  }
+}
+
 /// The residual stream as the device holds it.
 Flow own_rows(const Flow& flow, const TensorShare& share) {
   Flow rows = flow;
@@ -34,7 +41,7 @@ struct Part {
 
   std::int64_t size(std::int64_t whole) const { return whole / of; }
   std::string name(const std::string& layer, int local) const {
-    return of == 1 ? layer : layer + "#" + std::to_string(local);
+    return of == 1 ? layer : shard_name(layer, local);
   }
 };
 
@@ -130,8 +137,10 @@ class Block {
     const std::string name = prefix_ + "mlp";
     if (s_.kind == ModelKind::Gpt) {
       LinearShape up{.in = s_.hidden, .out = wide, .bias = Bias::Add};
-      up.pieces = {slice(part, name + ".c_fc.weight", 1, s_.ffn)};
-      up.bias_pieces = {slice(part, name + ".c_fc.bias", 0, s_.ffn)};
+      if (part.of > 1) {
+        up.pieces = {slice(part, name + ".c_fc.weight", 1, s_.ffn)};
+        up.bias_pieces = {slice(part, name + ".c_fc.bias", 0, s_.ffn)};
+      }
       return {
           linear(part.name(name + ".c_fc", local), flow_, up),
           gelu(part.name(name + ".act", local), flow_, wide),
@@ -176,11 +185,7 @@ class Block {
   /// GPT's q, k and v: columns of one tensor, `size` of each.
   LinearShape fused_columns(const Part& part, const std::string& tensor, std::int64_t size) const {
     LinearShape shape{.in = s_.hidden, .out = 3 * size, .bias = Bias::Add};
-    if (part.of == 1) {
-      shape.pieces = {slice(part, tensor + ".weight", 1, 3 * s_.hidden)};
-      shape.bias_pieces = {slice(part, tensor + ".bias", 0, 3 * s_.hidden)};
-      return shape;
-    }
+    if (part.of == 1) return shape;
     for (int i = 0; i < 3; ++i) {
       Piece piece{.name = tensor + ".weight",
                   .first = i * size,
@@ -208,7 +213,7 @@ class Block {
     shape.weight = gpt ? Transpose::No : Transpose::Yes;
     if (gpt) shape.deviation = residual_deviation(s_);
     if (gpt && part.of == 1) shape.bias = Bias::Add;
-    shape.pieces = {slice(part, tensor + ".weight", gpt ? 0 : 1, wide)};
+    if (part.of > 1) shape.pieces = {slice(part, tensor + ".weight", gpt ? 0 : 1, wide)};
     return shape;
   }
 
@@ -221,20 +226,58 @@ class Block {
 
 }  // namespace
 
-void mark_copies(LayerSpec& layer, const TensorShare& share) {
-  for (ParameterSpec& parameter : layer.parameters) {
-    for (Piece& piece : parameter.pieces) piece.copy = share.rank > 0;
-  }
-}
-
 LayerSpec residual_norm(const ModelShape& shape, const Flow& flow, const TensorShare& share,
                         const std::string& name) {
   const float epsilon = static_cast<float>(shape.norm_eps);
-  const Flow rows = own_rows(flow, share);
+  Flow rows = flow;
+  if (!share.whole()) {
+    rows.sequences = 1;
+    rows.sequence = flow.tokens() / share.shards;
+  }
   LayerSpec spec = shape.kind == ModelKind::Gpt ? layernorm(name, rows, shape.hidden, epsilon)
                                                 : rmsnorm(name, rows, shape.hidden, epsilon);
+  if (share.whole()) return spec;
   mark_copies(spec, share);
-  return spec;
+  return token_sliced(flow, share, std::move(spec));
+}
+
+LayerSpec model_embedding(const ModelShape& shape, const Flow& flow, const TensorShare& share,
+                          const EmbeddingNames& names) {
+  const std::int64_t context = names.positions.empty() ? 0 : shape.context;
+  if (share.whole()) {
+    return embedding("embedding", flow,
+                     {.vocabulary = shape.vocab,
+                      .features = shape.hidden,
+                      .context = context,
+                      .token_name = names.tokens,
+                      .position_name = names.positions});
+  }
+  ShardedShape parts;
+  for (int k = 0; k < share.local(); ++k) {
+    const int shard = share.first() + k;
+    const std::int64_t first = vocabulary_border(shape.vocab, share, shard);
+    const std::int64_t entries = vocabulary_border(shape.vocab, share, shard + 1) - first;
+    LayerSpec part = embedding(shard_name("embedding", k), flow,
+                               {.vocabulary = entries,
+                                .features = shape.hidden,
+                                .token_name = shard_name(names.tokens, k)});
+    part.attributes = EmbeddingAttributes{flow.sequence, first, shape.vocab};
+    part.parameters[0].pieces = {
+        {.name = names.tokens, .extent = entries, .start = first, .whole = shape.vocab}};
+    parts.chains.push_back({std::move(part)});
+  }
+  if (context > 0) {
+    parts.after = AfterSum::Positions;
+    // As the whole layer has it.
+    LayerSpec whole = embedding("", flow,
+                                {.vocabulary = 1,
+                                 .features = shape.hidden,
+                                 .context = context,
+                                 .position_name = names.positions});
+    mark_copies(whole, share);
+    parts.added = whole.parameters[1];
+  }
+  return sharded("embedding", flow, share, std::move(parts));
 }
 
 SegmentSpec block(const ModelShape& shape, const Flow& flow, const TensorShare& share,

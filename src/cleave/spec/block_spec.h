@@ -18,7 +18,12 @@ SegmentSpec block(const ModelShape& shape, const Flow& flow, const TensorShare& 
 LayerSpec residual_norm(const ModelShape& shape, const Flow& flow, const TensorShare& share,
                         const std::string& name);
 
-/// Says that the first device of the share owns the layer's parameters; the others have copies.
-void mark_copies(LayerSpec& layer, const TensorShare& share);
+/// The token table and, if the model has one, the table of positions.
+struct EmbeddingNames {
+  std::string tokens;
+  std::string positions;
+};
+LayerSpec model_embedding(const ModelShape& shape, const Flow& flow, const TensorShare& share,
+                          const EmbeddingNames& names);
 
 }  // namespace cleave::spec

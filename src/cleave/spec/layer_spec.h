@@ -79,6 +79,8 @@ struct AttentionAttributes {
 };
 struct EmbeddingAttributes {
   std::int64_t sequence = 0;
+  std::int64_t first = 0;       ///< entry of the vocabulary that the table begins with
+  std::int64_t vocabulary = 0;  ///< entries; ids that the table does not have yield zeros
 };
 struct LossAttributes {
   std::int64_t vocabulary = 0;
@@ -107,20 +109,38 @@ struct ShardLink {
   int kept_by_input = 0;  ///< kept_by_input: the first of its own
 };
 
+/// The shards of a device among all.
+struct ShardAxis {
+  int devices = 1;
+  int rank = 0;
+  int local = 1;                ///< shards of each device
+  std::int64_t tokens = 0;      ///< of a microbatch
+  std::int64_t own_tokens = 0;  ///< that the device holds outside the shards
+};
+
 struct ShardedAttributes {
+  ShardAxis axis;
   std::vector<std::vector<LayerSpec>> chains;  ///< [shard of the device]
   std::vector<std::vector<ShardLink>> links;   ///< [shard of the device][layer]
-  int devices = 1;                             ///< over which the sum goes on
-  int rank = 0;
-  std::int64_t tokens = 0;  ///< of the chains; x and y may hold fewer
   std::int64_t sequence = 0;
   AfterSum after = AfterSum::Nothing;
   SharedColumns shared = {};
 };
 
-using Attributes =
-    std::variant<std::monostate, NormAttributes, LinearAttributes, AttentionAttributes,
-                 EmbeddingAttributes, LossAttributes, ShardedAttributes>;
+struct ShardedLossAttributes {
+  ShardAxis axis;
+  std::vector<std::int64_t> first;  ///< [shard of the device] entry of the vocabulary
+};
+
+struct TokenSlicedAttributes {
+  ShardAxis axis;
+  int slices = 1;                ///< of the device's tokens
+  std::vector<LayerSpec> slice;  ///< one: the layer for the tokens of a slice
+};
+
+using Attributes = std::variant<std::monostate, NormAttributes, LinearAttributes,
+                                AttentionAttributes, EmbeddingAttributes, LossAttributes,
+                                ShardedAttributes, ShardedLossAttributes, TokenSlicedAttributes>;
 
 /// Everything about a layer that must be known before anything runs. Nothing else states these
 /// numbers: memory plans, FLOPs, costs and the layer itself all read them here.
@@ -141,6 +161,7 @@ struct LayerSpec {
   std::vector<ParameterSpec> parameters;
   std::vector<TensorSpec> constants;  ///< tables that never change; one copy per stage and name
   std::vector<TensorSpec> caches;     ///< generating: what F adds to from call to call
+  std::vector<TensorSpec> sums;       ///< lasting, f32: what W adds to besides the gradients
   std::vector<KeptTensor> kept_by_forward;  ///< besides x and y
   std::vector<TensorSpec> kept_by_input;    ///< besides dy; read by W
   std::vector<MatmulSpec> forward;          ///< products of F

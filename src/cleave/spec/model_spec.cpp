@@ -2,6 +2,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/spec/block_spec.h"
+#include "cleave/spec/sharded.h"
 
 namespace cleave {
 namespace {
@@ -62,29 +63,31 @@ ModelSpec model_spec(const ModelShape& shape, const Flow& flow, std::int64_t los
   require(loss_blocks >= 1 && loss_blocks <= shape.vocab, "train.loss_blocks ", loss_blocks,
           " must be between 1 and the vocabulary ", shape.vocab);
 
+  require(share.whole() || loss_blocks == 1, "a loss in ", loss_blocks,
+          " blocks cannot be cut into tensor shards; use one block");
   const bool gpt = shape.kind == ModelKind::Gpt;
   const Names names = names_of(shape.kind);
   ModelSpec model{shape, flow, loss_blocks, share, {}};
-  model.segments.push_back({"embedding",
-                            {spec::embedding("embedding", flow,
-                                             {.vocabulary = shape.vocab,
-                                              .features = shape.hidden,
-                                              .context = gpt ? shape.context : 0,
-                                              .token_name = names.tokens,
-                                              .position_name = names.positions})}});
+  model.segments.push_back(
+      {"embedding",
+       {spec::model_embedding(shape, flow, share, {names.tokens, gpt ? names.positions : ""})}});
   for (std::int64_t i = 0; i < shape.layers; ++i) {
     model.segments.push_back(spec::block(shape, flow, share, i));
   }
+  const std::string tied_to = shape.tie_embeddings ? names.tokens : "";
   model.segments.push_back({"head",
                             {spec::residual_norm(shape, flow, share, names.norm),
-                             spec::loss("head", flow,
-                                        {.vocabulary = shape.vocab,
-                                         .features = shape.hidden,
-                                         .blocks = loss_blocks,
-                                         .weight_name = "lm_head.weight",
-                                         .tied_to = shape.tie_embeddings ? names.tokens : ""})}});
-  spec::mark_copies(model.segments.front().layers.back(), share);
-  spec::mark_copies(model.segments.back().layers.back(), share);
+                             share.whole() ? spec::loss("head", flow,
+                                                        {.vocabulary = shape.vocab,
+                                                         .features = shape.hidden,
+                                                         .blocks = loss_blocks,
+                                                         .weight_name = "lm_head.weight",
+                                                         .tied_to = tied_to})
+                                           : spec::sharded_loss("head", flow, share,
+                                                                {.vocabulary = shape.vocab,
+                                                                 .features = shape.hidden,
+                                                                 .weight = "lm_head.weight",
+                                                                 .tied_to = tied_to})}});
   if (flow.cache > 0) drop_backward(model);
   return model;
 }

@@ -39,13 +39,10 @@ ModelSpec model_of(const Config& config) {
 runtime::CompileOptions compile_options(const Config& config) {
   const ParallelConfig& parallel = config.parallel;
   const std::int64_t data = *parallel.data;
-  require(
-      !parallel.sequence_parallel || *parallel.tensor == 1,
-      "parallel.sequence_parallel is true, but cleave does not divide norms by tokens; leave the "
-      "key out");
   return {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
                      .data = static_cast<int>(data),
                      .tensor = static_cast<int>(*parallel.tensor),
+                     .sequence_parallel = parallel.sequence_parallel,
                      .chunks = static_cast<int>(parallel.chunks.value_or(0)),
                      .schedule = parallel.schedule,
                      .partition = parallel.partition.value_or(std::vector<std::int64_t>{})},

@@ -186,6 +186,20 @@ void cross_entropy_partial(Compute& compute, VocabBlock block, ConstView targets
   });
 }
 
+void cross_entropy_merge(Compute&, const SoftmaxState& other, const SoftmaxState& into) {
+  const std::int64_t tokens = into.max.size(0);
+  check_view("softmax max", other.max, DType::F32, {tokens});
+  for (std::int64_t row = 0; row < tokens; ++row) {
+    float& max = into.max.as<float>()[row];
+    float& sum = into.sum.as<float>()[row];
+    const float largest = std::max(max, other.max.as<float>()[row]);
+    sum = sum * std::exp(max - largest) +
+          other.sum.as<float>()[row] * std::exp(other.max.as<float>()[row] - largest);
+    max = largest;
+    into.target.as<float>()[row] += other.target.as<float>()[row];
+  }
+}
+
 void cross_entropy_finish(Compute&, const SoftmaxState& state, ConstView targets, View losses,
                           View lse) {
   const std::int64_t tokens = targets.size(0);

@@ -11,7 +11,8 @@ namespace {
 /// Columns that one thread adds for all tokens; a cache line of bf16 gradients or more.
 constexpr std::int64_t kColumnGrain = 64;
 
-void check_ids(ConstView ids, std::int64_t vocab) {
+void check_ids(ConstView ids, std::int64_t table_rows, const VocabRows& rows) {
+  const std::int64_t vocab = rows.vocabulary == 0 ? table_rows : rows.vocabulary;
   const auto* id = ids.as<std::int32_t>();
   for (std::int64_t token = 0; token < ids.size(0); ++token) {
     CLEAVE_CHECK(id[token] >= 0 && id[token] < vocab, "token ", token, " has id ", id[token],
@@ -29,7 +30,7 @@ void embedding(Compute& compute, const EmbeddingArgs& args) {
   check_view("embedding ids", args.ids, DType::I32, {tokens});
   check_view("embedding table", table, table.dtype(), table.shape());
   check_view("embedding y", args.y, table.dtype(), {tokens, hidden});
-  check_ids(args.ids, table.size(0));
+  check_ids(args.ids, table.size(0), args.rows);
   if (args.positions) {
     const std::int64_t context = args.positions.size(0);
     check_view("embedding positions", args.positions, table.dtype(), {context, hidden});
@@ -39,8 +40,13 @@ void embedding(Compute& compute, const EmbeddingArgs& args) {
   const auto* ids = args.ids.as<std::int32_t>();
   parallel_for(compute, tokens, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
-      const std::byte* entry = row_bytes(table, ids[token]);
       std::byte* y = row_bytes(args.y, token);
+      const std::int64_t row = ids[token] - args.rows.first;
+      if (row < 0 || row >= table.size(0)) {
+        std::memset(y, 0, hidden * size_of(table.dtype()));
+        continue;
+      }
+      const std::byte* entry = row_bytes(table, row);
       if (args.positions) {
         const std::int64_t position = args.first_position + token % args.sequence;
         add_span(table.dtype(), entry, row_bytes(args.positions, position), y, hidden);
@@ -51,19 +57,22 @@ void embedding(Compute& compute, const EmbeddingArgs& args) {
   });
 }
 
-void embedding_backward(Compute& compute, ConstView ids, ConstView dy, View dtable) {
+void embedding_backward(Compute& compute, ConstView ids, ConstView dy, View dtable,
+                        const VocabRows& rows) {
   const std::int64_t tokens = dy.size(0);
   const std::int64_t hidden = dy.size(1);
   check_float("embedding dy", dy);
   check_view("embedding ids", ids, DType::I32, {tokens});
   check_view("embedding dy", dy, dy.dtype(), {tokens, hidden});
   check_view("embedding dtable", dtable, DType::F32, {dtable.size(0), hidden});
-  check_ids(ids, dtable.size(0));
+  check_ids(ids, dtable.size(0), rows);
   const auto* id = ids.as<std::int32_t>();
   parallel_for(compute, hidden, kColumnGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = 0; token < tokens; ++token) {
-      accumulate_span(dy.dtype(), row_bytes(dy, token, begin),
-                      row_of<float>(dtable, id[token]) + begin, end - begin);
+      const std::int64_t row = id[token] - rows.first;
+      if (row < 0 || row >= dtable.size(0)) continue;
+      accumulate_span(dy.dtype(), row_bytes(dy, token, begin), row_of<float>(dtable, row) + begin,
+                      end - begin);
     }
   });
 }
