@@ -18,8 +18,8 @@ build: setup     ## the program, at build/release/cleave
 test: build      ## every test; ends with ctest's summary
 	@ctest --test-dir build/$(PRESET) --output-on-failure -j $(JOBS)
 
-test-all: test   ## and every case of `auto`, and the sanitizer runs, as CI does them
-	@CLEAVE_ALL_CASES=1 ctest --test-dir build/$(PRESET) --output-on-failure -R '^auto_quality$$'
+test-all: test   ## and every case of `auto` and of layouts, and the sanitizer runs
+	@CLEAVE_ALL_CASES=1 ctest --test-dir build/$(PRESET) --output-on-failure -R '^(auto_quality|train_engine)$$'
 	@scripts/sanitize
 
 quickstart:      ## train a small GPT on four devices, about a minute after the build

@@ -112,7 +112,7 @@ std::string describe_report(const train::RunReport& report) {
     const train::DeviceReport& device = report.devices[d];
     rows.push_back({fmt::format("{}", d), fmt::format("{}", device.parameters),
                     format_seconds(device.busy), format_seconds(device.wait),
-                    format_bytes(device.bytes_sent), fmt::format("{} B", device.peak_bytes),
+                    format_bytes(device.sent.total()), fmt::format("{} B", device.peak_bytes),
                     fmt::format("{} B", device.planned_bytes)});
   }
   text += report::text_table(rows);
@@ -128,6 +128,13 @@ nlohmann::json optional_bytes(std::int64_t bytes) {
   return bytes == 0 ? nlohmann::json() : nlohmann::json(bytes);
 }
 
+nlohmann::json to_json(const comm::Sent& sent) {
+  return {{"messages", sent.message},
+          {"reduce", sent.reduce},
+          {"gather", sent.gather},
+          {"numbers", sent.numbers}};
+}
+
 }  // namespace
 
 nlohmann::json to_json(const train::RunReport& report) {
@@ -139,7 +146,9 @@ nlohmann::json to_json(const train::RunReport& report) {
                        {"library_bytes", d.library_bytes},
                        {"resident_bytes", optional_bytes(d.resident_bytes)},
                        {"parameters", d.parameters},
-                       {"bytes_sent", d.bytes_sent},
+                       {"bytes_sent", d.sent.total()},
+                       {"sent", to_json(d.sent)},
+                       {"planned_sent", to_json(d.planned_sent)},
                        {"busy", d.busy},
                        {"wait", d.wait},
                        {"reduce", d.reduce},

@@ -157,7 +157,7 @@ TEST(Verifier, ChecksProgramsThatOnlyEvaluate) {
 TEST(Verifier, AcceptsTheEvaluationOfEverySchedule) {
   for (const auto name : schedule_names()) {
     const Program training = generate(name, {.devices = 3, .microbatches = 6});
-    const Program program = forward_only(training, 4, 2);
+    const Program program = forward_only(training, 4, {.replicas = 2});
     EXPECT_EQ(verdict(program, Level::Forward), "") << name;
   }
 }

@@ -102,6 +102,8 @@ TEST(Config, PrintsWhatLoadsBackToTheSameConfig) {
       {"parallel.pipeline=2", "parallel.partition=[1, 3]", "devices.memory=[\"96MiB\", 1000]"},
       {"parallel.zero=auto", "parallel.recompute=auto", "train.microbatch=auto",
        "parallel.schedule=auto", "devices.memory=1.5KiB"},
+      {"parallel.recompute=selective"},
+      {"parallel.recompute=[\"full\", \"none\", \"selective\", \"full\"]"},
       {"devices.emulate=w=20us,f=5ms,i=0.1", "devices.speed=0.5", "numerics.data_shards=4"},
       {"train.weight_decay=0", "train.clip=12", "model.rope_theta=123456.789"},
   };
@@ -135,6 +137,9 @@ TEST(Config, StatesTypeErrorsWithValuePlaceAndRule) {
   EXPECT_EQ(refused({"parallel.zero=4"}),
             "parallel.zero is 4 (a whole number) in --set; it must be a whole number from 0 to 3 "
             "or \"auto\"");
+  EXPECT_EQ(refused({"parallel.recompute=[\"full\", \"some\"]"}),
+            "parallel.recompute is [\"full\", \"some\"] (a list) in --set; it must be \"none\", "
+            "\"full\", \"selective\" or \"auto\", or a list with one for each layer");
   EXPECT_EQ(refused({"train.dtype=f16"}),
             "train.dtype is \"f16\" (a string) in --set; it must be \"f32\" or \"bf16\"");
   EXPECT_EQ(refused({"devices.memory=lots"}),
@@ -206,6 +211,14 @@ TEST(Config, ChecksTheLayout) {
             "for each stage");
   EXPECT_EQ(refused({"devices.memory=[\"1MiB\", \"2MiB\"]", "parallel.pipeline=3"}),
             "devices.memory lists 2 values for 3 devices; give one value, or one for each device");
+  EXPECT_EQ(
+      refused({"parallel.zero=2"}),
+      "parallel.zero 2 shares memory among replicas, but parallel.data is 1; set parallel.data "
+      "to 2 or more, or parallel.zero to 0");
+  EXPECT_EQ(
+      refused({"parallel.recompute=[\"full\", \"none\"]"}),
+      "parallel.recompute lists 2 choices, but model.layers is 4; give one for each layer, or "
+      "one for all");
   EXPECT_EQ(refused({"parallel.schedule=1f2b"}),
             "parallel.schedule is \"1f2b\", which is no schedule; did you mean 1f1b?");
 }

@@ -65,7 +65,8 @@ TEST(TokenStream, JoinsTheTextFilesOfADirectoryInOrderOfTheirPaths) {
   const TemporaryDirectory dir;
   dir.write("b.txt", "B");
   dir.write("a/z.md", "Z");
-  dir.write("a/y/x.cpp", std::string(100'000, 'x'));  // large enough to be mapped
+  std::string expected(100'000, 'x');  // large enough to be mapped
+  dir.write("a/y/x.cpp", expected);
   dir.write("c", "C");
   dir.write("empty.txt", "");
   dir.write(".hidden", "h");
@@ -76,7 +77,8 @@ TEST(TokenStream, JoinsTheTextFilesOfADirectoryInOrderOfTheirPaths) {
 
   const TokenStream stream(dir.path(), TokenType::Auto, 256);
 
-  EXPECT_EQ(all(stream), bytes_of(std::string(100'000, 'x') + "ZBC"));
+  expected += "ZBC";
+  EXPECT_EQ(all(stream), bytes_of(expected));
 }
 
 TEST(TokenStream, ReadsAcrossTheBordersOfFiles) {

@@ -2,6 +2,7 @@
 // every gradient, has the same bits; and every device used exactly the bytes that were planned for
 // it.
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -38,7 +39,8 @@ struct Outcome {
   std::map<std::string, std::uint64_t> gradients;  // of the first step
   std::vector<double> losses;
   std::int64_t parameters = 0;
-  bool as_planned = true;
+  bool as_planned = true;  // bytes of memory
+  bool sent_as_planned = true;
 };
 
 /// The microbatches of a replica: numbers [first, …) of the whole step's.
@@ -66,7 +68,8 @@ ModelShape shape_of(ModelKind kind) {
           .tie_embeddings = !llama};
 }
 
-Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int tensor_shards = 1) {
+Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int tensor_shards = 1,
+              int steps = kSteps) {
   const ModelShape shape = shape_of(kind);
   const int microbatches = kMicrobatches / layout.data;
   const runtime::CompiledStep step =
@@ -85,14 +88,18 @@ Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int te
     runtime::Device device(step, index, 1, &world);
     device.initialise(7);
     AdamW optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 3});
-    for (int s = 0; s < kSteps; ++s) {
+    for (int s = 0; s < steps; ++s) {
       ReplicaSource source(replica * microbatches, s);
       optimizer.begin_step(s);
+      const comm::Sent before = world.sent();
       const auto result = device.executor().run(
           {.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / (kMicrobatches * 16)});
       const std::lock_guard lock(mutex);
+      comm::Sent sent = world.sent() - before;
+      sent.numbers = 0;
+      outcome.sent_as_planned = outcome.sent_as_planned && sent == step.traffic[index];
       if (index == 0) outcome.losses.push_back(result.loss);
-      if (s > 0 || replica > 0) continue;
+      if (s > 0 || !device.is_owner()) continue;
       for (const runtime::TensorState& t : device.tensors()) {
         t.for_each_run(t.gradient, [&](std::int64_t first, std::span<float> run) {
           outcome.gradients[t.name] += tensor_sum(std::as_bytes(run), first);
@@ -101,7 +108,7 @@ Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int te
     }
     const std::lock_guard lock(mutex);
     outcome.as_planned = outcome.as_planned && device.arena().peak() == step.planned_on(index);
-    if (replica > 0) return;
+    if (!device.is_owner()) return;
     outcome.parameters += device.parameter_count();
     for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
   });
@@ -124,6 +131,27 @@ std::vector<Case> cases() {
       {"data 2, zbv", {.pipeline = 2, .data = 2, .schedule = "zbv"}},
       {"data 2, auto", {.pipeline = 2, .data = 2, .schedule = "auto"}},
       {"auto, 2 chunks", {.pipeline = 2, .chunks = 2, .schedule = "auto"}},
+      {"data 2, zero 1", {.data = 2, .zero = 1}},
+      {"data 2, zero 2", {.data = 2, .zero = 2}},
+      {"data 2, zero 3", {.data = 2, .zero = 3}},
+      {"data 4, zero 1, zb-h1", {.pipeline = 2, .data = 4, .schedule = "zb-h1", .zero = 1}},
+      {"data 4, zero 2, looped-bfs",
+       {.pipeline = 2, .data = 4, .schedule = "looped-bfs", .zero = 2}},
+      {"data 2, zero 2, dualpipev", {.pipeline = 2, .data = 2, .schedule = "dualpipev", .zero = 2}},
+      {"data 2, zero 3, zbv", {.pipeline = 2, .data = 2, .schedule = "zbv", .zero = 3}},
+      {"data 4, zero 3, interleaved",
+       {.pipeline = 2, .data = 4, .schedule = "interleaved", .zero = 3}},
+      {"full", {.pipeline = 2, .recompute = {schedule::Recompute::Full}}},
+      {"selective, zb-h1",
+       {.pipeline = 2, .schedule = "zb-h1", .recompute = {schedule::Recompute::Selective}}},
+      {"by layer, zbv, zero 3",
+       {.pipeline = 2,
+        .data = 2,
+        .schedule = "zbv",
+        .zero = 3,
+        .recompute = {schedule::Recompute::Full, schedule::Recompute::None,
+                      schedule::Recompute::Selective, schedule::Recompute::Full,
+                      schedule::Recompute::None, schedule::Recompute::Selective}}},
       {"auto, uneven", {.pipeline = 4, .schedule = "auto", .partition = {0, 3, 3, 0}}},
   };
   for (const char* schedule : {"gpipe", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zbv",
@@ -147,6 +175,53 @@ TEST_P(SameBits, InEveryLayout) {
     EXPECT_EQ(outcome.weights, serial.weights);
     EXPECT_EQ(outcome.parameters, serial.parameters);
     EXPECT_TRUE(outcome.as_planned);
+    EXPECT_TRUE(outcome.sent_as_planned);
+  }
+}
+
+/// Every data degree, depth, ZeRO stage, recompute setting and four schedules, as far as they go
+/// together.
+std::vector<Case> grid() {
+  using schedule::Recompute;
+  std::vector<Case> all;
+  for (const int data : {1, 2, 4})
+    for (const int pipeline : {1, 2})
+      for (int zero = 0; zero <= (data > 1 ? 3 : 0); ++zero)
+        for (const auto& recompute :
+             {std::vector<Recompute>{}, {Recompute::Full}, {Recompute::Selective}})
+          for (const char* schedule : {"1f1b", "zb-h1", "looped-bfs", "zbv"}) {
+            if (pipeline == 1 && std::string(schedule) == "zbv") continue;  // the V needs two
+            const runtime::Layout layout{.pipeline = pipeline,
+                                         .data = data,
+                                         .schedule = schedule,
+                                         .zero = zero,
+                                         .recompute = recompute};
+            all.push_back(
+                {"data " + std::to_string(data) + ", pipeline " + std::to_string(pipeline) +
+                     ", zero " + std::to_string(zero) + ", recompute " +
+                     std::to_string(recompute.empty() ? 0 : static_cast<int>(recompute[0])) + ", " +
+                     schedule,
+                 layout});
+          }
+  return all;
+}
+
+// CI looks at a sample; CLEAVE_ALL_CASES=1 (make test-all) at every combination.
+TEST_P(SameBits, InEveryCombination) {
+  const auto [kind, dtype] = GetParam();
+  const std::vector<Case> all = grid();
+  const bool everything = std::getenv("CLEAVE_ALL_CASES") != nullptr;
+  const std::size_t stride = everything ? 1 : 17;
+  const std::size_t first =
+      everything ? 0 : 4 * static_cast<std::size_t>(kind) + 7 * (dtype == DType::BF16);
+  const Outcome serial = train(kind, dtype, {}, 1, 2);
+  for (std::size_t i = first; i < all.size(); i += stride) {
+    SCOPED_TRACE(all[i].name);
+    const Outcome outcome = train(kind, dtype, all[i].layout, 1, 2);
+    EXPECT_EQ(outcome.gradients, serial.gradients);
+    EXPECT_EQ(outcome.losses, serial.losses);
+    EXPECT_EQ(outcome.weights, serial.weights);
+    EXPECT_TRUE(outcome.as_planned && outcome.sent_as_planned);
   }
 }
 
@@ -158,6 +233,16 @@ std::vector<Case> tensor_cases() {
       {"tensor 4, data 2", {.data = 2, .tensor = 4}},
       {"tensor 2, data 2, pipeline 2, zb-h1",
        {.pipeline = 2, .data = 2, .tensor = 2, .schedule = "zb-h1"}},
+      {"tensor 2, data 2, zero 1", {.data = 2, .tensor = 2, .zero = 1}},
+      {"tensor 2, data 2, zero 3, full",
+       {.data = 2, .tensor = 2, .zero = 3, .recompute = {schedule::Recompute::Full}}},
+      {"tensor 2, data 2, pipeline 2, zb-h1, zero 2, selective",
+       {.pipeline = 2,
+        .data = 2,
+        .tensor = 2,
+        .schedule = "zb-h1",
+        .zero = 2,
+        .recompute = {schedule::Recompute::Selective}}},
       {"pipeline 2, zbv", {.pipeline = 2, .schedule = "zbv"}},
       {"tensor 2, interleaved", {.pipeline = 2, .tensor = 2, .schedule = "interleaved"}},
       {"sequence parallel 2", {.tensor = 2, .sequence_parallel = true}},

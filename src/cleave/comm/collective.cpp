@@ -109,10 +109,10 @@ std::span<std::byte> Collective::slice(int member) const {
 }
 
 void Collective::start_all_gather(int tag, std::span<std::byte> whole,
-                                  std::span<const std::size_t> borders) {
+                                  std::span<const std::size_t> borders, Traffic traffic) {
   bytes_ = whole;
   borders_.assign(borders.begin(), borders.end());
-  start("all_gather", tag, Traffic::Gather, &Collective::next_of_all_gather);
+  start("all_gather", tag, traffic, &Collective::next_of_all_gather);
 }
 
 bool Collective::next_of_all_gather() {

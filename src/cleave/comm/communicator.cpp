@@ -142,11 +142,16 @@ Pending Communicator::broadcast(std::span<std::byte> bytes, int root) {
 }
 
 Pending Communicator::all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders) {
+  return all_gather(whole, borders, Traffic::Gather);
+}
+
+Pending Communicator::all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders,
+                                 Traffic traffic) {
   check_borders(borders, whole.size());
   if (size() == 1) return {};
   Collective& collective = new_collective();
   Pending pending(*transport_, collective);
-  collective.start_all_gather(next_tag(), whole, borders);
+  collective.start_all_gather(next_tag(), whole, borders, traffic);
   return pending;
 }
 
@@ -177,7 +182,7 @@ void Communicator::combine(std::span<double> values, Combine how) {
   for (std::size_t i = 0; i < borders.size(); ++i) borders[i] = i * values.size_bytes();
   const auto of = [&](int member) { return numbers.begin() + member * std::ssize(values); };
   std::copy(values.begin(), values.end(), of(rank_));
-  all_gather(std::as_writable_bytes(std::span(numbers)), borders).wait();
+  all_gather(std::as_writable_bytes(std::span(numbers)), borders, Traffic::Numbers).wait();
 
   for (int step = 1; step < size(); step *= 2) {
     for (int left = 0; left + step < size(); left += 2 * step) {

@@ -101,6 +101,8 @@ class Communicator {
   Communicator(Transport& transport, int context, std::vector<int> devices);
 
   Pending post(Message message, Traffic traffic);
+  Pending all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders,
+                     Traffic traffic);
   Transport& transport() { return *transport_; }
   Collective& new_collective();
   int next_tag();

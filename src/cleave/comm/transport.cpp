@@ -54,6 +54,9 @@ void Transport::count(Traffic traffic, std::int64_t bytes) {
     case Traffic::Gather:
       sent_.gather += bytes;
       break;
+    case Traffic::Numbers:
+      sent_.numbers += bytes;
+      break;
   }
 }
 

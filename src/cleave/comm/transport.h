@@ -47,15 +47,22 @@ struct Message {
 std::string describe(const Message& message);
 
 /// What bytes were sent for.
-enum class Traffic : std::uint8_t { Message, Reduce, Gather };
+enum class Traffic : std::uint8_t { Message, Reduce, Gather, Numbers };
 
 /// Payload bytes that this device sent since it started, over all its groups.
 struct Sent {
   std::int64_t message = 0;  ///< by send()
   std::int64_t reduce = 0;   ///< by reduce_scatter() and all_reduce()
-  std::int64_t gather = 0;   ///< by all_gather(), broadcast() and the small sums
+  std::int64_t gather = 0;   ///< by all_gather() and broadcast()
+  std::int64_t numbers = 0;  ///< by combine()
 
-  std::int64_t total() const { return message + reduce + gather; }
+  std::int64_t total() const { return message + reduce + gather + numbers; }
+  friend Sent operator+(const Sent& a, const Sent& b) {
+    return {a.message + b.message, a.reduce + b.reduce, a.gather + b.gather, a.numbers + b.numbers};
+  }
+  friend Sent operator-(const Sent& a, const Sent& b) {
+    return {a.message - b.message, a.reduce - b.reduce, a.gather - b.gather, a.numbers - b.numbers};
+  }
   friend bool operator==(const Sent&, const Sent&) = default;
 };
 

@@ -54,6 +54,9 @@ class Layer {
     fill_constants();
   }
 
+  /// The value of a parameter is elsewhere from now on.
+  virtual void move_value(int index, View value) { parameters_[index].value = value; }
+
   /// F: y from x; keeps what the spec declares.
   virtual void forward(ops::Compute& compute, const LayerCall& call) = 0;
 

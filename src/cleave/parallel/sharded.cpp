@@ -47,6 +47,17 @@ void Sharded::fill_constants() {
   }
 }
 
+void Sharded::move_value(int index, View value) {
+  Layer::move_value(index, value);
+  for (const auto& chain : chains_) {
+    for (const auto& layer : chain) {
+      const int count = static_cast<int>(layer->spec().parameters.size());
+      if (index < count) return layer->move_value(index, value);
+      index -= count;
+    }
+  }
+}
+
 // ── Scratch ──────────────────────────────────────────────────────────────────────────────────────
 
 std::int64_t Sharded::shared_bytes() const {

@@ -12,6 +12,7 @@ class Sharded : public ShardedLayer {
  public:
   Sharded(const LayerSpec& spec, const LayerFactory& make, TensorGroup* group);
 
+  void move_value(int index, View value) override;
   /// x [tokens, in] -> y [tokens, out]
   void forward(ops::Compute& compute, const LayerCall& call) override;
   /// dy [tokens, out] -> dx [tokens, in]

@@ -21,10 +21,15 @@ void TokenSliced::fill_constants() {
     for (std::size_t p = 0; p < spec().parameters.size(); ++p) {
       const View sums = cache(static_cast<int>(p));
       const Parameter& whole = parameter(static_cast<int>(p));
-      parameters.push_back({whole.value, sums.slice(0, s, 1).reshaped(whole.value.shape())});
+      parameters.push_back({whole.value, sums.slice(0, s, 1).reshaped(spec().parameters[p].shape)});
     }
     slices_[static_cast<std::size_t>(s)]->bind(parameters, {});
   }
+}
+
+void TokenSliced::move_value(int index, View value) {
+  Layer::move_value(index, value);
+  for (const auto& slice : slices_) slice->move_value(index, value);
 }
 
 std::int64_t TokenSliced::scratch_bytes(ops::Compute& compute) const {

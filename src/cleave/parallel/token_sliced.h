@@ -15,6 +15,7 @@ class TokenSliced : public ShardedLayer {
  public:
   TokenSliced(const LayerSpec& spec, const LayerFactory& make, TensorGroup* group);
 
+  void move_value(int index, View value) override;
   void forward(ops::Compute& compute, const LayerCall& call) override;
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;

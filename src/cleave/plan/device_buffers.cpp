@@ -85,9 +85,14 @@ class DeviceBuffers {
            .first = first,
            .last = last});
     };
-    const int written = at.recompute == kNowhere ? at.forward : at.recompute;
-    if (at.recompute != kNowhere)
+    const bool again = at.recompute != kNowhere;
+    if (bytes.keeps_inputs_only && !again) return;
+    const bool dropped = bytes.keeps_inputs_only || memory_[stage].segments.empty();
+    const int written = again && dropped ? at.recompute : at.forward;
+    if (again) {
       keep(BufferKind::KeptForRecompute, bytes.kept_for_recompute, at.forward, at.recompute);
+      keep(BufferKind::Recomputed, bytes.recomputed, at.recompute, at.end_of(Op::BackwardWeight));
+    }
     keep(BufferKind::KeptForInput, bytes.kept_for_input, written, at.end_of(Op::BackwardInput));
     keep(BufferKind::KeptForWeight, bytes.kept_for_weight, written, at.end_of(Op::BackwardWeight));
     if (at.input == kNowhere) return;
@@ -251,19 +256,39 @@ class DeviceBuffers {
     for (const Buffer& never_freed : open) add(never_freed);
   }
 
-  // Sums go on while other segments compute; TIE and NORM need them.
+  // The first W of what a REDUCE sums up.
+  int first_weight(const Instruction& reduce) const {
+    if (reduce.segment >= 0) return marks_.piece(reduce.stage, 0, reduce.segment).weight;
+    int first = end_;
+    for (int piece = 0; piece < marks_.pieces(reduce.stage); ++piece)
+      first = std::min(first, marks_.piece(reduce.stage, 0, piece).weight);
+    return first;
+  }
+
+  // A REDUCE goes on while other segments compute, until its sum is needed; where whole gradients
+  // are in the way, only until the next one.
   void add_reducing() {
-    int end = end_;
+    int needed = end_;
+    int next = end_;
     for (int at = static_cast<int>(list_.size()) - 1; at >= 0; --at) {
       const Instruction& i = list_[at];
-      if (i.op == Op::Tie || i.op == Op::Norm) end = at;
+      if (i.op == Op::Tie || i.op == Op::Norm) needed = next = at;
       if (i.op != Op::Reduce || memory_[i.stage].segments.empty()) continue;
-      add({.kind = BufferKind::Reducing,
-           .stage = i.stage,
-           .segment = i.segment,
-           .bytes = memory_[i.stage].segments[std::max(i.segment, 0)].reducing,
-           .first = at,
-           .last = end});
+      const int piece = std::max(i.segment, 0);
+      const SegmentMemory& bytes = memory_[i.stage].segments[piece];
+      Buffer buffer{.kind = BufferKind::Sums,
+                    .stage = i.stage,
+                    .segment = i.segment,
+                    .bytes = bytes.sums,
+                    .first = first_weight(i),
+                    .last = next};
+      add(buffer);
+      buffer.kind = BufferKind::Reducing;
+      buffer.bytes = bytes.reducing;
+      buffer.first = at;
+      buffer.last = bytes.sums > 0 ? next : needed;
+      add(buffer);
+      next = at;
     }
   }
 

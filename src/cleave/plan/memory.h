@@ -16,13 +16,18 @@ struct SegmentMemory {
   std::int64_t input_kept = 0;
   std::int64_t backward_work = 0;
   std::int64_t kept_for_recompute = 0;
-  std::int64_t x = 0;   ///< from the segment before it: F of that one to `x_until`
-  std::int64_t dy = 0;  ///< from the segment after it: I of that one to `dy_until`
+  std::int64_t recomputed = 0;     ///< R to W, beside what is kept from F on
+  bool keeps_inputs_only = false;  ///< kept_for_* begin at R; without R there are none
+  std::int64_t x = 0;              ///< from the segment before it: F of that one to `x_until`
+  std::int64_t dy = 0;             ///< from the segment after it: I of that one to `dy_until`
   schedule::Op x_until = schedule::Op::Forward;
   schedule::Op dy_until = schedule::Op::BackwardInput;
 
   std::int64_t gathered = 0;  ///< from GATHER to FREE
-  std::int64_t reducing = 0;  ///< from REDUCE to the first TIE or NORM behind it
+  /// Whole gradients, where replicas keep shares: from the first W to the REDUCE, TIE or NORM
+  /// behind its own REDUCE.
+  std::int64_t sums = 0;
+  std::int64_t reducing = 0;  ///< from REDUCE to TIE or NORM, or as long as `sums` if there are any
 };
 
 /// What one stage occupies, in bytes.

@@ -86,7 +86,22 @@ bool has_output(Position p) {
   return p == Position::Middle || p == Position::First;
 }
 
-void lay_out_forward(const Chain& chain, Position position, StageLayout& layout) {
+/// Instructions of F during which tensor k is read or written.
+Interval work_of(const Chain& chain, int k) {
+  int last = std::min(k, chain.size() - 1);
+  for (int j = k; j < chain.size(); ++j) {
+    if (chain.skip[j] == k) last = j;
+  }
+  return {std::max(k - 1, 0), last, chain.tensor(k).bytes()};
+}
+
+/// True if F drops tensor k, which R brings back.
+bool drops(const Chain& chain, int k, Keep keep) {
+  return keep == Keep::Costly && k > 0 && k < chain.size() && chain.layers[k - 1]->cheap &&
+         chain.until(k) != Until::Forward;
+}
+
+void lay_out_forward(const Chain& chain, Position position, Keep keep, StageLayout& layout) {
   const int count = chain.size();
   Regions regions(layout);
   Work work;
@@ -100,14 +115,12 @@ void lay_out_forward(const Chain& chain, Position position, StageLayout& layout)
     } else if (k == count && has_output(position)) {
       CLEAVE_CHECK(until == Until::Forward, "the last layer of a stage must not keep its y");
       tensors[k] = regions.add(Region::Output, bytes);
+    } else if (drops(chain, k, keep)) {
+      tensors[k] = regions.add(Region::Recomputed, bytes);
     } else if (until != Until::Forward) {
       tensors[k] = regions.add_kept(until, bytes);
     } else {
-      int last = std::min(k, count - 1);
-      for (int j = k; j < count; ++j) {
-        if (chain.skip[j] == k) last = j;
-      }
-      work.add(tensors[k], {std::max(k - 1, 0), last, bytes});
+      work.add(tensors[k], work_of(chain, k));
     }
   }
   layout.forward_work = work.pack();
@@ -121,6 +134,52 @@ void lay_out_forward(const Chain& chain, Position position, StageLayout& layout)
       places.kept_by_forward.push_back(regions.add_kept(kept.until, kept.tensor.bytes()));
     }
   }
+}
+
+/// Where F has everything, if R brings back what F does not keep.
+void lay_out_first(const Chain& chain, Keep keep, StageLayout& layout) {
+  const int count = chain.size();
+  Work work;
+  std::vector<Place> tensors(count + 1);
+  layout.first.resize(count);
+  for (int k = 0; k <= count; ++k) {
+    tensors[k] = k < count ? layout.layers[k].x : layout.layers[k - 1].y;
+    const bool kept = keep == Keep::Costly && !drops(chain, k, keep);
+    const bool outside = tensors[k].region == Region::Input || tensors[k].region == Region::Output;
+    if (!outside && (!kept || tensors[k].region == Region::Work))
+      work.add(tensors[k], work_of(chain, k));
+  }
+  for (int k = 0; k < count; ++k) {
+    ForwardPlaces& places = layout.first[k];
+    places.kept_by_forward = layout.layers[k].kept_by_forward;
+    if (keep == Keep::Costly) continue;
+    const auto& kept = chain.layers[k]->kept_by_forward;
+    for (std::size_t i = 0; i < kept.size(); ++i)
+      work.add(places.kept_by_forward[i], {k, k, kept[i].tensor.bytes()});
+  }
+  layout.forward_work = std::max(layout.forward_work, work.pack());
+  for (int k = 0; k < count; ++k) {
+    layout.first[k].x = tensors[k];
+    layout.first[k].y = tensors[k + 1];
+    if (chain.skip[k] >= 0) layout.first[k].skip = tensors[chain.skip[k]];
+  }
+}
+
+/// The layers that R must run so that I and W find what they read.
+std::vector<int> layers_again(const Chain& chain, Keep keep) {
+  std::vector<int> again;
+  std::vector<bool> needed(chain.size() + 1, false);  // tensors that later layers of R read
+  for (int k = chain.size() - 1; k >= 0; --k) {
+    const LayerSpec& layer = *chain.layers[k];
+    const bool reads_results =
+        chain.until(k + 1) != Until::Forward || !layer.kept_by_forward.empty() || needed[k + 1];
+    const bool runs = keep == Keep::Inputs ? reads_results : drops(chain, k + 1, keep);
+    if (!runs) continue;
+    again.insert(again.begin(), k);
+    needed[k] = true;
+    if (chain.skip[k] >= 0) needed[chain.skip[k]] = true;
+  }
+  return again;
 }
 
 /// The gradients of the chain's tensors. A gradient that passes through a layer unchanged is one
@@ -199,11 +258,17 @@ void lay_out_backward(const Chain& chain, Position position, Backward mode, Stag
 
 }  // namespace
 
-StageLayout layout_stage(std::span<const SegmentSpec> segments, Position position) {
+StageLayout layout_stage(std::span<const SegmentSpec> segments, Position position, Keep keep) {
   const Chain chain(segments);
   StageLayout layout;
   layout.layers.resize(chain.size());
-  lay_out_forward(chain, position, layout);
+  CLEAVE_CHECK(keep == Keep::Everything || position == Position::Middle,
+               "what begins or ends a model is not recomputed");
+  lay_out_forward(chain, position, keep, layout);
+  if (keep != Keep::Everything) {
+    lay_out_first(chain, keep, layout);
+    layout.again = layers_again(chain, keep);
+  }
   lay_out_backward(chain, position, Backward::Split, layout);
   lay_out_backward(chain, position, Backward::Fused, layout);
   return layout;

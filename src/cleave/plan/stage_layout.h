@@ -20,9 +20,10 @@ enum class Region : std::uint8_t {
   KeptForInput,    ///< written by F, last read by I
   KeptForWeight,   ///< written by F, last read by W
   InputKept,       ///< written by I, last read by W
+  Recomputed,      ///< written by R, last read by W
   Work,            ///< used within one instruction
 };
-inline constexpr int kRegions = 9;
+inline constexpr int kRegions = 10;
 
 struct Place {
   Region region = Region::None;
@@ -38,6 +39,15 @@ struct BackwardPlaces {
   std::vector<Place> kept_by_input;
 };
 
+/// Places of a forward pass.
+struct ForwardPlaces {
+  Place x;
+  Place y;
+  Place skip;
+  std::vector<Place> kept_by_forward;
+};
+
+/// As I and W find them; F and R too, unless StageLayout::first says otherwise for F.
 struct LayerPlaces {
   Place x;
   Place y;
@@ -50,6 +60,8 @@ struct LayerPlaces {
 /// Where every tensor of a stage is, for one microbatch.
 struct StageLayout {
   std::vector<LayerPlaces> layers;
+  std::vector<ForwardPlaces> first;  ///< [layer] for F, where R follows; empty: as in `layers`
+  std::vector<int> again;            ///< the layers that R runs
   std::array<std::int64_t, kRegions> bytes{};  ///< of each region, Work excepted
   std::int64_t forward_work = 0;
   std::int64_t input_work = 0;
@@ -63,7 +75,12 @@ struct StageLayout {
 /// Lays out consecutive segments of a model as one piece. The first piece of a model loads its x
 /// itself and sends no gradient on; the last one receives none and keeps its y.
 enum class Position : std::uint8_t { Only, First, Middle, Last };
-StageLayout layout_stage(std::span<const SegmentSpec> segments, Position position);
+
+/// What F keeps of a piece. Keep::Inputs: its x alone; R then runs all layers whose results I and W
+/// read. Keep::Costly: all but the y of cheap layers, which R computes again.
+enum class Keep : std::uint8_t { Everything, Costly, Inputs };
+StageLayout layout_stage(std::span<const SegmentSpec> segments, Position position,
+                         Keep keep = Keep::Everything);
 
 /// Of segment `index` of `count` in a stage at `stage`: segments hand x and dy on as stages do.
 Position position_in(Position stage, int index, int count);

@@ -12,6 +12,10 @@ namespace cleave::plan {
 /// Parameters begin at multiples of this many elements: a cache line even in bf16.
 inline constexpr std::int64_t kParameterGrain = 32;
 
+/// Shares of a parameter are cut at multiples of this many elements from where a piece of it
+/// begins: the blocks of the gradient norm.
+inline constexpr std::int64_t kShareBlock = 4096;
+
 /// Where a parameter lies in the flat order of its segment. Values, masters, gradients and moments
 /// all follow this order.
 struct ParameterPlace {
@@ -20,15 +24,29 @@ struct ParameterPlace {
   bool borrowed = false;  ///< value, master and moments are those of the parameter it is tied to
 };
 
+/// Parameters that replicas divide among themselves as one: elements of the flat order. A tied
+/// weight is a run of its own, so that both its uses are cut at the same places.
+struct ShareRun {
+  std::vector<std::int64_t> borders;  ///< replica r has [borders[r], borders[r + 1])
+  std::int64_t at = 0;                ///< where a share begins in memory that holds only shares
+  bool borrowed = false;
+
+  std::int64_t begin() const { return borders.front(); }
+  std::int64_t end() const { return borders.back(); }
+};
+
 /// Where the lasting memory of one segment is: offsets in bytes into the stage's Weights, Gradients
 /// and Optimizer buffers.
 struct SegmentState {
   std::vector<ParameterPlace> parameters;  ///< in the order of the layers
+  std::vector<ShareRun> runs;              ///< empty: replicas share nothing
   std::int64_t elements = 0;               ///< of the flat order, padding included
-  std::int64_t owned = 0;      ///< elements with values of their own; what is borrowed comes behind
+  std::int64_t owned = 0;  ///< elements with values of their own; what is borrowed comes behind
+  std::int64_t share = 0;  ///< elements of the largest share of any replica
+  std::int64_t owned_share = 0;
   std::int64_t values = 0;     ///< Weights: what layers compute with, in the model's dtype
-  std::int64_t masters = 0;    ///< Weights: f32; equal to `values` if the model's dtype is f32
-  std::int64_t gradients = 0;  ///< Gradients: the sums one behind the other
+  std::int64_t masters = 0;    ///< Weights: f32; not used if the model's dtype is f32
+  std::int64_t gradients = 0;  ///< Gradients: the sums one behind the other, or the share of one
   std::int64_t m = 0;          ///< Optimizer
   std::int64_t v = 0;
 
@@ -41,23 +59,32 @@ struct ConstantPlace {
   std::int64_t offset = 0;
 };
 
-/// The lasting memory of a stage: per parameter 2 + 4 + 4 + 8 bytes in bf16, 4 + 4 + 8 in f32.
-struct StateLayout {
-  std::vector<SegmentState> segments;
-  std::vector<ConstantPlace> constants;  ///< one per name
-  std::vector<ConstantPlace> sums;       ///< of all layers, in order
-  std::int64_t weights = 0;
-  std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;
-};
-
 struct StateOptions {
   DType dtype = DType::F32;
   /// Names of the parameters that live on the stage's device: a weight tied to one of them borrows
   /// its memory; tied to any other, it is a full copy that is updated in step. Both have a gradient
   /// of their own.
   std::span<const std::string> resident = {};
-  int sums = 1;  ///< gradient sums of each segment
+  std::span<const std::string> tied = {};  ///< names that some weight is tied to
+  int sums = 1;                            ///< gradient sums of each segment
+  int zero = 0;  ///< what replicas share: 1 masters and moments, 2 gradients too, 3 values too
+  int replicas = 1;
+};
+
+/// The lasting memory of a stage: per parameter 2 + 4 + 4 + 8 bytes in bf16, 4 + 4 + 8 in f32, of
+/// which ZeRO keeps a share.
+struct StateLayout {
+  StateOptions options;  ///< without its names
+  std::vector<SegmentState> segments;
+  std::vector<ConstantPlace> constants;  ///< one per name
+  std::vector<ConstantPlace> sums;       ///< of all layers, in order
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+
+  bool shares_state() const { return options.zero >= 1; }
+  bool shares_gradients() const { return options.zero >= 2; }
+  bool shares_values() const { return options.zero >= 3; }
 };
 StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptions& options);
 

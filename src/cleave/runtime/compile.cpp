@@ -10,7 +10,10 @@
 #include "cleave/base/process_memory.h"
 #include "cleave/parallel/sharded_layers.h"
 #include "cleave/plan/partition.h"
+#include "cleave/runtime/lowering.h"
 #include "cleave/runtime/order_search.h"
+#include "cleave/runtime/stage_memory.h"
+#include "cleave/runtime/traffic.h"
 #include "cleave/schedule/forward_only.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
@@ -79,46 +82,33 @@ std::vector<std::string> resident_names(const CompiledStep& step, int stage) {
   return names;
 }
 
+/// The names that some weight of the model is tied to.
+std::vector<std::string> tied_names(std::span<const SegmentSpec> segments) {
+  std::vector<std::string> names;
+  for (const SegmentSpec& segment : segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const ParameterSpec& parameter : layer.parameters) {
+        if (!parameter.tied_to.empty()) names.push_back(parameter.tied_to);
+      }
+    }
+  }
+  return names;
+}
+
 std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int number,
                                   const LayerFactory& make) {
   const std::vector<std::string> resident = resident_names(step, stage);
-  return std::make_unique<Stage>(
-      segments_of(step, stage, number), position_of(stage, step.program.stages),
-      plan::StateOptions{
-          .dtype = step.model.flow.dtype, .resident = resident, .sums = step.fold.sums()},
-      make);
-}
-
-schedule::Op op_of(Until until) {
-  return until == Until::Forward ? schedule::Op::Forward
-         : until == Until::Input ? schedule::Op::BackwardInput
-                                 : schedule::Op::BackwardWeight;
-}
-
-plan::SegmentMemory memory_of(const Stage& stage, int segment, int replicas) {
-  using plan::Region;
-  const plan::StageLayout& layout = stage.layout(segment);
-  return {.kept_for_input = layout.bytes_of(Region::KeptForInput),
-          .kept_for_weight = layout.bytes_of(Region::KeptForWeight),
-          .input_kept = layout.bytes_of(Region::InputKept),
-          .x = layout.bytes_of(Region::Input),
-          .dy = layout.bytes_of(Region::OutputGradient),
-          .x_until = op_of(layout.input_until),
-          .dy_until = op_of(layout.gradient_until),
-          .reducing = GradientSync::workspace_bytes(
-              stage.state().segments[segment].gradient_bytes(), replicas)};
-}
-
-plan::StageMemory memory_of(const Stage& stage, int replicas) {
-  plan::StageMemory memory{.weights = stage.state().weights,
-                           .gradients = stage.state().gradients,
-                           .optimizer = stage.state().optimizer};
-  for (int s = 0; s < static_cast<int>(stage.segments().size()); ++s) {
-    memory.segments.push_back(memory_of(stage, s, replicas));
-  }
-  memory.input_until = memory.segments.front().x_until;
-  memory.gradient_until = memory.segments.back().dy_until;
-  return memory;
+  const std::vector<std::string> tied = tied_names(step.shares[0].segments);
+  return std::make_unique<Stage>(segments_of(step, stage, number),
+                                 StageOptions{.position = position_of(stage, step.program.stages),
+                                              .state = {.dtype = step.model.flow.dtype,
+                                                        .resident = resident,
+                                                        .tied = tied,
+                                                        .sums = step.fold.sums(),
+                                                        .zero = step.zero,
+                                                        .replicas = step.program.replicas},
+                                              .keep = step.keep[stage]},
+                                 make);
 }
 
 /// Room for the largest of the devices at a place: a vocabulary need not divide evenly.
@@ -134,6 +124,9 @@ void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
     largest(mine.kept_for_input, other.segments[s].kept_for_input);
     largest(mine.kept_for_weight, other.segments[s].kept_for_weight);
     largest(mine.input_kept, other.segments[s].input_kept);
+    largest(mine.recomputed, other.segments[s].recomputed);
+    largest(mine.gathered, other.segments[s].gathered);
+    largest(mine.sums, other.segments[s].sums);
     largest(mine.reducing, other.segments[s].reducing);
   }
 }
@@ -247,11 +240,12 @@ void check_budgets(const CompiledStep& step) {
 }
 
 /// As many microbatches at once as are worth it and fit into the memory of a training step.
-void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica) {
+void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica,
+                     const schedule::LowerOptions& options) {
   bool fits = false;
   for (int at_once = std::min(one_replica.microbatches, kEvaluatedAtOnce); at_once > 0 && !fits;
        --at_once) {
-    step.evaluation = schedule::forward_only(one_replica, at_once, step.program.replicas);
+    step.evaluation = schedule::forward_only(one_replica, at_once, options);
     plan::plan_memory(step.evaluation, step.memory);
     fits = std::ranges::equal(plan::peak_bytes(step.evaluation), step.planned_bytes,
                               std::less_equal());
@@ -278,6 +272,12 @@ CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
   set_edge_bytes(step);
   set_ties(step);
   step.fold = fold_of(options);
+  require(
+      layout.zero == 0 || layout.data > 1, "parallel.zero ", layout.zero,
+      " shares memory among replicas, and parallel.data is 1; set parallel.data to 2 or more, or "
+      "parallel.zero to 0");
+  step.zero = layout.zero;
+  step.keep = keep_of(step.stages, layout.recompute);
   step.tensor_names = tensor_names(model.segments);
   for (const ModelSpec& share : step.shares)
     std::ranges::move(owned_pieces(share.segments), std::back_inserter(step.pieces));
@@ -291,8 +291,8 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   const Layout& layout = options.layout;
   CompiledStep step = lay_out(model, options, std::move(order));
   const schedule::Program one_replica = step.program;
-  step.program = schedule::lower(std::move(step.program),
-                                 {.replicas = layout.data, .grain = schedule::Grain::Segment});
+  const schedule::LowerOptions lowering = lowering_of(step.keep, layout);
+  step.program = schedule::lower(std::move(step.program), lowering);
 
   Stages stages(step.program.stages);
   const LayerFactory make = parallel::sharded_layers(options.make_layer, nullptr);
@@ -300,7 +300,7 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
     step.memory.emplace_back();
     for (int number = 0; number < step.tensor; ++number) {
       stages[s].push_back(make_stage(step, s, number, make));
-      const plan::StageMemory memory = memory_of(*stages[s].back(), layout.data);
+      const plan::StageMemory memory = memory_of(*stages[s].back());
       if (number == 0) step.memory.back() = memory;
       enlarge(step.memory.back(), memory);
     }
@@ -310,7 +310,13 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   step.library_bytes = heap_bytes() - heap;
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
-  plan_evaluation(step, one_replica);
+  for (int device = 0; device < step.devices(); ++device) {
+    std::vector<const Stage*> own;
+    for (const auto& numbers : stages) own.push_back(numbers[device % step.tensor].get());
+    step.traffic.push_back(
+        planned_traffic(step.program, own, step.tie_names, step.place_of(device)));
+  }
+  plan_evaluation(step, one_replica, lowering);
   step.budgets = options.budgets;
   step.program.budgets = budgets_of_places(options);
   return step;

@@ -8,6 +8,7 @@
 #include "cleave/runtime/gradient_norm.h"
 #include "cleave/runtime/gradient_sync.h"
 #include "cleave/runtime/stage.h"
+#include "cleave/schedule/passes.h"
 #include "cleave/schedule/program.h"
 #include "cleave/spec/model_spec.h"
 
@@ -22,6 +23,9 @@ struct Layout {
   int chunks = 0;                  ///< stages per device; 0: what the schedule wants
   std::string schedule = "1f1b";
   std::vector<std::int64_t> partition;  ///< blocks of each stage; empty: as even as possible
+  int zero = 0;  ///< what replicas share: 1 optimizer state, 2 gradients too, 3 weights too
+  /// [block], or one for all of them; empty: none.
+  std::vector<schedule::Recompute> recompute;
 };
 
 struct CompileOptions {
@@ -47,16 +51,20 @@ struct CompiledStep {
   schedule::Program program;
   schedule::Program evaluation;                  ///< forward only, in the same memory
   std::vector<std::vector<SegmentSpec>> stages;  ///< [stage] of the whole model
+  std::vector<std::vector<plan::Keep>> keep;     ///< [stage][segment] what F keeps
   std::vector<plan::StageMemory> memory;         ///< [stage]
   std::vector<std::int64_t> kernel_scratch;      ///< [place]
   std::vector<std::string> tensor_names;         ///< sorted
   std::vector<OwnedPiece> pieces;                ///< sorted
   std::vector<std::string> tie_names;            ///< [tie] -> the parameter that owns the weight
   ShardFold fold;
+  int zero = 0;                             ///< what replicas share
   std::int64_t library_bytes = 0;           ///< what libraries took while kernels were compiled
   std::vector<std::int64_t> planned_bytes;  ///< [place]
   std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
                                             ///< state, to save it while training goes on; or empty
+  std::vector<comm::Sent> traffic;          ///< [device of the run] what a step sends, without what
+                                            ///< the members of a tensor group send each other
   std::vector<std::int64_t> budgets;        ///< [device of the run]; empty: no limit
 
   int devices() const { return program.devices * tensor; }

@@ -14,17 +14,42 @@
 namespace cleave::runtime {
 namespace {
 
+/// What `parameter`, all of it or a share, has of a piece; no elements if it has none. Shares of
+/// pieces that are slices of rows are whole rows.
 TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
-  const auto part = [&](View all) { return all.slice(piece.dim, piece.first, piece.extent); };
-  return {.name = piece.name,
-          .value = part(parameter.value),
-          .master = part(parameter.master),
-          .gradient = part(parameter.gradient),
-          .m = part(parameter.m),
-          .v = part(parameter.v),
-          .dim = piece.dim,
-          .start = piece.start,
-          .whole = piece.whole};
+  const Shape& shape = parameter.spec->shape;
+  const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
+  const std::int64_t end = parameter.first + parameter.elements();
+  TensorState tensor{.name = piece.name, .dim = piece.dim, .start = piece.start};
+  const auto set = [&](auto&& part) {
+    tensor.value = part(parameter.value);
+    tensor.master = part(parameter.master);
+    tensor.gradient = part(parameter.gradient);
+    tensor.m = part(parameter.m);
+    tensor.v = part(parameter.v);
+  };
+  if (piece.dim != 0) {
+    tensor.whole = piece.whole;
+    tensor.first_row = parameter.first / row;
+    set([&](View share) {
+      return share.reshaped({share.elements() / row, row})
+          .slice(piece.dim, piece.first, piece.extent);
+    });
+    return tensor;
+  }
+  const std::int64_t begin = std::max(piece.first * row, parameter.first);
+  const std::int64_t count =
+      std::max<std::int64_t>(0, std::min((piece.first + piece.extent) * row, end) - begin);
+  // In rows where there are no others, else in elements.
+  const std::int64_t skipped = begin - piece.first * row;
+  const std::int64_t unit = skipped % row == 0 && count % row == 0 ? row : 1;
+  tensor.start = (piece.start * row + skipped) / unit;
+  tensor.whole = piece.whole * row / unit;
+  set([&](View share) {
+    const View part = share.slice(0, count == 0 ? 0 : begin - parameter.first, count);
+    return unit == 1 ? part : part.reshaped(shape.with(0, count / row));
+  });
+  return tensor;
 }
 
 }  // namespace
@@ -35,22 +60,17 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   join(step, index, world);
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;
-  std::vector<ParameterState> bound;
+  std::vector<const StageParameters*> bound;
+  const int replica = step.replica_of(index);
   for (int s = 0; s < step.program.stages; ++s) {
     Stage* stage = stages_[s].get();
     stages.push_back(stage);
     if (stage == nullptr) continue;
-    stage->bind(lasting_memory(step.program, place_, s, arena_), bound);
-    bound.insert(bound.end(), stage->parameters().begin(), stage->parameters().end());
+    stage->bind(lasting_memory(step.program, place_, s, arena_), replica, bound);
+    bound.push_back(&stage->parameters());
+    for (const ParameterState& parameter : stage->parameters().all()) list(parameter);
   }
-  for (const ParameterState& parameter : bound) {
-    const ParameterSpec& spec = *parameter.spec;
-    if (parameter.borrowed) continue;
-    for (const Piece& piece : spec.pieces) {
-      const bool copy = piece.copy || !spec.tied_to.empty();
-      (copy ? copies_ : tensors_).push_back(piece_of(parameter, piece));
-    }
-  }
+  owner_ = replica == 0 || step.zero > 0;
 
   const std::int64_t scratch = step.kernel_scratch[place_];
   const LinkOptions options{.stages = stages, .kernel_scratch = scratch, .fold = step.fold};
@@ -101,13 +121,24 @@ void Device::join(const CompiledStep& step, int index, comm::Communicator* world
       std::make_unique<parallel::TensorGroup>(compute_, *world, members, static_cast<int>(sharing));
 }
 
+void Device::list(const ParameterState& parameter) {
+  const ParameterSpec& spec = *parameter.spec;
+  if (parameter.borrowed) return;
+  for (const Piece& piece : spec.pieces) {
+    TensorState tensor = piece_of(parameter, piece);
+    const bool copy = piece.copy || !spec.tied_to.empty();
+    if (tensor.elements() > 0) (copy ? copies_ : tensors_).push_back(std::move(tensor));
+  }
+}
+
 void Device::initialise(std::uint64_t seed) {
   for (const auto& stage : stages_) {
     if (stage == nullptr) continue;
-    for (const ParameterState& parameter : stage->parameters()) {
+    for (const ParameterState& parameter : stage->parameters().all()) {
       if (parameter.borrowed) continue;
       for (const Piece& piece : parameter.spec->pieces) {
-        initialise(piece_of(parameter, piece), parameter.spec->init, seed);
+        const TensorState tensor = piece_of(parameter, piece);
+        if (tensor.elements() > 0) initialise(tensor, parameter.spec->init, seed);
       }
     }
   }
@@ -133,11 +164,13 @@ void Device::initialise(const TensorState& tensor, const Init& init, std::uint64
 void Device::refresh_values() {
   for (const auto& stage : stages_) {
     if (stage == nullptr) continue;
-    for (const ParameterState& parameter : stage->parameters()) {
+    for (const ParameterState& parameter : stage->parameters().all()) {
       const bool separate = parameter.value.bytes() != parameter.master.bytes();
-      if (!parameter.borrowed && separate) ops::copy(compute_, parameter.master, parameter.value);
+      if (!parameter.borrowed && separate && parameter.elements() > 0)
+        ops::copy(compute_, parameter.master, parameter.value);
     }
   }
+  executor_->gather_values();
 }
 
 void Device::clear_moments() {

@@ -36,9 +36,13 @@ class Device {
   /// The initial weights: the same for a seed and a name, on whatever device the tensor is.
   void initialise(std::uint64_t seed);
 
-  /// The tensors, or slices of them, that this device owns, fused ones in pieces. Over the devices
-  /// of a replica they are every element of the model once.
+  /// The tensors, or slices of them, that this device updates, fused ones in pieces. Over the
+  /// devices of a replica they are every element of the model once; where replicas share state,
+  /// over all devices.
   const std::vector<TensorState>& tensors() const { return tensors_; }
+
+  /// True if tensors() are this device's to save and to count: no other replica has them too.
+  bool is_owner() const { return owner_; }
 
   /// Copies whose owner is elsewhere, under its name: updated in step with it, never saved.
   const std::vector<TensorState>& copies() const { return copies_; }
@@ -60,6 +64,7 @@ class Device {
 
  private:
   void join(const CompiledStep& step, int index, comm::Communicator* world);
+  void list(const ParameterState& parameter);
   void initialise(const TensorState& tensor, const Init& init, std::uint64_t seed);
 
   int place_;
@@ -72,6 +77,7 @@ class Device {
   std::vector<TensorState> tensors_;
   std::vector<TensorState> copies_;
   std::span<std::byte> staging_;
+  bool owner_ = true;
   std::unique_ptr<Executor> executor_;
 };
 

@@ -31,6 +31,8 @@ Executor::Executor(Parts parts)
              .fold = parts_.fold,
              .compute = parts_.compute,
              .world = parts_.emulator == nullptr ? parts_.peers : nullptr}),
+      replicas_(sync_.replicas()),
+      values_(parts_.stages, replicas_),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
   std::size_t blocks = parts_.linked.lasting.size();
   for (const auto* program : {&parts_.linked, &parts_.evaluation}) {
@@ -111,10 +113,13 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     return emulate(instruction, input);
   Pass pass = entry.pass;
   pass.loss_scale = input.loss_scale;
+  if (schedule::is_compute(instruction.op)) values_.finish(instruction.stage, pass.segment);
   switch (instruction.op) {
     case Op::Forward:
       loss_of(instruction.microbatch) += forward(entry, *input.source, input.search);
       return;
+    case Op::Recompute:
+      return entry.stage->recompute(compute, pass);
     case Op::BackwardInput:
       return entry.stage->backward_input(compute, pass, input.search);
     case Op::BackwardWeight:
@@ -135,11 +140,12 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     case Op::Norm:
       return norm(input);
     case Op::Step:
-      return step(input);
-    case Op::Recompute:
+      step(input);
+      return values_.gather_updated();
     case Op::Gather:
+      return values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
     case Op::Free:
-      CLEAVE_CHECK(false, "the executor does not run ", to_string(instruction));
+      return;  // the plan gives its memory to others
   }
 }
 
@@ -174,10 +180,13 @@ void Executor::evaluate(MicrobatchSource& source, std::span<double> sums) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     const Instruction& instruction = entry.instruction;
     if (instruction.op == Op::Forward) {
+      values_.finish(instruction.stage, entry.pass.segment);
       sums[first + instruction.microbatch] += forward(entry, source, Search::Off);
+    } else if (instruction.op == Op::Gather) {
+      values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
     } else if (instruction.op == Op::Wait) {
       wait(entry);
-    } else {
+    } else if (instruction.op != Op::Free) {
       post(entry);
     }
     for (const Block& block : entry.release) parts_.arena->release(block.offset);
@@ -208,9 +217,9 @@ void Executor::wait(const LinkedInstruction& entry) {
 void Executor::tie_within_stages() {
   for (Stage* stage : parts_.stages) {
     if (stage == nullptr) continue;
-    for (const ParameterState& user : stage->parameters()) {
-      if (!user.borrowed) continue;
-      for (const ParameterState& owner : stage->parameters()) {
+    for (const ParameterState& user : stage->parameters().all()) {
+      if (!user.borrowed || user.elements() == 0) continue;
+      for (const ParameterState& owner : stage->parameters().all()) {
         if (owner.spec->name != user.spec->tied_to) continue;
         ops::add(*parts_.compute, user.gradient, owner.gradient, owner.gradient);
       }
@@ -238,6 +247,17 @@ double Executor::total_loss() {
   return losses[0];
 }
 
+/// Where replicas share gradients each squares its own, and they exchange the sums of blocks.
+void Executor::square_gradients() {
+  const auto shares = [](const Stage* stage) {
+    return stage != nullptr && stage->parameters().layout().shares_state();
+  };
+  const bool any = std::ranges::any_of(parts_.stages, shares);
+  if (replica_ == 0 || any) norm_.square(*parts_.compute);
+  for (int s = 0; s < parts_.program->stages && any; ++s)
+    if (replicas_[s] != nullptr) replicas_[s]->combine(norm_.blocks(s), comm::Combine::Sum);
+}
+
 /// Makes losses and squares known to all devices. Every number comes from one of them; the others
 /// add zero, so no order of summation can change it.
 void Executor::norm(const StepInput& input) {
@@ -245,7 +265,8 @@ void Executor::norm(const StepInput& input) {
   tie_within_stages();
   const std::span<double> squares =
       std::span(shared_).last(static_cast<std::size_t>(norm_.pieces()));
-  if (replica_ == 0) norm_.add_squares(*parts_.compute, squares);
+  square_gradients();
+  if (replica_ == 0) norm_.add_up(squares);
   shared_[kStop] = input.stop ? 1 : 0;
   if (parts_.world != nullptr) parts_.world->combine(shared_, comm::Combine::Sum);
 
@@ -264,8 +285,9 @@ void Executor::step(const StepInput& input) {
   const double scale = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
   for (Stage* stage : parts_.stages) {
     if (stage == nullptr) continue;
-    for (const ParameterState& parameter : stage->parameters()) {
-      if (!parameter.borrowed) input.optimizer->update(*parts_.compute, parameter, scale);
+    for (const ParameterState& parameter : stage->parameters().all()) {
+      if (!parameter.borrowed && parameter.elements() > 0)
+        input.optimizer->update(*parts_.compute, parameter, scale);
     }
   }
 }

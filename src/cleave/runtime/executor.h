@@ -17,6 +17,7 @@
 #include "cleave/runtime/linked_program.h"
 #include "cleave/runtime/microbatch_source.h"
 #include "cleave/runtime/optimizer.h"
+#include "cleave/runtime/parameter_sync.h"
 #include "cleave/runtime/stage.h"
 
 namespace cleave::runtime {
@@ -78,6 +79,9 @@ class Executor {
   void evaluate(MicrobatchSource& source, std::span<double> sums);
   int evaluated_at_once() const { return parts_.evaluated_at_once; }
 
+  /// Brings the values that replicas have shares of in line with the shares. All devices call it.
+  void gather_values() { values_.gather_updated(); }
+
   /// Times the passes of one microbatch, NORM and STEP on this device alone, in the memory of a
   /// step and without messages. Leaves garbage in weights, gradients and optimizer state.
   Rehearsal rehearse(const StepInput& input);
@@ -112,6 +116,8 @@ class Executor {
   void step(const StepInput& input);
   double time_of(std::span<const LinkedInstruction* const> entries, const StepInput& input);
   void own_norm();
+  void place_ungathered_values();
+  void square_gradients();
   void tie_within_stages();
   double& loss_of(int microbatch);
   double total_loss();
@@ -120,6 +126,8 @@ class Executor {
   Parts parts_;
   GradientNorm norm_;
   GradientSync sync_;
+  std::vector<comm::Communicator*> replicas_;  ///< [stage]
+  ParameterSync values_;
   std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
   int replica_ = 0;
   std::vector<double> shared_;  ///< what NORM makes known to all devices

@@ -13,11 +13,6 @@ std::int64_t blocks_of(std::int64_t elements) {
   return (elements + ops::kSquaresBlock - 1) / ops::kSquaresBlock;
 }
 
-/// Dense pieces as a single row.
-View as_rows(View gradient) {
-  return gradient.dense() ? gradient.reshaped({1, gradient.elements()}) : gradient;
-}
-
 }  // namespace
 
 std::vector<OwnedPiece> owned_pieces(std::span<const SegmentSpec> segments) {
@@ -44,34 +39,73 @@ std::vector<std::string> tensor_names(std::span<const SegmentSpec> segments) {
 
 GradientNorm::GradientNorm(std::span<const OwnedPiece> pieces, std::span<Stage* const> stages)
     : pieces_(std::ssize(pieces)) {
-  std::int64_t most = 0;
+  std::int64_t blocks = 0;
   for (const Stage* stage : stages) {
+    first_block_.push_back(blocks);
     if (stage == nullptr) continue;
-    for (const ParameterState& parameter : stage->parameters()) {
+    for (const ParameterState& parameter : stage->parameters().all()) {
       if (!parameter.spec->tied_to.empty()) continue;
       for (const Piece& piece : parameter.spec->pieces) {
         if (piece.copy) continue;
         const OwnedPiece key{piece.name, piece.start};
         const auto found = std::ranges::lower_bound(pieces, key);
         CLEAVE_CHECK(found != pieces.end() && *found == key, piece.name, " is not in the model");
-        const View rows = as_rows(parameter.gradient.slice(piece.dim, piece.first, piece.extent));
-        owned_.push_back({rows, found - pieces.begin()});
-        most = std::max(most, blocks_of(rows.size(1)));
+        owned_.push_back(owned_part(parameter, piece));
+        owned_.back().index = found - pieces.begin();
+        owned_.back().first_block = blocks;
+        blocks += owned_.back().blocks;
       }
     }
   }
-  blocks_.resize(static_cast<std::size_t>(most));
+  first_block_.push_back(blocks);
+  blocks_.resize(static_cast<std::size_t>(blocks));
 }
 
-void GradientNorm::add_squares(ops::Compute& compute, std::span<double> squares) {
+/// Rows of their own where the piece is a slice of rows; else one row of the elements in order.
+GradientNorm::Owned GradientNorm::owned_part(const ParameterState& share, const Piece& piece) {
+  const Shape& shape = share.spec->shape;
+  const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
+  const std::int64_t end = share.first + share.elements();
+  if (piece.dim != 0 && piece.extent < shape[piece.dim]) {
+    const View rows = share.gradient.reshaped({share.elements() / row, row});
+    return {.gradient = rows.slice(1, piece.first, piece.extent),
+            .own_block = share.first / row * blocks_of(piece.extent),
+            .blocks = shape[0] * blocks_of(piece.extent)};
+  }
+  const std::int64_t first = piece.dim == 0 ? piece.first * row : 0;
+  const std::int64_t count = piece.dim == 0 ? piece.extent * row : shape.elements();
+  const std::int64_t begin = std::clamp(first, share.first, end);
+  const std::int64_t behind = std::clamp(first + count, share.first, end);
+  return {.gradient = share.gradient.slice(0, begin - share.first, behind - begin)
+                          .reshaped({1, behind - begin}),
+          .own_block = (begin - first) / ops::kSquaresBlock,
+          .blocks = blocks_of(count)};
+}
+
+void GradientNorm::square(ops::Compute& compute) {
+  std::ranges::fill(blocks_, 0.0);
   for (const Owned& owned : owned_) {
-    const std::span<double> blocks =
-        std::span(blocks_).first(static_cast<std::size_t>(blocks_of(owned.gradient.size(1))));
-    double sum = 0;
-    for (std::int64_t row = 0; row < owned.gradient.size(0); ++row) {
-      ops::sum_of_squares(compute, owned.gradient.slice(0, row, 1), blocks);
-      for (double block : blocks) sum += block;
+    const std::int64_t per_row = blocks_of(owned.gradient.size(1));
+    double* next = blocks_.data() + owned.first_block + owned.own_block;
+    for (std::int64_t row = 0; row < owned.gradient.size(0) && per_row > 0; ++row) {
+      ops::sum_of_squares(compute, owned.gradient.slice(0, row, 1),
+                          {next, static_cast<std::size_t>(per_row)});
+      next += per_row;
     }
+  }
+}
+
+std::span<double> GradientNorm::blocks(int stage) {
+  return std::span(blocks_).subspan(
+      static_cast<std::size_t>(first_block_[stage]),
+      static_cast<std::size_t>(first_block_[stage + 1] - first_block_[stage]));
+}
+
+void GradientNorm::add_up(std::span<double> squares) const {
+  for (const Owned& owned : owned_) {
+    double sum = 0;
+    for (std::int64_t block = 0; block < owned.blocks; ++block)
+      sum += blocks_[static_cast<std::size_t>(owned.first_block + block)];
     squares[owned.index] = sum;
   }
 }

@@ -35,20 +35,32 @@ class GradientNorm {
   /// How many pieces the model has.
   std::int64_t pieces() const { return pieces_; }
 
-  /// squares[p] of every piece that this device owns; leaves the others alone.
-  void add_squares(ops::Compute& compute, std::span<double> squares);
+  /// The sums of squares of the blocks that this device has; zeros for those of its stages that
+  /// other replicas have.
+  void square(ops::Compute& compute);
+
+  /// The blocks of one stage. Replicas that share gradients add theirs up before add_up.
+  std::span<double> blocks(int stage);
+
+  /// squares[p] of every piece of this device's stages; leaves the others alone.
+  void add_up(std::span<double> squares) const;
 
   /// The norm from the squares of all pieces.
   static double norm(std::span<const double> squares);
 
  private:
   struct Owned {
-    View gradient;  ///< [rows, row], rows dense
+    View gradient;  ///< [rows, row], rows dense: all of the piece, or this device's share
     std::int64_t index = 0;
+    std::int64_t first_block = 0;  ///< of the piece in blocks_
+    std::int64_t own_block = 0;    ///< of `gradient` in the piece
+    std::int64_t blocks = 0;       ///< of the piece
   };
+  static Owned owned_part(const ParameterState& share, const Piece& piece);
 
   std::vector<Owned> owned_;
   std::vector<double> blocks_;
+  std::vector<std::int64_t> first_block_;  ///< [stage], and one past the last
   std::int64_t pieces_ = 0;
 };
 

@@ -13,6 +13,19 @@ namespace {
 /// Sums over replicas go through at most this much memory per other replica.
 constexpr std::int64_t kMostWorkspace = std::int64_t{4} << 20;
 
+std::int64_t workspace_for(std::int64_t bytes, int replicas) {
+  const auto single = static_cast<std::int64_t>(
+      comm::single_round_workspace(static_cast<std::size_t>(bytes), replicas));
+  return aligned(std::min(single, kMostWorkspace * (replicas - 1)));
+}
+
+/// A single round takes the largest share of it from every other replica.
+std::int64_t run_workspace(const plan::ShareRun& run, int replicas) {
+  std::int64_t most = 0;
+  for (int r = 0; r < replicas; ++r) most = std::max(most, run.borders[r + 1] - run.borders[r]);
+  return workspace_for(most * replicas * size_of(DType::F32), replicas);
+}
+
 }  // namespace
 
 int ShardFold::sums() const {
@@ -32,12 +45,15 @@ GradientSync::GradientSync(Parts parts)
     : parts_(std::move(parts)), adder_(*parts_.compute, DType::F32) {
   const schedule::Program& program = *parts_.program;
   replicas_.resize(program.stages);
-  std::size_t segments = 0;
+  std::size_t most = 0;
   for (const Stage* stage : parts_.stages) {
-    if (stage != nullptr) segments += stage->segments().size();
+    if (stage == nullptr) continue;
+    for (const plan::SegmentState& segment : stage->parameters().layout().segments)
+      most += std::max<std::size_t>(1, segment.runs.size());
   }
-  reductions_.reserve(segments);
-  spans_.reserve(segments);
+  reductions_.reserve(most);
+  spans_.reserve(most);
+  borders_.reserve(static_cast<std::size_t>(program.replicas) + 1);
   ties_.resize(program.ties.size());
   if (parts_.world == nullptr) return;
   const auto join = [&](std::span<const int> members) -> std::unique_ptr<comm::Communicator> {
@@ -57,6 +73,12 @@ GradientSync::GradientSync(Parts parts)
   }
 }
 
+std::vector<comm::Communicator*> GradientSync::replicas() const {
+  std::vector<comm::Communicator*> groups;
+  for (const auto& group : replicas_) groups.push_back(group.get());
+  return groups;
+}
+
 void GradientSync::begin_step(Clock::time_point start) {
   start_ = start;
   reductions_.clear();
@@ -68,13 +90,13 @@ void GradientSync::merge(int stage, int segment, int microbatch) {
   const int merges = parts_.fold.merges_after(microbatch);
   int top = parts_.fold.sum_of(microbatch);
   for (int i = 0; i < merges; ++i, --top) {
-    const View left = parts_.stages[stage]->gradients(segment, top - 1);
-    ops::add(*parts_.compute, left, parts_.stages[stage]->gradients(segment, top), left);
+    const StageParameters& parameters = parts_.stages[stage]->parameters();
+    const View left = parameters.sums(segment, top - 1);
+    ops::add(*parts_.compute, left, parameters.sums(segment, top), left);
   }
 }
 
-void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {
-  if (replicas_[stage] == nullptr) return;
+void GradientSync::begin_span(int stage, int segment) {
   const std::chrono::duration<double> now = Clock::now() - start_;
   spans_.push_back(
       {.device = parts_.device,
@@ -82,19 +104,54 @@ void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace
        .begin = now.count(),
        .end = now.count(),
        .instruction = {.op = schedule::Op::Reduce, .stage = stage, .segment = segment}});
-  const View sum = parts_.stages[stage]->gradients(segment, 0);
-  const auto bytes = static_cast<std::size_t>(sum.byte_count());
   ++in_flight_;
-  reductions_.push_back(
-      {replicas_[stage]->all_reduce(
-           {.values = {sum.bytes(), bytes}, .workspace = workspace, .adder = adder_}),
-       spans_.size() - 1});
+}
+
+void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {
+  if (replicas_[stage] == nullptr) return;
+  const StageParameters& parameters = parts_.stages[stage]->parameters();
+  // The plan gives whole gradients that are shared no longer than to the next REDUCE.
+  if (parameters.layout().shares_gradients()) finish_reductions();
+  for (const plan::ShareRun& run : parameters.layout().segments[segment].runs)
+    reduce_run(stage, segment, run, workspace);
+  if (parameters.layout().shares_state()) return;
+  const View sum = parameters.sums(segment, 0);
+  begin_span(stage, segment);
+  reductions_.push_back({.pending = replicas_[stage]->all_reduce(
+                             {.values = {sum.bytes(), static_cast<std::size_t>(sum.byte_count())},
+                              .workspace = workspace,
+                              .adder = adder_}),
+                         .span = spans_.size() - 1});
+}
+
+void GradientSync::reduce_run(int stage, int segment, const plan::ShareRun& run,
+                              std::span<std::byte>& workspace) {
+  const View sum = parts_.stages[stage]
+                       ->parameters()
+                       .sums(segment, 0)
+                       .slice(0, run.begin(), run.end() - run.begin());
+  borders_.clear();
+  for (const std::int64_t border : run.borders)
+    borders_.push_back(static_cast<std::size_t>((border - run.begin()) * size_of(DType::F32)));
+  const auto bytes = static_cast<std::size_t>(run_workspace(run, replicas_[stage]->size()));
+  begin_span(stage, segment);
+  reductions_.push_back({.pending = replicas_[stage]->reduce_scatter(
+                             {.values = {sum.bytes(), static_cast<std::size_t>(sum.byte_count())},
+                              .workspace = workspace.first(bytes),
+                              .adder = adder_},
+                             borders_),
+                         .span = spans_.size() - 1,
+                         .run = &run});
+  workspace = workspace.subspan(bytes);
 }
 
 void GradientSync::arrived(Reduction& reduction) {
-  const std::chrono::duration<double> now = Clock::now() - start_;
-  spans_[reduction.span].end = now.count();
+  plan::Span& span = spans_[reduction.span];
+  span.end = std::chrono::duration<double>(Clock::now() - start_).count();
   --in_flight_;
+  const StageParameters& parameters = parts_.stages[span.instruction.stage]->parameters();
+  if (parameters.layout().shares_gradients())
+    parameters.keep_share(span.instruction.segment, *reduction.run);
 }
 
 void GradientSync::look() {
@@ -119,11 +176,12 @@ void GradientSync::tie(int index) {
   View user;
   const auto find = [&](int stage, auto&& matches) {
     if (parts_.stages[stage] == nullptr) return View();
-    const auto parameters = parts_.stages[stage]->parameters();
+    const auto parameters = parts_.stages[stage]->parameters().all();
     return std::ranges::find_if(parameters, matches)->gradient;
   };
   owner = find(tie.first, [&](const ParameterState& p) { return p.spec->name == name; });
   user = find(tie.second, [&](const ParameterState& p) { return p.spec->tied_to == name; });
+  if ((owner ? owner : user).elements() == 0) return;  // another replica's
   if (owner && user) return ops::add(*parts_.compute, user, owner, owner);
 
   // Nothing computes between TIE and STEP: the kernels' scratch is free.
@@ -136,11 +194,12 @@ void GradientSync::tie(int index) {
       .wait();
 }
 
-std::int64_t GradientSync::workspace_bytes(std::int64_t gradients, int replicas) {
+std::int64_t GradientSync::workspace_bytes(const plan::SegmentState& segment, int replicas) {
   if (replicas < 2) return 0;
-  const auto single = static_cast<std::int64_t>(
-      comm::single_round_workspace(static_cast<std::size_t>(gradients), replicas));
-  return aligned(std::min(single, kMostWorkspace * (replicas - 1)));
+  if (segment.runs.empty()) return workspace_for(segment.gradient_bytes(), replicas);
+  std::int64_t bytes = 0;
+  for (const plan::ShareRun& run : segment.runs) bytes += run_workspace(run, replicas);
+  return bytes;
 }
 
 }  // namespace cleave::runtime

@@ -76,18 +76,25 @@ class GradientSync {
   void begin_step(Clock::time_point start);
 
   /// Bytes that the sum of a segment's gradients over `replicas` is added up in.
-  static std::int64_t workspace_bytes(std::int64_t gradients, int replicas);
+  static std::int64_t workspace_bytes(const plan::SegmentState& segment, int replicas);
+
+  /// [stage] -> the devices that hold it; null if that is this one alone, or it does not.
+  std::vector<comm::Communicator*> replicas() const;
 
   /// Kernel scratch that TIE between two devices needs; the same on both.
   static constexpr std::int64_t kTieWorkspace = std::int64_t{1} << 20;
 
  private:
-  /// A REDUCE on its way, and its place in spans_.
+  /// A sum on its way, and its place in spans_. Where replicas share state it is that of one run.
   struct Reduction {
     comm::Pending pending;
     std::size_t span = 0;
+    const plan::ShareRun* run = nullptr;
   };
 
+  void reduce_run(int stage, int segment, const plan::ShareRun& run,
+                  std::span<std::byte>& workspace);
+  void begin_span(int stage, int segment);
   void arrived(Reduction& reduction);
 
   Parts parts_;
@@ -96,6 +103,7 @@ class GradientSync {
   std::vector<std::unique_ptr<comm::Communicator>> ties_;      ///< [tie], null: one device or none
   std::vector<Reduction> reductions_;                          ///< of this step, as posted
   std::vector<plan::Span> spans_;                              ///< the same
+  std::vector<std::size_t> borders_;                           ///< of the run being posted
   int in_flight_ = 0;
   Clock::time_point start_;
 };

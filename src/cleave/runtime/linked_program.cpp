@@ -81,6 +81,7 @@ class Linker {
     set(Region::KeptForInput, own(BufferKind::KeptForInput, i.segment));
     set(Region::KeptForWeight, own(BufferKind::KeptForWeight, i.segment));
     set(Region::InputKept, own(BufferKind::InputKept, i.segment));
+    set(Region::Recomputed, own(BufferKind::Recomputed, i.segment));
     if (segment > 0) {
       set(Region::Input, own(BufferKind::SegmentInput, segment));
       set(Region::InputGradient, own(BufferKind::SegmentGradient, segment - 1));
@@ -106,10 +107,17 @@ class Linker {
 
   /// What a REDUCE adds up in.
   std::span<std::byte> workspace(const Instruction& reduce) const {
-    const Buffer* buffer =
-        buffers_.of_stage(BufferKind::Reducing, reduce.stage, reduce.segment, -1);
-    if (buffer == nullptr) return {};
-    return {arena_.at(buffer->offset), static_cast<std::size_t>(buffer->bytes)};
+    return bytes_of(buffers_.of_stage(BufferKind::Reducing, reduce.stage, reduce.segment, -1));
+  }
+
+  /// Where the GATHER at `position` puts parameters.
+  std::span<std::byte> gathered(int position) const {
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.device == device_ && buffer.kind == BufferKind::Gathered &&
+          buffer.first == position)
+        return bytes_of(&buffer);
+    }
+    return {};
   }
 
   std::span<std::byte> message(const Instruction& instruction) const {
@@ -137,6 +145,11 @@ class Linker {
   }
 
  private:
+  std::span<std::byte> bytes_of(const Buffer* buffer) const {
+    if (buffer == nullptr) return {};
+    return {arena_.at(buffer->offset), static_cast<std::size_t>(buffer->bytes)};
+  }
+
   /// Between two stages of one device the writer fills the reader's buffer directly.
   const Buffer* outgoing(int edge, Direction direction, int microbatch) const {
     const Buffer* leaving = buffers_.of_edge(BufferKind::Leaving, edge, direction, microbatch);
@@ -223,20 +236,29 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
       entry.slot = slots.give_back(list[i]);
     } else if (list[i].op == Op::Reduce) {
       entry.workspace = linker.workspace(list[i]);
+    } else if (list[i].op == Op::Gather) {
+      entry.workspace = linker.gathered(static_cast<int>(i));
     }
   }
   linked.slots = slots.count();
   return linked;
 }
 
-Stage::Memory lasting_memory(const schedule::Program& program, int device, int stage,
+LastingMemory lasting_memory(const schedule::Program& program, int device, int stage,
                              Arena& arena) {
   const Buffers buffers(program, device);
   const auto at = [&](BufferKind kind) {
     const Buffer* buffer = buffers.of_stage(kind, stage, -1, -1);
     return buffer == nullptr ? nullptr : arena.at(buffer->offset);
   };
-  return {at(BufferKind::Weights), at(BufferKind::Gradients), at(BufferKind::Optimizer)};
+  LastingMemory memory{at(BufferKind::Weights), at(BufferKind::Gradients),
+                       at(BufferKind::Optimizer)};
+  for (int segment = 0; segment < program.segments[stage]; ++segment) {
+    const int named = program.segments[stage] > 1 ? segment : -1;
+    const Buffer* sums = buffers.of_stage(BufferKind::Sums, stage, named, -1);
+    memory.sums.push_back(sums == nullptr ? nullptr : arena.at(sums->offset));
+  }
+  return memory;
 }
 
 }  // namespace cleave::runtime

@@ -23,7 +23,7 @@ struct LinkedInstruction {
   Stage* stage = nullptr;          ///< compute; null on an emulated device
   Pass pass;                       ///< compute
   std::span<std::byte> message;    ///< SEND, RECV
-  std::span<std::byte> workspace;  ///< REDUCE
+  std::span<std::byte> workspace;  ///< REDUCE: to add up in; GATHER: whole parameters
   int peer = -1;                   ///< SEND, RECV: the device at the other end
   int tag = -1;                    ///< SEND, RECV
   int slot = -1;                   ///< SEND, RECV, WAIT: which message in flight
@@ -51,6 +51,6 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
                    Arena& arena);
 
 /// The lasting memory that the plan gave stage `stage` of `device`.
-Stage::Memory lasting_memory(const schedule::Program& program, int device, int stage, Arena& arena);
+LastingMemory lasting_memory(const schedule::Program& program, int device, int stage, Arena& arena);
 
 }  // namespace cleave::runtime

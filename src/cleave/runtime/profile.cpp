@@ -8,8 +8,9 @@
 namespace cleave::runtime {
 namespace {
 
-// What the devices tell each other: [norm, then STEP of every device, then F, I, W of every stage].
-constexpr int kPasses = 3;
+// What the devices tell each other: [norm, then STEP of every device, then F, I, W, R of every
+// stage].
+constexpr int kPasses = 4;
 
 /// Every device rehearses once, `at_once` of them at the same time.
 Rehearsal rehearse_in_turn(Device& device, const StepInput& input, comm::Communicator* world,
@@ -34,6 +35,7 @@ std::vector<double> share(const Rehearsal& mine, const schedule::Program& progra
     passes[0] = mine.stages[s].forward;
     passes[1] = mine.stages[s].input;
     passes[2] = mine.stages[s].weight;
+    passes[3] = mine.stages[s].recompute;
   }
   // Replicas of a stage may differ: the slowest counts.
   if (world != nullptr) world->combine(numbers, comm::Combine::Max);
@@ -53,9 +55,15 @@ void add_sums(const CompiledStep& step, const std::vector<plan::LinkCosts>& link
   }
   const double replicas = step.program.replicas;
   for (int s = 0; s < step.program.stages && replicas > 1; ++s) {
-    const double bytes = static_cast<double>(step.memory[s].gradients) / step.fold.sums();
-    costs.stages[s].reduce =
-        2 * (slowest.latency + slowest.per_byte * bytes * (replicas - 1) / replicas);
+    double elements = 0;
+    for (const SegmentSpec& segment : step.stages[s])
+      elements += static_cast<double>(parameter_count(segment));
+    const auto moving = [&](DType dtype) {
+      const double bytes = elements * static_cast<double>(size_of(dtype));
+      return slowest.latency + slowest.per_byte * bytes * (replicas - 1) / replicas;
+    };
+    costs.stages[s].reduce = (step.zero > 0 ? 1 : 2) * moving(DType::F32);
+    costs.stages[s].gather = moving(step.model.flow.dtype);
   }
 }
 
@@ -75,7 +83,8 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
   costs.steps.assign(numbers.begin() + 1, numbers.begin() + 1 + program.devices);
   for (int s = 0; s < program.stages; ++s) {
     const double* passes = &numbers[1 + program.devices + kPasses * s];
-    costs.stages.push_back({.forward = passes[0], .input = passes[1], .weight = passes[2]});
+    costs.stages.push_back(
+        {.forward = passes[0], .input = passes[1], .weight = passes[2], .recompute = passes[3]});
   }
   if (world != nullptr) {
     if (device.peers() != nullptr) costs.edges = profile_links(program, *device.peers());

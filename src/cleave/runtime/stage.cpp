@@ -25,33 +25,33 @@ void search_non_finite(ops::Compute& compute, const LayerSpec& layer, ConstView 
 /// The arguments of one call of a layer; `room` is for the views of its kept tensors.
 class Stage::Call {
  public:
+  /// F.
+  Call(std::span<View> room, const Entry& entry, const Pass& pass)
+      : spec_(entry.layer->spec()), frame_(pass.frame), room_(room) {
+    if (entry.first != nullptr) {
+      set_forward(*entry.first);
+    } else {
+      set_forward(*entry.places);
+    }
+  }
+
+  /// R, I and W.
   Call(std::span<View> room, const Entry& entry, const Pass& pass,
-       const plan::BackwardPlaces& backward, std::int64_t gradient_shift = 0) {
-    const LayerSpec& spec = entry.layer->spec();
-    const plan::LayerPlaces& places = *entry.places;
-    call_.x = view_at(pass.frame, places.x, spec.x);
-    call_.y = view_at(pass.frame, places.y, spec.y);
-    call_.skip = view_at(pass.frame, places.skip, spec.x);
-    call_.dy = view_at(pass.frame, backward.dy, spec.y);
-    call_.dx = view_at(pass.frame, backward.dx, spec.x);
-    call_.add = view_at(pass.frame, backward.add, spec.x);
+       const plan::BackwardPlaces& backward, std::int64_t gradient_shift = 0)
+      : spec_(entry.layer->spec()), frame_(pass.frame), room_(room) {
+    set_forward(*entry.places);
+    call_.dy = view_at(frame_, backward.dy, spec_.y);
+    call_.dx = view_at(frame_, backward.dx, spec_.x);
+    call_.add = view_at(frame_, backward.add, spec_.x);
     call_.gradient = pass.gradient;
     call_.ends_sum = pass.ends_sum;
     call_.gradient_shift = gradient_shift;
     call_.loss_scale = pass.loss_scale;
-
-    const std::size_t by_forward = spec.kept_by_forward.size();
-    const std::size_t by_input = backward.kept_by_input.size();  // none in F
-    const std::span<View> forward = room.first(by_forward);
-    const std::span<View> input = room.subspan(by_forward, by_input);
-    for (std::size_t i = 0; i < by_forward; ++i) {
-      forward[i] = view_at(pass.frame, places.kept_by_forward[i], spec.kept_by_forward[i].tensor);
-    }
-    for (std::size_t i = 0; i < by_input; ++i) {
-      input[i] = view_at(pass.frame, backward.kept_by_input[i], spec.kept_by_input[i]);
-    }
-    call_.kept_by_forward = forward;
-    call_.kept_by_input = input;
+    const std::size_t kept = backward.kept_by_input.size();  // none in R
+    const std::span<View> views = room_.subspan(spec_.kept_by_forward.size(), kept);
+    for (std::size_t i = 0; i < kept; ++i)
+      views[i] = view_at(frame_, backward.kept_by_input[i], spec_.kept_by_input[i]);
+    call_.kept_by_input = views;
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -60,25 +60,44 @@ class Stage::Call {
   const LayerCall* operator->() const { return &call_; }
 
  private:
+  template <class Places>
+  void set_forward(const Places& places) {
+    call_.x = view_at(frame_, places.x, spec_.x);
+    call_.y = view_at(frame_, places.y, spec_.y);
+    call_.skip = view_at(frame_, places.skip, spec_.x);
+    const std::size_t kept = spec_.kept_by_forward.size();
+    const std::span<View> views = room_.first(kept);
+    for (std::size_t i = 0; i < kept; ++i)
+      views[i] = view_at(frame_, places.kept_by_forward[i], spec_.kept_by_forward[i].tensor);
+    call_.kept_by_forward = views;
+  }
+
+  const LayerSpec& spec_;
+  const Frame& frame_;
+  std::span<View> room_;
   LayerCall call_;
 };
 
-Stage::Stage(std::vector<SegmentSpec> segments, plan::Position position,
-             const plan::StateOptions& state, const LayerFactory& make)
+Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
+             const LayerFactory& make)
     : segments_(std::move(segments)),
-      position_(position),
-      dtype_(state.dtype),
-      state_(plan::layout_state(segments_, state)) {
+      position_(options.position),
+      keep_(options.keep),
+      parameters_(segments_, options.state) {
   const int count = static_cast<int>(segments_.size());
   for (int s = 0; s < count; ++s) {
     layouts_.push_back(
-        plan::layout_stage({&segments_[s], 1}, plan::position_in(position, s, count)));
+        plan::layout_stage({&segments_[s], 1}, plan::position_in(position_, s, count), keeps(s)));
   }
+  std::size_t parameter = 0;
   for (int s = 0; s < count; ++s) {
     first_entry_.push_back(entries_.size());
-    const plan::LayerPlaces* places = layouts_[s].layers.data();
-    for (const LayerSpec& layer : segments_[s].layers) {
-      entries_.push_back({make(layer), places++});
+    const plan::StageLayout& layout = layouts_[s];
+    for (std::size_t k = 0; k < layout.layers.size(); ++k) {
+      const LayerSpec& layer = segments_[s].layers[k];
+      entries_.push_back({make(layer), &layout.layers[k],
+                          layout.first.empty() ? nullptr : &layout.first[k], parameter});
+      parameter += layer.parameters.size();
       room_.resize(
           std::max(room_.size(), layer.kept_by_forward.size() + layer.kept_by_input.size()));
     }
@@ -115,78 +134,53 @@ std::int64_t Stage::work_bytes() const {
   return most;
 }
 
-View Stage::gradients(int segment, int sum) const {
-  const plan::SegmentState& state = state_.segments[segment];
-  return View(gradients_ + state.gradients + sum * state.gradient_bytes(), DType::F32,
-              {state.elements});
-}
-
-ParameterState Stage::bind_parameter(int segment, const plan::ParameterPlace& place,
-                                     const Memory& memory,
-                                     std::span<const ParameterState> others) const {
-  const plan::SegmentState& at = state_.segments[segment];
-  const auto view = [&](std::byte* buffer, std::int64_t offset, DType dtype) {
-    return View(buffer + offset + place.at * size_of(dtype), dtype, place.spec->shape);
-  };
-  ParameterState state{.spec = place.spec, .borrowed = place.borrowed};
-  state.gradient = view(memory.gradients, at.gradients, DType::F32);
-  if (!place.borrowed) {
-    state.value = view(memory.weights, at.values, dtype_);
-    state.master = view(memory.weights, at.masters, DType::F32);
-    state.m = view(memory.optimizer, at.m, DType::F32);
-    state.v = view(memory.optimizer, at.v, DType::F32);
-    return state;
-  }
-  for (const std::span<const ParameterState> bound : {others, std::span(parameters_)}) {
-    for (const ParameterState& owner : bound) {
-      if (owner.spec->name != place.spec->tied_to) continue;
-      state.value = owner.value;
-      state.master = owner.master;
-      state.m = owner.m;
-      state.v = owner.v;
-    }
-  }
-  CLEAVE_CHECK(state.value, place.spec->tied_to, " is not bound yet");
-  return state;
-}
-
-void Stage::bind(const Memory& memory, std::span<const ParameterState> others) {
-  gradients_ = memory.gradients;
-  for (int s = 0; s < static_cast<int>(segments_.size()); ++s) {
-    for (const plan::ParameterPlace& place : state_.segments[s].parameters) {
-      parameters_.push_back(bind_parameter(s, place, memory, others));
-    }
-  }
-
-  std::size_t next = 0;
+void Stage::bind(const LastingMemory& memory, int replica,
+                 std::span<const StageParameters* const> others) {
+  parameters_.bind(memory, replica, others);
   std::size_t next_sum = 0;
   for (Entry& entry : entries_) {
     const LayerSpec& spec = entry.layer->spec();
     std::vector<Parameter> parameters;
-    for (std::size_t i = 0; i < spec.parameters.size(); ++i, ++next) {
-      parameters.push_back({parameters_[next].value, parameters_[next].gradient});
+    for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
+      const std::size_t index = entry.parameter + i;
+      parameters.push_back({parameters_.value(index), parameters_.gradient(index)});
     }
     std::vector<View> constants;
     for (const TensorSpec& constant : spec.constants) {
-      const auto place = std::ranges::find_if(state_.constants, [&](const plan::ConstantPlace& c) {
-        return c.spec->name == constant.name;
-      });
-      constants.emplace_back(memory.weights + place->offset, constant.dtype, constant.shape);
+      constants.emplace_back(parameters_.constant(constant), constant.dtype, constant.shape);
     }
     std::vector<View> sums;
     for (const TensorSpec& sum : spec.sums) {
-      sums.emplace_back(memory.weights + state_.sums[next_sum++].offset, sum.dtype, sum.shape);
+      sums.emplace_back(memory.weights + parameters_.layout().sums[next_sum++].offset, sum.dtype,
+                        sum.shape);
     }
     entry.layer->bind(parameters, constants, sums);
   }
 }
 
+void Stage::place_values(int segment, std::byte* whole) {
+  for (const Entry& entry : entries(segment)) {
+    for (std::size_t i = 0; i < entry.layer->spec().parameters.size(); ++i) {
+      entry.layer->move_value(static_cast<int>(i),
+                              parameters_.value_at(entry.parameter + i, whole));
+    }
+  }
+}
+
 void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
   for (const Entry& entry : entries(pass.segment)) {
-    const Call call(room_, entry, pass, {});
+    const Call call(room_, entry, pass);
     entry.layer->forward(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->y, "the output");
+    between_layers_();
+  }
+}
+
+void Stage::recompute(ops::Compute& compute, const Pass& pass) {
+  for (const int layer : layouts_[pass.segment].again) {
+    const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(layer)];
+    entry.layer->forward(compute, Call(room_, entry, pass, plan::BackwardPlaces{}));
     between_layers_();
   }
 }
@@ -202,7 +196,8 @@ void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search searc
 }
 
 void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
-  const std::int64_t shift = pass.sum * state_.segments[pass.segment].gradient_bytes();
+  const std::int64_t shift =
+      pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     if (entry.layer->spec().parameters.empty()) continue;
     entry.layer->backward_weight(compute, Call(room_, entry, pass, entry.places->split, shift));
@@ -211,7 +206,8 @@ void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
 }
 
 void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
-  const std::int64_t shift = pass.sum * state_.segments[pass.segment].gradient_bytes();
+  const std::int64_t shift =
+      pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     const Call call(room_, entry, pass, entry.places->fused, shift);
     entry.layer->backward_input(compute, call);

@@ -11,20 +11,9 @@
 #include "cleave/layers/layer.h"
 #include "cleave/ops/compute.h"
 #include "cleave/plan/stage_layout.h"
-#include "cleave/plan/state_layout.h"
+#include "cleave/runtime/stage_parameters.h"
 
 namespace cleave::runtime {
-
-/// A parameter with everything that belongs to it on this device.
-struct ParameterState {
-  const ParameterSpec* spec = nullptr;
-  View value;
-  View master;    ///< f32; the same memory as value in f32
-  View gradient;  ///< f32
-  View m;
-  View v;
-  bool borrowed = false;  ///< values and moments are those of the parameter it is tied to
-};
 
 /// Where the regions of one microbatch in one segment begin.
 using Frame = std::array<std::byte*, plan::kRegions>;
@@ -42,20 +31,22 @@ struct Pass {
 /// Whether results are searched for NaN and infinity, to find the layer where they begin.
 enum class Search : std::uint8_t { Off, NonFinite };
 
+struct StageOptions {
+  plan::Position position = plan::Position::Only;
+  plan::StateOptions state;
+  std::vector<plan::Keep> keep = {};  ///< [segment]; empty: everything
+};
+
 /// A piece of the model on one device: consecutive segments, bound to the device's memory.
 class Stage {
  public:
-  struct Memory {
-    std::byte* weights = nullptr;
-    std::byte* gradients = nullptr;  ///< the sums one behind the other
-    std::byte* optimizer = nullptr;
-  };
-
-  Stage(std::vector<SegmentSpec> segments, plan::Position position, const plan::StateOptions& state,
-        const LayerFactory& make);
+  Stage(std::vector<SegmentSpec> segments, const StageOptions& options, const LayerFactory& make);
 
   const plan::StageLayout& layout(int segment) const { return layouts_[segment]; }
-  const plan::StateLayout& state() const { return state_; }
+  const StageParameters& parameters() const { return parameters_; }
+  plan::Keep keeps(int segment) const {
+    return keep_.empty() ? plan::Keep::Everything : keep_[segment];
+  }
   const std::vector<SegmentSpec>& segments() const { return segments_; }
 
   /// Scratch that the kernels need; compiles them.
@@ -64,20 +55,19 @@ class Stage {
   /// Bytes of the Work region: the most that any one instruction needs.
   std::int64_t work_bytes() const;
 
-  /// Gives the stage its lasting memory. `others` are the device's parameters bound so far: where a
-  /// tied weight finds what it borrows.
-  void bind(const Memory& memory, std::span<const ParameterState> others);
+  /// Gives the stage its lasting memory; see StageParameters::bind.
+  void bind(const LastingMemory& memory, int replica,
+            std::span<const StageParameters* const> others);
 
-  /// All gradients of a segment in sum `sum`, f32 [n]: the padding between parameters is in it.
-  View gradients(int segment, int sum) const;
+  /// From now on the layers of a segment read their parameters at `whole`: what was gathered.
+  void place_values(int segment, std::byte* whole);
 
   /// Called behind every layer: what else the device has to look after meanwhile.
   void set_between_layers(std::function<void()> call) { between_layers_ = std::move(call); }
 
-  std::span<ParameterState> parameters() { return parameters_; }
-  std::span<const ParameterState> parameters() const { return parameters_; }
-
   void forward(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
+  /// R: brings back what F did not keep.
+  void recompute(ops::Compute& compute, const Pass& pass);
   void backward_input(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
   void backward_weight(ops::Compute& compute, const Pass& pass);
   /// I then W, layer by layer: nothing is kept between them.
@@ -95,24 +85,22 @@ class Stage {
   struct Entry {
     std::unique_ptr<Layer> layer;
     const plan::LayerPlaces* places = nullptr;
+    const plan::ForwardPlaces* first = nullptr;  ///< null: as in `places`
+    std::size_t parameter = 0;                   ///< its first one
   };
 
   std::span<const Entry> entries(int segment) const;
   bool begins_model(int segment) const;
   bool ends_model(int segment) const;
-  ParameterState bind_parameter(int segment, const plan::ParameterPlace& place,
-                                const Memory& memory, std::span<const ParameterState> others) const;
 
   std::vector<SegmentSpec> segments_;
   plan::Position position_;
-  DType dtype_;
+  std::vector<plan::Keep> keep_;            ///< [segment]; empty: everything
   std::vector<plan::StageLayout> layouts_;  ///< [segment]
-  plan::StateLayout state_;
+  StageParameters parameters_;
   std::vector<Entry> entries_;            ///< of all layers
   std::vector<std::size_t> first_entry_;  ///< [segment], and one past the last
   std::vector<View> room_;  ///< for the views of a layer's kept tensors, while it is called
-  std::vector<ParameterState> parameters_;
-  std::byte* gradients_ = nullptr;
   std::function<void()> between_layers_ = [] {};
 };
 

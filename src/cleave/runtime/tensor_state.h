@@ -17,9 +17,10 @@ struct TensorState {
   View gradient;
   View m;
   View v;
-  int dim = 0;             ///< the slice has indices [start, start + size(dim)) of this dim
-  std::int64_t start = 0;  ///< 0 if it is the whole tensor
-  std::int64_t whole = 0;  ///< size of the tensor along the dim
+  int dim = 0;                 ///< the slice has indices [start, start + size(dim)) of this dim
+  std::int64_t start = 0;      ///< 0 if it is the whole tensor
+  std::int64_t whole = 0;      ///< size of the tensor along the dim
+  std::int64_t first_row = 0;  ///< dim > 0: the first of the rows that it is a slice of
 
   std::int64_t elements() const { return master.elements(); }
 
@@ -34,7 +35,7 @@ struct TensorState {
       return;
     }
     for (std::int64_t row = 0; row < part.size(0); ++row) {
-      visit(row * whole + start,
+      visit((first_row + row) * whole + start,
             std::span(values + row * part.stride(0), static_cast<std::size_t>(part.size(1))));
     }
   }

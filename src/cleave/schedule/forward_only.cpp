@@ -4,7 +4,7 @@
 
 namespace cleave::schedule {
 
-Program forward_only(const Program& training, int microbatches, int replicas) {
+Program forward_only(const Program& training, int microbatches, const LowerOptions& options) {
   Program program = training;
   program.schedule = "forward";
   program.microbatches = microbatches;
@@ -20,9 +20,9 @@ Program forward_only(const Program& training, int microbatches, int replicas) {
       }
     }
   }
-  const LowerOptions options{.replicas = replicas, .grain = Grain::Segment};
-  return split_segments(add_communication(replicate(std::move(program), options), options),
-                        options);
+  for (const auto pass : {replicate, add_communication, split_segments, shard_parameters})
+    program = pass(std::move(program), options);
+  return program;
 }
 
 }  // namespace cleave::schedule

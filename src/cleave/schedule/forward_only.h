@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cleave/schedule/passes.h"
 #include "cleave/schedule/program.h"
 
 namespace cleave::schedule {
@@ -8,6 +9,6 @@ namespace cleave::schedule {
 /// `microbatches` microbatches and their messages, no backward, no update. Every device runs its Fs
 /// in the order (microbatch, stage), which is a part of one order that respects all edges: no
 /// deadlock.
-Program forward_only(const Program& training, int microbatches, int replicas);
+Program forward_only(const Program& training, int microbatches, const LowerOptions& options);
 
 }  // namespace cleave::schedule

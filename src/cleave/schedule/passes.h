@@ -26,6 +26,8 @@ enum class Parameters : std::uint8_t {
 struct LowerOptions {
   int replicas = 1;                       ///< data-parallel copies of the pipeline
   std::vector<Recompute> recompute = {};  ///< [stage]; empty: none
+  /// [stage][segment] true: keeps everything although its stage recomputes; empty: no such segment.
+  std::vector<std::vector<bool>> keeping = {};
   Grain grain = Grain::Stage;
   Parameters parameters = Parameters::Whole;
 

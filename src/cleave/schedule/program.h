@@ -69,14 +69,16 @@ enum class BufferKind : std::uint8_t {
   KeptForInput,      ///< what F (or R) keeps for I
   KeptForWeight,     ///< what F (or R) keeps for W
   KeptForRecompute,  ///< what F keeps for R
+  Recomputed,        ///< what R brings back for W, where F keeps the rest
   InputKept,         ///< what I keeps for W; inside a B, what passes between its halves
   SegmentInput,      ///< x of a segment, written by the F of the one before it
   SegmentGradient,   ///< dy of a segment, written by the I of the one after it
   Arriving,  ///< filled by a RECV, by a stage of the same device, or (edge -1) by the stage itself
   Leaving,   ///< written by F or I and sent by a SEND; edge -1: y that stays (the loss)
   Gathered,  ///< whole parameters of a segment, from GATHER to FREE
-  Reducing,  ///< what a REDUCE adds up in; its sum is waited for where this ends, at the latest by
-             ///< TIE or NORM
+  Sums,      ///< whole gradients of a segment whose replicas keep shares, from the first W on
+  Reducing,  ///< what a REDUCE adds up in; the executor waits for the sum
+             ///< where this ends, at the latest at TIE or NORM
   Scratch,   ///< of the kernels; one per device, whole step
 };
 

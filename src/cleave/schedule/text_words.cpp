@@ -8,12 +8,14 @@ namespace cleave::schedule {
 namespace {
 
 // In the order of BufferKind.
-constexpr std::array<std::string_view, 14> kBufferKinds = {
-    "weights",        "gradients",       "optimizer",
-    "kept-for-input", "kept-for-weight", "kept-for-recompute",
-    "input-kept",     "segment-input",   "segment-gradient",
-    "arriving",       "leaving",         "gathered",
-    "reducing",       "scratch"};
+constexpr std::array<std::string_view, 16> kBufferKinds = {"weights",         "gradients",
+                                                           "optimizer",       "kept-for-input",
+                                                           "kept-for-weight", "kept-for-recompute",
+                                                           "recomputed",      "input-kept",
+                                                           "segment-input",   "segment-gradient",
+                                                           "arriving",        "leaving",
+                                                           "gathered",        "sums",
+                                                           "reducing",        "scratch"};
 static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::Scratch) + 1);
 
 /// Reads a token from its front.

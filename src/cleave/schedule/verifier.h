@@ -37,6 +37,7 @@ enum class Level : std::uint8_t {
 //   KeptForInput      F (or R, where there is one) to I
 //   KeptForWeight     F (or R, where there is one) to W
 //   KeptForRecompute  F to R
+//   Recomputed        R to W
 //   InputKept         I to W
 //   SegmentInput      F of the segment before to F of its own, or R where there is one
 //   SegmentGradient   I of the segment after to I of its own
@@ -45,13 +46,14 @@ enum class Level : std::uint8_t {
 //                     activations once more. Without an edge: F to F or that R
 //   Leaving           F or I to WAIT(SEND); without an edge: F
 //   Gathered          GATHER to FREE
+//   Sums              the first W to the last, and REDUCE
 //   Reducing          REDUCE; where it ends, the executor waits for the sum
 //   all others        the whole list
 //
 // Buffers of an edge with bytes must be there. Those of a stage (or segment) must be there for
 // every replica and microbatch if they are for one; InputKept among those with I and W apart, and
-// among those with B; KeptForRecompute among those with R. One segment's buffers follow that
-// segment only.
+// among those with B; KeptForRecompute and Recomputed among those with R. One segment's buffers
+// follow that segment only.
 
 /// Empty: on every machine, the program cannot deadlock, race, exceed a budget, or miss a gradient,
 /// even if no message is ever buffered. Otherwise the first violations (at most kMostViolations).

@@ -157,6 +157,7 @@ struct LayerSpec {
   Until y_until = Until::Forward;  ///< who reads y last, of this layer
   Until dy_until = Until::Input;   ///< Input, or Weight if W reads dy
   bool dx_is_dy = false;           ///< I copies nothing: the gradient passes through
+  bool cheap = false;              ///< element by element: y is computed again rather than kept
   int skip = -1;                   ///< y = x + the x of layer `skip` of this segment
   std::vector<ParameterSpec> parameters;
   std::vector<TensorSpec> constants;  ///< tables that never change; one copy per stage and name

@@ -50,6 +50,7 @@ LayerSpec norm(std::string kind, const std::string& name, const Flow& flow, std:
   LayerSpec spec =
       layer(std::move(kind), name, rows("x", flow, features), rows("y", flow, features));
   spec.x_until = Until::Input;
+  spec.cheap = true;
   spec.parameters.push_back(vector_parameter(name + ".weight", features, 1));
   spec.kept_by_forward = {{{"rstd", DType::F32, {flow.tokens()}}, Until::Input}};
   spec.kept_by_input = {{"dweight", DType::F32, {features}}};
@@ -155,12 +156,14 @@ LayerSpec attention(const std::string& name, const Flow& flow,
 LayerSpec gelu(const std::string& name, const Flow& flow, std::int64_t features) {
   LayerSpec spec = layer("gelu", name, rows("x", flow, features), rows("y", flow, features));
   spec.x_until = Until::Input;
+  spec.cheap = true;
   return spec;
 }
 
 LayerSpec swiglu(const std::string& name, const Flow& flow, std::int64_t features) {
   LayerSpec spec = layer("swiglu", name, rows("x", flow, 2 * features), rows("y", flow, features));
   spec.x_until = Until::Input;
+  spec.cheap = true;
   return spec;
 }
 

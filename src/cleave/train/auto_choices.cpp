@@ -65,7 +65,7 @@ void add_runs(Config one, std::vector<Config>& result) {
   const std::int64_t data = *config.parallel.data;
   const std::int64_t shards = config.numerics.data_shards.value_or(data);
   one.parallel.zero = config.parallel.zero.value_or(0);
-  one.parallel.recompute = config.parallel.recompute.value_or(Recompute::None);
+  if (!one.parallel.recompute) one.parallel.recompute = std::vector{schedule::Recompute::None};
   one.numerics = {.data_shards = shards,
                   .tensor_shards = config.numerics.tensor_shards.value_or(*config.parallel.tensor)};
   const std::int64_t share = config.train.batch / data;

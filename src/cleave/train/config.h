@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "cleave/schedule/passes.h"
 #include "cleave/spec/dtype.h"
 #include "cleave/spec/model_shape.h"
 
@@ -16,7 +17,6 @@ namespace cleave::train {
 enum class Tokenizer : std::uint8_t { Bytes };
 enum class TokenType : std::uint8_t { Auto, U16, U32 };
 enum class Transport : std::uint8_t { Local, Mpi };
-enum class Recompute : std::uint8_t { None, Full, Selective };
 
 /// A number, or nothing for "auto": left to the planner.
 using Auto = std::optional<std::int64_t>;
@@ -42,7 +42,8 @@ struct TrainConfig {
   std::int64_t warmup = 10;  ///< steps
   std::array<double, 2> betas = {0.9, 0.95};
   double weight_decay = 0.1;
-  double clip = 1.0;  ///< largest global gradient norm; 0: no clipping
+  std::int64_t loss_blocks = 1;  ///< pieces of the vocabulary, of whose logits one is in memory
+  double clip = 1.0;             ///< largest global gradient norm; 0: no clipping
   std::int64_t seed = 1;
   std::int64_t eval_every = 0;        ///< 0: only after the last step
   std::int64_t checkpoint_every = 0;  ///< 0: only after the last step
@@ -72,6 +73,9 @@ struct DevicesConfig {
   friend bool operator==(const DevicesConfig&, const DevicesConfig&) = default;
 };
 
+/// One for all layers, or one for each; nothing for "auto".
+using RecomputeChoice = std::optional<std::vector<schedule::Recompute>>;
+
 /// Layers per stage; nothing for "auto": by cost.
 using Partition = std::optional<std::vector<std::int64_t>>;
 
@@ -83,7 +87,7 @@ struct ParallelConfig {
   std::string schedule = "1f1b";  ///< a name of schedule::schedule_names(), or "auto"
   Partition partition;
   Auto zero = 0;
-  std::optional<Recompute> recompute = Recompute::None;
+  RecomputeChoice recompute = std::vector{schedule::Recompute::None};
   bool sequence_parallel = false;
 
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;

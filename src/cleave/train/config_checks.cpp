@@ -49,6 +49,21 @@ void check_axes(const Config& c) {
           c.devices.count, ", which is not divisible by ", known, "; change one of them");
 }
 
+void check_zero(const ParallelConfig& p) {
+  if (!p.zero || *p.zero == 0 || !p.data || *p.data > 1) return;
+  throw UserError(detail::concat("parallel.zero ", *p.zero,
+                                 " shares memory among replicas, but parallel.data is 1; set "
+                                 "parallel.data to 2 or more, or parallel.zero to 0"));
+}
+
+void check_recompute(const Config& c) {
+  if (!c.parallel.recompute || c.parallel.recompute->size() == 1) return;
+  const auto layers = std::ssize(*c.parallel.recompute);
+  require(layers == c.model.layers, "parallel.recompute lists ", layers,
+          " choices, but model.layers is ", c.model.layers,
+          "; give one for each layer, or one for all");
+}
+
 void check_per_device(std::string_view key, std::size_t entries, std::int64_t count) {
   require(entries <= 1 || static_cast<std::int64_t>(entries) == count, key, " lists ", entries,
           " values for ", count, " devices; give one value, or one for each device");
@@ -108,6 +123,8 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
   check_schedule(c.parallel);
   if (world_size) check_world(c, *world_size);
   check_axes(c);
+  check_zero(c.parallel);
+  check_recompute(c);
   check_per_device("devices.memory", c.devices.memory.size(), c.devices.count);
   check_per_device("devices.speed", c.devices.speed.size(), c.devices.count);
   check_partition(c);

@@ -1,6 +1,9 @@
 #include "cleave/train/config_forms.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -121,6 +124,45 @@ std::optional<Value> get_partition(const Config& config) {
   Value::List list;
   for (std::int64_t layers : *config.parallel.partition) list.push_back({layers});
   return Value{std::move(list)};
+}
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, schedule::Recompute>, 3> kRecompute = {
+    {{"none", schedule::Recompute::None},
+     {"full", schedule::Recompute::Full},
+     {"selective", schedule::Recompute::Selective}}};
+
+}  // namespace
+
+bool set_recompute(Config& config, const Value& value) {
+  if (is_auto(value)) {
+    config.parallel.recompute.reset();
+    return true;
+  }
+  const auto* list = as<Value::List>(value);
+  std::vector<schedule::Recompute> layers;
+  for (const Value& element : list != nullptr ? *list : Value::List{value}) {
+    const auto* name = as<std::string>(element);
+    if (name == nullptr) return false;
+    const auto* known = std::ranges::find(kRecompute, *name, [](const auto& k) { return k.first; });
+    if (known == kRecompute.end()) return false;
+    layers.push_back(known->second);
+  }
+  if (layers.empty()) return false;
+  config.parallel.recompute = std::move(layers);
+  return true;
+}
+
+std::optional<Value> get_recompute(const Config& config) {
+  if (!config.parallel.recompute) return Value{std::string(kAuto)};
+  Value::List list;
+  for (const schedule::Recompute layer : *config.parallel.recompute) {
+    const auto* known =
+        std::ranges::find(kRecompute, layer, [](const auto& k) { return k.second; });
+    list.push_back({std::string(known->first)});
+  }
+  return list.size() == 1 ? list[0] : Value{std::move(list)};
 }
 
 }  // namespace cleave::train

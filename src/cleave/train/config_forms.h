@@ -22,4 +22,7 @@ std::optional<Value> get_betas(const Config& config);
 bool set_partition(Config& config, const Value& value);
 std::optional<Value> get_partition(const Config& config);
 
+bool set_recompute(Config& config, const Value& value);
+std::optional<Value> get_recompute(const Config& config);
+
 }  // namespace cleave::train

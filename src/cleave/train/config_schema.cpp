@@ -98,6 +98,9 @@ std::vector<Key> train_keys() {
           "train.dtype", {{"f32", DType::F32}, {"bf16", DType::BF16}},
           "number format of activations and weight copies",
           [](auto& c) -> auto& { return c.train.dtype; }),
+      whole(
+          "train.loss_blocks", {1}, "pieces of the vocabulary in the loss; more: less memory",
+          [](auto& c) -> auto& { return c.train.loss_blocks; }),
       number(
           "train.lr", "a number > 0", above_zero, "highest learning rate",
           [](auto& c) -> auto& { return c.train.lr; }),
@@ -196,14 +199,11 @@ std::vector<Key> parallel_keys() {
           "parallel.zero", {0, 3},
           "what replicas share: 1 optimizer, 2 gradients too, 3 weights too",
           [](auto& c) -> auto& { return c.parallel.zero; }),
-      choice<std::optional<Recompute>>(
-          "parallel.recompute",
-          {{"none", Recompute::None},
-           {"full", Recompute::Full},
-           {"selective", Recompute::Selective},
-           {"auto", std::nullopt}},
-          "compute activations again instead of keeping them",
-          [](auto& c) -> auto& { return c.parallel.recompute; }),
+      {.name = "parallel.recompute",
+       .rule = "\"none\", \"full\", \"selective\" or \"auto\", or a list with one for each layer",
+       .help = "compute activations again instead of keeping them",
+       .set = set_recompute,
+       .get = get_recompute},
       boolean(
           "parallel.sequence_parallel", "divide norms by tokens over the tensor axis",
           [](auto& c) -> auto& { return c.parallel.sequence_parallel; }),

@@ -16,8 +16,9 @@ struct DeviceReport {
   std::int64_t library_bytes = 0;   ///< what libraries allocated for themselves, outside the arena
   std::int64_t resident_bytes = 0;  ///< of the device's own process at most; 0 if it has none
   std::int64_t parameters = 0;
-  std::int64_t bytes_sent = 0;  ///< per step
-  double busy = 0;              ///< seconds per step, median
+  comm::Sent sent;          ///< in the last step
+  comm::Sent planned_sent;  ///< per step, without the few numbers of NORM
+  double busy = 0;          ///< seconds per step, median
   double wait = 0;
   double reduce = 0;         ///< seconds per step in which a REDUCE was on its way, median
   double reduce_hidden = 1;  ///< share of them that the device computed, median

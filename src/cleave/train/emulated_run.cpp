@@ -68,7 +68,7 @@ RunReport run_device(const Config& config, const RunOptions& options,
                     .busy = steps.busy(),
                     .wait = steps.wait()};
   if (world != nullptr && steps.steps() > 0)
-    mine.bytes_sent = (world->sent().message - sent) / steps.steps();
+    mine.sent.message = (world->sent().message - sent) / steps.steps();
   report.devices = gather_reports(mine, index, program.devices, world);
   report.bubble = bubble_of(report.devices, report.step_seconds);
   if (options.trace) report.measured = measured_step(program, device.executor().spans(), world);

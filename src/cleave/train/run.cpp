@@ -45,7 +45,6 @@ class DeviceRun {
       : job_(job),
         world_(world),
         index_(device),
-        replica_(job.compiled.replica_of(device)),
         trainer_(job.config, job.data, job.compiled, device, world),
         saver_(save_point()) {
     trainer_.device().executor().set_patience(job.options.patience);
@@ -122,7 +121,6 @@ class DeviceRun {
   SavePoint save_point() {
     return {.config = &job_.config,
             .layout = &job_.layout,
-            .replica = replica_,
             .device = &trainer_.device(),
             .world = world_};
   }
@@ -172,7 +170,8 @@ class DeviceRun {
             .library_bytes = library_bytes(),
             .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
             .parameters = trainer_.device().parameter_count(),
-            .bytes_sent = trainer_.bytes_sent() / std::max(1, times_.steps()),
+            .sent = trainer_.sent(),
+            .planned_sent = job_.compiled.traffic[index_],
             .busy = times_.busy(),
             .wait = times_.wait(),
             .reduce = times_.reduce(),
@@ -191,7 +190,7 @@ class DeviceRun {
     const auto& names = job_.compiled.tensor_names;
     std::vector<double> halves(2 * names.size());
     for (const auto& [name, hash] : trainer_.device().weight_hashes()) {
-      if (replica_ != 0) break;
+      if (!trainer_.device().is_owner()) break;
       const auto at =
           static_cast<std::size_t>(std::ranges::lower_bound(names, name) - names.begin());
       halves[2 * at] += static_cast<double>(hash >> 32);
@@ -209,7 +208,6 @@ class DeviceRun {
   const Job& job_;
   comm::Communicator* world_;
   int index_;
-  int replica_;
   Trainer trainer_;
   BackgroundSaver saver_;  ///< ends before the memory that it reads
   RunReport report_;

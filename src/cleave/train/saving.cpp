@@ -41,7 +41,7 @@ std::filesystem::path SavePoint::root() const {
 }
 
 void for_each_saved_run(const SavePoint& at, const SavedRun& visit) {
-  if (at.replica != 0) return;
+  if (!at.device->is_owner()) return;
   const auto& parameters = at.layout->parameters();
   for (const runtime::TensorState& tensor : at.device->tensors()) {
     const auto found = std::ranges::lower_bound(parameters, tensor.name, {}, &Parameter::name);

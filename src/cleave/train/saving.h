@@ -21,7 +21,6 @@ CheckpointLayout checkpoint_layout(const ModelSpec& model);
 struct SavePoint {
   const Config* config = nullptr;
   const CheckpointLayout* layout = nullptr;
-  int replica = 0;  ///< of the device; all but the first only wait
   runtime::Device* device = nullptr;
   comm::Communicator* world = nullptr;  ///< null: one device alone
 
@@ -30,7 +29,8 @@ struct SavePoint {
   bool is_first() const { return index() == 0; }
 };
 
-/// Saves the state after `step` updates, all devices together, and waits for it.
+/// Saves the state after `step` updates, all devices together, and waits for it. Replicas that
+/// share nothing only wait for the first.
 void save(const SavePoint& at, std::int64_t step);
 
 /// What this device saves, in runs of consecutive elements of a parameter (its place in the

@@ -31,9 +31,11 @@ BatchSource::Share share_of(const Config& config, const runtime::CompiledStep& c
 }  // namespace
 
 ModelSpec model_of(const Config& config) {
-  return model_spec(config.model, {.sequences = *config.train.microbatch,
-                                   .sequence = config.train.sequence,
-                                   .dtype = config.train.dtype});
+  return model_spec(config.model,
+                    {.sequences = *config.train.microbatch,
+                     .sequence = config.train.sequence,
+                     .dtype = config.train.dtype},
+                    config.train.loss_blocks);
 }
 
 runtime::CompileOptions compile_options(const Config& config) {
@@ -45,7 +47,9 @@ runtime::CompileOptions compile_options(const Config& config) {
                      .sequence_parallel = parallel.sequence_parallel,
                      .chunks = static_cast<int>(parallel.chunks.value_or(0)),
                      .schedule = parallel.schedule,
-                     .partition = parallel.partition.value_or(std::vector<std::int64_t>{})},
+                     .partition = parallel.partition.value_or(std::vector<std::int64_t>{}),
+                     .zero = static_cast<int>(parallel.zero.value_or(0)),
+                     .recompute = parallel.recompute.value_or(std::vector<schedule::Recompute>{})},
           .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
           .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
           .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
@@ -100,7 +104,7 @@ StepReport Trainer::step(bool stop) {
                            .optimizer = &optimizer_,
                            .loss_scale = static_cast<float>(1.0 / tokens),
                            .stop = stop};
-  const std::int64_t sent = world_ == nullptr ? 0 : world_->sent().total();
+  const comm::Sent before = world_ == nullptr ? comm::Sent{} : world_->sent();
   runtime::StepResult result;
   try {
     result = device_.executor().run(input);
@@ -116,7 +120,7 @@ StepReport Trainer::step(bool stop) {
     throw NonFinite(step + error.what());
   }
   ++steps_done_;
-  if (world_ != nullptr) bytes_sent_ += world_->sent().total() - sent;
+  if (world_ != nullptr) sent_ = world_->sent() - before;
   return {.step = steps_done_,
           .loss = result.loss,
           .gradient_norm = result.gradient_norm,

@@ -58,8 +58,8 @@ class Trainer {
   /// As if `steps` steps had been done: weights and moments come from a checkpoint.
   void continue_after(std::int64_t steps) { steps_done_ = steps; }
 
-  /// What this device sent in all steps of this run.
-  std::int64_t bytes_sent() const { return bytes_sent_; }
+  /// What this device sent in the last step.
+  const comm::Sent& sent() const { return sent_; }
 
   /// How many steps are done; also the position in the data.
   std::int64_t steps_done() const { return steps_done_; }
@@ -80,7 +80,7 @@ class Trainer {
   std::optional<ValidationSource> validation_;
   std::int64_t validation_sequences_ = 0;
   std::int64_t steps_done_ = 0;
-  std::int64_t bytes_sent_ = 0;
+  comm::Sent sent_;
 };
 
 }  // namespace cleave::train

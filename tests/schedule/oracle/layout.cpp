@@ -19,6 +19,7 @@ bool of_microbatch(BufferKind kind) {
     case BufferKind::Gradients:
     case BufferKind::Optimizer:
     case BufferKind::Gathered:
+    case BufferKind::Sums:
     case BufferKind::Reducing:
     case BufferKind::Scratch:
       return false;
@@ -99,7 +100,7 @@ bool Layout::recomputed(int device, int stage, int segment, int microbatch) cons
 }
 
 int Layout::mode(BufferKind kind, int device, int stage, int segment, int microbatch) const {
-  if (kind == BufferKind::KeptForRecompute)
+  if (kind == BufferKind::KeptForRecompute || kind == BufferKind::Recomputed)
     return recomputed(device, stage, segment, microbatch) ? 0 : 1;
   if (kind != BufferKind::InputKept) return 0;
   return has(device, Op::BackwardInput, stage, segment, microbatch) ? 0 : 1;

@@ -215,8 +215,10 @@ void Machine::recompute_piece(int d, const Instruction& i, int k) {
   demand(!layout_->sharded(i.stage) || (gathered & (kWhole | bit(k))), "R without parameters");
   if (k == 0) read_inputs(d, i, Direction::Forward);
   for (const int level : {-1, k})
-    if (layout_->recomputed(d, i.stage, level, i.microbatch))
+    if (layout_->recomputed(d, i.stage, level, i.microbatch)) {
       read(kept(d, BufferKind::KeptForRecompute, i, level), bit(k));
+      write(kept(d, BufferKind::Recomputed, i, level), bit(k));
+    }
   keep(d, i, k, true);
   read(kept(d, BufferKind::SegmentInput, i, k), 1);
   u.recompute |= bit(k);
@@ -258,6 +260,9 @@ void Machine::weight_piece(int d, const Instruction& i, int k) {
   for (const int level : {-1, k}) {
     read(kept(d, BufferKind::KeptForWeight, i, level), bit(k));
     read(kept(d, BufferKind::InputKept, i, level), bit(k));
+    touch(kept(d, BufferKind::Sums, i, level));
+    if (layout_->recomputed(d, i.stage, level, i.microbatch))
+      read(kept(d, BufferKind::Recomputed, i, level), bit(k));
   }
   g.last_microbatch = i.microbatch;
   ++g.contributions[replica * layout_->program.microbatches + i.microbatch];

@@ -56,6 +56,12 @@ LowerOptions options(const Program& p, std::mt19937& random) {
   if (chance(random, 25))
     for (int s = 0; s < p.stages; ++s)
       options.recompute.push_back(chance(random, 60) ? Recompute::Full : Recompute::None);
+  if (!options.recompute.empty() && chance(random, 30)) {
+    for (int s = 0; s < p.stages; ++s) {
+      options.keeping.emplace_back(p.segments[s], false);
+      if (p.segments[s] > 1) options.keeping.back()[draw(random, 0, p.segments[s] - 1)] = true;
+    }
+  }
   return options;
 }
 
@@ -88,7 +94,7 @@ void add_buffers(Program& p, std::mt19937& random) {
       for (plan::SegmentMemory& m : memory[s].segments)
         for (std::int64_t* field :
              {&m.kept_for_input, &m.kept_for_weight, &m.input_kept, &m.backward_work,
-              &m.kept_for_recompute, &m.x, &m.dy, &m.gathered, &m.reducing})
+              &m.kept_for_recompute, &m.recomputed, &m.x, &m.dy, &m.gathered, &m.sums, &m.reducing})
           *field = bytes();
     }
   }

@@ -35,6 +35,7 @@ class Passes {
   }
   std::int32_t input_first() const { return position(Op::BackwardInput, unit_.input.first); }
   std::int32_t input_last() const { return position(Op::BackwardInput, unit_.input.last); }
+  std::int32_t weight_first() const { return position(Op::BackwardWeight, unit_.weight.first); }
   std::int32_t weight_last() const { return position(Op::BackwardWeight, unit_.weight.last); }
 
   /// -1: not all of it is recomputed.
@@ -72,6 +73,8 @@ Span use_of_kept(const Tables& t, const Buffer& b) {
   const std::int32_t made = again.empty() ? passes.forward_first() : again.first;
   if (b.kind == BufferKind::KeptForInput) return {made, passes.input_last()};
   if (b.kind == BufferKind::KeptForWeight) return {made, passes.weight_last()};
+  if (b.kind == BufferKind::Recomputed)
+    return again.empty() ? Span{} : Span{again.first, passes.weight_last()};
   if (b.kind == BufferKind::InputKept) return {passes.input_first(), passes.weight_last()};
   if (b.kind == BufferKind::SegmentInput)
     return {passes.input_made(), std::max(passes.forward_last(), again.last)};
@@ -109,6 +112,17 @@ Span use_of_stage_end(const Tables& t, const Buffer& b) {
   return {unit.forward.first, last_forward_read(t, b.stage, replica, b.microbatch)};
 }
 
+// From the W of the first microbatch to REDUCE, which comes behind that of the last.
+Span use_of_sums(const Tables& t, const Buffer& b) {
+  const int replica = t.topology.replica[b.device];
+  Buffer of_microbatch = b;
+  of_microbatch.microbatch = 0;
+  const std::int32_t first = Passes(t, of_microbatch).weight_first();
+  of_microbatch.microbatch = t.program.microbatches - 1;
+  const std::int32_t last = Passes(t, of_microbatch).weight_last();
+  return {first, std::max(last, t.reduce_position(b.stage, replica, b.segment))};
+}
+
 }  // namespace
 
 bool is_static(const Buffer& b) {
@@ -117,6 +131,10 @@ bool is_static(const Buffer& b) {
 
 bool is_kept(const Buffer& b) {
   return b.kind >= BufferKind::KeptForInput && b.kind <= BufferKind::SegmentGradient;
+}
+
+bool is_of_gradients(const Buffer& b) {
+  return b.kind == BufferKind::Sums || b.kind == BufferKind::Reducing;
 }
 
 bool is_carried(const Buffer& b) {
@@ -155,6 +173,7 @@ Span use_of(const Tables& t, const Buffer& b) {
   if (is_carried(b)) return use_of_carried(t, b);
   if (is_stage_end(b)) return use_of_stage_end(t, b);
   if (b.kind == BufferKind::Gathered) return {};
+  if (b.kind == BufferKind::Sums) return use_of_sums(t, b);
   if (b.kind == BufferKind::Reducing) {
     const std::int32_t at = t.reduce_position(b.stage, t.topology.replica[b.device], b.segment);
     return {at, at};
@@ -164,10 +183,12 @@ Span use_of(const Tables& t, const Buffer& b) {
 }
 
 Sort sort_of(const Tables& t, const Buffer& b) {
+  if (b.kind == BufferKind::Sums) return Sort::Plain;
   if (b.kind == BufferKind::Reducing) return use_of(t, b).empty() ? Sort::Exempt : Sort::Plain;
   if (b.kind == BufferKind::InputKept) return Passes(t, b).apart() ? Sort::Apart : Sort::Plain;
-  if (b.kind == BufferKind::KeptForRecompute && Passes(t, b).recompute().empty())
-    return Sort::Exempt;
+  const bool of_recompute =
+      b.kind == BufferKind::KeptForRecompute || b.kind == BufferKind::Recomputed;
+  if (of_recompute && Passes(t, b).recompute().empty()) return Sort::Exempt;
   return Sort::Plain;
 }
 

@@ -58,8 +58,7 @@ class Inventory {
       std::size_t end = begin;
       while (end < entries_.size() && entries_[end].what == entries_[begin].what) ++end;
       const Buffer& b = p_.buffers[entries_[begin].index];
-      const bool of_stage =
-          is_kept(b) || is_stage_end(b) || is_static(b) || b.kind == BufferKind::Reducing;
+      const bool of_stage = is_kept(b) || is_stage_end(b) || is_static(b) || is_of_gradients(b);
       if (of_stage && b.kind != BufferKind::Scratch)
         check_alike(b, std::span(entries_).subspan(begin, end - begin));
       begin = end;
@@ -133,7 +132,7 @@ class Inventory {
   }
 
   Sort sort(const Buffer& b) const {
-    return is_kept(b) || b.kind == BufferKind::Reducing ? sort_of(t_, b) : Sort::Plain;
+    return is_kept(b) || is_of_gradients(b) ? sort_of(t_, b) : Sort::Plain;
   }
 
   const Buffer* find(BufferKind kind, int edge, Direction direction, std::uint64_t which) const {

@@ -11,7 +11,8 @@ Instruction piece(Instruction whole, int segment) {
 /// Splits one device's list. F runs the segments first to last, everything backward last to first.
 class Splitter {
  public:
-  explicit Splitter(const Program& program) : program_(program) {}
+  Splitter(const Program& program, const LowerOptions& options)
+      : program_(program), options_(options) {}
 
   std::vector<Instruction> split(const std::vector<Instruction>& list) {
     out_.clear();
@@ -30,12 +31,12 @@ class Splitter {
     } else if (i.op == Op::Recompute) {
       // Only the last segment is recomputed ahead; the others follow between the pieces of I, so
       // that one segment's activations are alive at a time.
-      out_.push_back(piece(i, segments - 1));
+      if (recomputes(i.stage, segments - 1)) out_.push_back(piece(i, segments - 1));
       recomputed_.push_back(i);
     } else {
       const bool recompute = i.op != Op::BackwardWeight && take_recomputed(i);
       for (int s = segments - 1; s >= 0; --s) {
-        if (recompute && s < segments - 1)
+        if (recompute && s < segments - 1 && recomputes(i.stage, s))
           out_.push_back(
               {.op = Op::Recompute, .stage = i.stage, .segment = s, .microbatch = i.microbatch});
         out_.push_back(piece(i, s));
@@ -50,7 +51,12 @@ class Splitter {
            }) > 0;
   }
 
+  bool recomputes(int stage, int segment) const {
+    return options_.keeping.empty() || !options_.keeping[stage][segment];
+  }
+
   const Program& program_;
+  const LowerOptions& options_;
   std::vector<Instruction> recomputed_;  ///< R whose I is still to come
   std::vector<Instruction> out_;
 };
@@ -59,7 +65,7 @@ class Splitter {
 
 Program split_segments(Program program, const LowerOptions& options) {
   if (options.grain == Grain::Stage) return program;
-  Splitter splitter(program);
+  Splitter splitter(program, options);
   for (auto& list : program.lists) list = splitter.split(list);
   return program;
 }

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cleave/plan/stage_layout.h"
+#include "cleave/runtime/compile.h"
+#include "cleave/schedule/passes.h"
+
+namespace cleave::runtime {
+
+/// [stage][segment] -> what F keeps. Blocks are recomputed, not the embedding, which has nothing to
+/// bring back, nor the head, whose product is the largest of all. `recompute`: see Layout.
+std::vector<std::vector<plan::Keep>> keep_of(std::span<const std::vector<SegmentSpec>> stages,
+                                             std::span<const schedule::Recompute> recompute);
+
+/// What the passes add to a program that keeps this on `layout`.
+schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep,
+                                   const Layout& layout);
+
+}  // namespace cleave::runtime
