@@ -16,8 +16,8 @@ enum class Software : std::uint8_t {
   Current,  ///< attention is fused, the loss is split over the vocabulary
 };
 
-/// One kind of device, by what its data sheet and its microbenchmarks say. Nothing here is fitted
-/// to a training run.
+/// One kind of device: what its data sheet says, and the share of it that programs sustain.
+/// docs/planner.md says where the shares come from; none belongs to a single published run.
 struct Hardware {
   std::string_view name;    ///< as in --cluster
   double peak_flops = 0;    ///< bf16 (fp16 on V100), dense, per second
