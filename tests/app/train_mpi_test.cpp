@@ -130,12 +130,14 @@ TEST(MpiUsage, OnlyTheFirstRankWritesToStdout) {
 // ── Faults ───────────────────────────────────────────────────────────────────────────────────────
 
 TEST(MpiFaults, AKilledRankEndsTheJobAndResumeGivesTheSameWeights) {
-  const TinyRun run({"parallel.pipeline=3", "train.steps=600", "train.checkpoint_every=100"});
-  const TinyRun undisturbed({"train.steps=600"});
+  const TinyRun run({"parallel.pipeline=3", "train.steps=900", "train.checkpoint_every=300"});
+  const TinyRun undisturbed({"train.steps=900"});
   Process job(run.command({}, {}, 3));
-  ASSERT_TRUE(job.prints("step 100: saved")) << job.err();
+  ASSERT_TRUE(job.prints("step 300: saved")) << job.err();
   const std::vector<pid_t> ranks = job.children();
   ASSERT_EQ(ranks.size(), 3u);
+  // Past the end of saving, where ranks wait for each other without an instruction.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   ::kill(ranks[1], SIGKILL);
   const Answer killed = job.wait(seconds(10));
   EXPECT_NE(killed.exit, 0);
