@@ -149,6 +149,14 @@ TEST(Recompute, KeepsWhatTheFormulasSay) {
   EXPECT_DOUBLE_EQ(kept_by_forward(ModelKind::Gpt, Recompute::Full), 2);
 }
 
+TEST(Sharing, GathersNoWeightsForWAndSaysSo) {
+  const ModelSpec whole = model();
+  const ModelSpec blocks = model_spec(whole.shape, whole.flow, 2);
+  const Layout layout{.data = 2, .schedule = "zb-h1", .zero = 3};
+  EXPECT_NO_THROW(compile(whole, {.layout = layout}));
+  EXPECT_THROW(compile(blocks, {.layout = layout}), UserError);
+}
+
 TEST(Sharing, NeedsReplicas) {
   EXPECT_THROW(compile(model(), {.layout = {.zero = 1}}), UserError);
 }

@@ -276,6 +276,7 @@ CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
       layout.zero == 0 || layout.data > 1, "parallel.zero ", layout.zero,
       " shares memory among replicas, and parallel.data is 1; set parallel.data to 2 or more, or "
       "parallel.zero to 0");
+  check_weights_of_w(model, layout, step.program);
   step.zero = layout.zero;
   step.keep = keep_of(step.stages, layout.recompute);
   step.tensor_names = tensor_names(model.segments);

@@ -45,4 +45,16 @@ schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep
   return options;
 }
 
+void check_weights_of_w(const ModelSpec& model, const Layout& layout,
+                        const schedule::Program& program) {
+  const auto* loss = std::get_if<LossAttributes>(&model.segments.back().layers.back().attributes);
+  if (layout.zero < 3 || loss == nullptr || loss->blocks == 1) return;
+  const bool splits = std::ranges::any_of(program.lists, [](const auto& list) {
+    return std::ranges::count(list, schedule::Op::BackwardWeight, &schedule::Instruction::op) > 0;
+  });
+  require(!splits, "train.loss_blocks ", loss->blocks,
+          " computes logits again in W, and parallel.zero 3 gathers no weights for it in schedule ",
+          program.schedule, "; use train.loss_blocks 1, parallel.zero 2, or schedule 1f1b");
+}
+
 }  // namespace cleave::runtime

@@ -18,4 +18,8 @@ std::vector<std::vector<plan::Keep>> keep_of(std::span<const std::vector<Segment
 schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep,
                                    const Layout& layout);
 
+/// Throws UserError if W of some layer reads weights that `layout` gathers for F and I only.
+void check_weights_of_w(const ModelSpec& model, const Layout& layout,
+                        const schedule::Program& program);
+
 }  // namespace cleave::runtime
