@@ -6,9 +6,9 @@
 namespace cleave::app {
 
 void add_version_command(CLI::App& app) {
-  app.add_subcommand("version", "Print the version.")->callback([] {
-    fmt::print("cleave {}\n", version());
-  });
+  CLI::App* verb = app.add_subcommand("version", "Print the version.");
+  verb->footer("Example: cleave version");
+  verb->callback([] { fmt::print("cleave {}\n", version()); });
 }
 
 }  // namespace cleave::app
