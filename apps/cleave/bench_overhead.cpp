@@ -47,7 +47,7 @@ Rounds measure(const runtime::CompiledStep& step, const OverheadFlags& flags,
   const runtime::StepInput input{
       .source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / tokens};
   optimizer.begin_step(0);
-  (void)device.executor().rehearse(input);  // touches the memory
+  device.executor().compute_alone(input);  // touches the memory
   device.clear_moments();
   device.initialise(1);
 

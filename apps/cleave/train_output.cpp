@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 
+#include "command.h"
 #include "train_summary.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -84,6 +86,12 @@ void TrainOutput::on_saved(std::int64_t step, const std::string& directory, doub
     progress_->note(fmt::format("step {}: saved {} (training paused for {})", step, directory,
                                 format_seconds(seconds)));
   }
+}
+
+void TrainOutput::on_stuck(const std::exception& error) {
+  fmt::print(stderr, "cleave: {}\n", error.what());
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(exit_code_of(error)));
 }
 
 void TrainOutput::finish(const train::RunReport& report) {

@@ -25,6 +25,8 @@ class TrainOutput : public train::RunObserver {
   void on_evaluated(std::int64_t step, double loss) override;
   void on_saved(std::int64_t step, const std::string& directory, double seconds) override;
 
+  void on_stuck(const std::exception& error) override;
+
   void finish(const train::RunReport& report);
 
  private:

@@ -150,6 +150,19 @@ TEST_F(TrainErrors, AFileLimitWhileLoggingEndsInAWholeLine) {
   EXPECT_TRUE(log.ends_with("}\n")) << log;
 }
 
+TEST_F(TrainErrors, TheWatchdogEndsARunWhoseDeviceHangs) {
+  // Device 1 sleeps for a quarter of an hour in its first F.
+  const Answer answer =
+      run.train({"parallel.pipeline=2", "parallel.partition=[2, 2]", "devices.count=2",
+                 "devices.speed=[1, 1e-6]", "devices.emulate=\"f=1ms,i=1ms,w=1ms\""},
+                {"--patience", "0.5"});
+  EXPECT_EQ(answer.exit, 4) << answer.err;
+  for (const char* words :
+       {"cleave: at WAIT:", "(edge 0, stage 0 to stage 1)", "device 0 has waited 500 ms for its ",
+        "device 1, tag ", "; device 1 waits for nobody: it computes or hangs\n"})
+    EXPECT_NE(answer.err.find(words), std::string::npos) << words << " is not in " << answer.err;
+}
+
 TEST_F(TrainErrors, AFullDiskKeepsThePreviousCheckpoint) {
   const Mounted disk(run.path("disk"), "size=1200k");
   if (!disk) GTEST_SKIP() << "mounting is not allowed here";

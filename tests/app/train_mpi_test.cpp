@@ -154,6 +154,24 @@ TEST(MpiFaults, AKilledRankEndsTheJobAndResumeGivesTheSameWeights) {
   EXPECT_EQ(resumed["weights"], undisturbed.report()["weights"]) << resumed;
 }
 
+// Alone in its pipeline, a rank waits for others in collectives only.
+TEST(MpiFaults, TheWatchdogNamesARankThatStopsAnswering) {
+  for (const char* layout : {"parallel.pipeline=3", "parallel.data=3"}) {
+    const TinyRun run({layout, "train.steps=100000", "train.batch=12"});
+    Process job(run.command({}, {"--patience", "2"}, 3));
+    ASSERT_TRUE(job.prints("step 1")) << job.err();
+    const std::vector<pid_t> ranks = job.children();
+    ASSERT_EQ(ranks.size(), 3u);
+    ::kill(ranks[1], SIGSTOP);
+    const Answer answer = job.wait(seconds(10));
+    EXPECT_EQ(answer.exit, 4) << answer.err;
+    for (const char* words : {": at ", " has waited 2.00 s for its ", "device 1, tag ",
+                              "device 1 does not answer: it computes, hangs or is stopped\n"})
+      EXPECT_NE(answer.err.find(words), std::string::npos) << words << " is not in " << answer.err;
+    for (const pid_t rank : ranks) EXPECT_TRUE(testing::ends(rank)) << "an orphan";
+  }
+}
+
 TEST(MpiFaults, Usr1StopsAfterTheStepAndResumeGoesOn) {
   const TinyRun run({"parallel.pipeline=2", "train.steps=600"});
   Process job(run.command({}, {}, 2));

@@ -1,6 +1,7 @@
 // Runs on threads and on MPI ranks: see support/devices.h.
 #include <chrono>
 #include <numeric>
+#include <span>
 #include <string>
 
 #include "comm/bytes.h"
@@ -146,6 +147,28 @@ TEST(Messages, AWaitThatTimesOutTellsWhomItWaitsFor) {
       comm.receive(bytes, 0, 4).wait();
       comm.send(bytes, 0, 3).wait();
     }
+  });
+}
+
+TEST(Messages, AWaitInVainNamesTheCircleOfThoseWhoWaitForEachOther) {
+  on_devices([](Communicator& comm) {
+    if (comm.size() != 4) return;
+    comm.barrier().wait();
+    comm.set_patience(1s);
+    std::byte byte{};
+    std::string error;
+    try {
+      comm.receive(std::span(&byte, 1), (comm.rank() + 1) % 4, 0).wait();
+    } catch (const DeviceLost& lost) {
+      error = lost.what();
+    }
+    comm.set_patience(1h);
+    comm.barrier().wait();
+    if (comm.rank() != 2) return;
+    EXPECT_EQ(error,
+              "device 2 has waited 1.00 s for its receive of 1 B from device 3, tag 0; device 3 "
+              "waits for device 0, device 0 waits for device 1, device 1 waits for device 2: they "
+              "wait for each other in a circle");
   });
 }
 

@@ -150,21 +150,23 @@ TEST(Simulator, ReplicasReduceTogetherAndTiesPairUpWithinAReplica) {
   EXPECT_DOUBLE_EQ(find(trace, 2, SpanKind::Collective, program.lists[2][1]).begin, 11);
 }
 
-TEST(Simulator, DevicesThatShareOneCoreTakeTurnsOfEqualLength) {
+TEST(Simulator, DevicesThatShareOneCoreTakeTurns) {
   Program program = pair_of_devices(1);
   program.edges.clear();
   program.lists = {{compute(Op::Forward, 0, 0), compute(Op::BackwardWeight, 0, 0)},
                    {compute(Op::Forward, 1, 0)}};
   const Costs costs{.stages = {{.forward = 2, .weight = 3}, {.forward = 4}}};
 
-  const Trace shared = simulate(program, costs, {.at_once = 1});
+  const Trace shared = simulate(program, costs, {.at_once = 1, .slice = 3});
 
-  // F of device 0 has half the core until 4; then W does, until F of device 1 ends at 8; the last
-  // second of W is left, at full speed.
+  // Device 0: F, and W until its slice ends at 3. Device 1: F until 6. Device 0: W until 8, when it
+  // ends. Device 1: the last second of F.
   ASSERT_EQ(shared.spans.size(), 3u);
-  EXPECT_DOUBLE_EQ(shared.spans[0].end, 4);
+  EXPECT_DOUBLE_EQ(shared.spans[0].end, 2);
+  EXPECT_EQ(shared.spans[1].device, 0);
+  EXPECT_DOUBLE_EQ(shared.spans[1].begin, 2);
   EXPECT_DOUBLE_EQ(shared.spans[1].end, 8);
-  EXPECT_EQ(shared.spans[1].device, 1);
+  EXPECT_DOUBLE_EQ(shared.spans[2].begin, 3);
   EXPECT_DOUBLE_EQ(shared.spans[2].end, 9);
 }
 

@@ -61,7 +61,7 @@ TEST(Watchdog, NamesWhoWaitsForWhatWhenADeviceStopsAnswering) {
                                  [&](comm::Communicator& world) {
                                    EmulatedDevice device(program, kShort, world.rank(), &world);
                                    if (world.rank() == 1) return gave_up.get_future().wait();
-                                   device.executor().set_patience(std::chrono::milliseconds(50));
+                                   world.set_patience(std::chrono::milliseconds(50));
                                    try {
                                      (void)device.executor().run({});
                                    } catch (const DeviceLost& error) {
@@ -71,7 +71,8 @@ TEST(Watchdog, NamesWhoWaitsForWhatWhenADeviceStopsAnswering) {
                                    }
                                  }),
                DeviceLost);
-  for (const char* part : {"device 0 has waited 50.0 ms at WAIT:", "edge 0", "device 1"})
+  for (const char* part : {"at WAIT:", "device 0 has waited 50.0 ms for its receive",
+                           "device 1 waits for nobody", "edge 0", "device 1"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 

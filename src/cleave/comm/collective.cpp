@@ -55,6 +55,11 @@ std::string Collective::describe() const {
   return detail::concat(name_, " among ", comm_.size(), " devices");
 }
 
+int Collective::awaited() const {
+  const auto pending = std::ranges::find_if(flights_, &Pending::in_flight);
+  return pending == flights_.end() ? kNobody : pending->awaited();
+}
+
 void Collective::send(std::span<std::byte> bytes, int to) {
   flights_.push_back(comm_.post(
       {.direction = Direction::Send, .member = to, .tag = tag_, .bytes = bytes}, traffic_));

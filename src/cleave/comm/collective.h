@@ -31,6 +31,7 @@ class Collective final : public Operation {
   bool advance() override;
   void release() noexcept override;
   std::string describe() const override;
+  int awaited() const override;
 
  private:
   using Round = bool (Collective::*)();  ///< posts the next round; false when there is none

@@ -91,6 +91,10 @@ class Communicator {
   /// the tree of tree_sum() in the order of the ranks.
   void combine(std::span<double> values, Combine how);
 
+  /// The watchdog of this device, in all its groups: how long a wait may take before the device
+  /// that is waited for counts as lost.
+  void set_patience(Clock::duration patience) { transport_->set_patience(patience); }
+
   /// What this device sent so far, over all its groups.
   const Sent& sent() const { return transport_->sent(); }
 

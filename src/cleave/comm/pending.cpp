@@ -40,7 +40,7 @@ bool Pending::done() {
 
 void Pending::wait() {
   if (operation_ == nullptr) return;
-  transport_->wait(*operation_, Clock::time_point::max());
+  transport_->wait(*operation_);
   withdraw();
 }
 
@@ -49,6 +49,10 @@ bool Pending::wait_for(std::chrono::nanoseconds timeout) {
   if (!transport_->wait(*operation_, Clock::now() + timeout)) return false;
   withdraw();
   return true;
+}
+
+int Pending::awaited() const {
+  return operation_ == nullptr ? kNobody : operation_->awaited();
 }
 
 std::string Pending::describe() const {

@@ -28,7 +28,8 @@ class [[nodiscard]] Pending {
   /// Never waits. True once complete, and from then on.
   bool done();
 
-  /// Gives the core away while waiting. Throws DeviceLost if the peer is gone.
+  /// Gives the core away while waiting. Throws DeviceLost if the peer is gone, or does not answer
+  /// for as long as Communicator::set_patience() says.
   void wait();
 
   /// False when `timeout` passed first; the operation stays in flight and describe() tells whom it
@@ -39,6 +40,9 @@ class [[nodiscard]] Pending {
   void withdraw() noexcept;
 
   bool in_flight() const { return operation_ != nullptr; }
+
+  /// A device that must act before this completes; kNobody once it is complete.
+  int awaited() const;
 
   /// "receive of 4096 B from device 2, tag 7", or "nothing" once complete.
   std::string describe() const;

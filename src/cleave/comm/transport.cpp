@@ -3,8 +3,14 @@
 #include <algorithm>
 
 #include "cleave/base/check.h"
+#include "cleave/base/units.h"
 
 namespace cleave::comm {
+namespace {
+
+constexpr std::chrono::seconds kLongestInquiry{1};
+
+}  // namespace
 
 std::string describe(const Message& message) {
   const bool sends = message.direction == Direction::Send;
@@ -32,9 +38,47 @@ bool Transport::wait(Operation& wanted, Clock::time_point deadline) {
   for (;;) {
     wait.seen = events();  // before the look, so that news after it is not slept through
     advance_collectives();
-    if (wanted.advance()) return true;  // last: what it completes itself makes no news
+    if (wanted.advance()) break;  // last: what it completes itself makes no news
     if (Clock::now() >= deadline) return false;
+    awaited_.store(wanted.awaited(), std::memory_order_relaxed);
     idle(wait);
+  }
+  awaited_.store(kNobody, std::memory_order_relaxed);
+  return true;
+}
+
+// Who waits for whom is asked before the time is up, so that the answer is there in time.
+void Transport::wait(Operation& wanted) {
+  const Clock::time_point start = Clock::now();
+  if (patience_ >= Clock::time_point::max() - start) {
+    wait(wanted, Clock::time_point::max());
+    return;
+  }
+  const Clock::time_point end = start + patience_;
+  if (wait(wanted, end - std::min<Clock::duration>(patience_ / 4, kLongestInquiry))) return;
+  const int first = wanted.awaited();
+  const std::string others = first == kNobody ? "" : who_waits(first, end);
+  if (wait(wanted, end)) return;
+  const std::chrono::duration<double> patience = patience_;
+  throw DeviceLost(detail::concat("device ", device(), " has waited ",
+                                  format_seconds(patience.count()), " for its ", wanted.describe(),
+                                  others));
+}
+
+/// "; device 1 waits for device 2, device 2 does not answer", or the cycle that they form.
+std::string Transport::who_waits(int first, Clock::time_point deadline) {
+  std::vector<int> seen = {device()};
+  std::string text;
+  for (int at = first;;) {
+    seen.push_back(at);
+    const std::optional<int> next = ask_awaited(at, deadline);
+    text += detail::concat(text.empty() ? "; device " : ", device ", at);
+    if (!next) return text + " does not answer: it computes, hangs or is stopped";
+    if (*next == kNobody) return text + " waits for nobody: it computes or hangs";
+    text += detail::concat(" waits for device ", *next);
+    if (std::ranges::find(seen, *next) != seen.end())
+      return text + ": they wait for each other in a circle";
+    at = *next;
   }
 }
 

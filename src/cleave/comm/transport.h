@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +12,11 @@
 namespace cleave::comm {
 
 using Clock = std::chrono::steady_clock;
+
+inline constexpr int kNobody = -1;
+
+/// How long a device is usually waited for before it counts as lost.
+inline constexpr std::chrono::minutes kUsualPatience{5};
 
 /// Something in flight: one message, or a collective made of many. Lives in a pool of its
 /// transport, so that starting one allocates nothing once the pool has grown to its working size.
@@ -30,6 +37,9 @@ class Operation {
 
   /// "receive of 4096 B from device 2, tag 7".
   virtual std::string describe() const = 0;
+
+  /// A device that must do something before this can complete; kNobody if there is none.
+  virtual int awaited() const = 0;
 };
 
 enum class Direction : std::uint8_t { Send, Receive };
@@ -87,6 +97,12 @@ class Transport {
   /// False when `deadline` passed first.
   bool wait(Operation& wanted, Clock::time_point deadline);
 
+  /// The watchdog: throws DeviceLost when `patience` passed first, with who waits for whom.
+  void wait(Operation& wanted);
+
+  /// How long wait() takes a device that does not answer for alive; no limit at first.
+  void set_patience(Clock::duration patience) { patience_ = patience; }
+
   /// Collectives advance whenever the device waits or makes progress, not only when waited for.
   void enlist(Operation& collective) { collectives_.push_back(&collective); }
   void discharge(Operation& collective) noexcept;
@@ -103,6 +119,12 @@ class Transport {
     std::uint64_t seen = 0;  ///< events before the last look
   };
 
+  /// Whom `device` waits for: kNobody if it does not wait, nothing if it does not say.
+  virtual std::optional<int> ask_awaited(int device, Clock::time_point deadline) = 0;
+
+  /// Whom this device waits for at the moment, or waited for last if in vain. From any thread.
+  int awaited() const { return awaited_.load(std::memory_order_relaxed); }
+
   virtual void progress_messages() {}
   virtual void begin_wait(const Operation& /*wanted*/) {}
   virtual void end_wait() noexcept {}
@@ -113,8 +135,11 @@ class Transport {
 
  private:
   void advance_collectives();
+  std::string who_waits(int first, Clock::time_point deadline);
 
   std::vector<Operation*> collectives_;
+  Clock::duration patience_ = Clock::duration::max();
+  std::atomic<int> awaited_ = kNobody;
   Sent sent_;
 };
 

@@ -1,6 +1,7 @@
 #include "cleave/plan/simulator.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <queue>
 #include <tuple>
@@ -56,7 +57,7 @@ class Simulation {
     trace_.spans.reserve(span_bound());
     for (int d = 0; d < program_.devices; ++d) wake(d, 0);
     while (!events_.empty() || !running_.empty()) {
-      if (finish_first_running()) continue;
+      if (advance_running()) continue;
       const auto [time, device] = events_.top();
       events_.pop();
       let_run_until(time);
@@ -87,36 +88,74 @@ class Simulation {
 
   void wake(int device, double time) { events_.push({time, device}); }
 
-  // ── Devices that share hardware threads (options_.at_once > 0) ──
+  // ── Devices that share cores (options_.at_once > 0) ──
+  //
+  // A device keeps its core until it blocks, or until its slice is over and others wait for one.
 
-  struct Running {
+  struct Computing {
     int device = 0;
-    double left = 0;  // seconds at full speed
-    double begin = 0;
-    Instruction instruction;
+    double left = 0;         // seconds
+    double begin = kNotYet;  // when it first had a core
+    double used = 0;         // of its slice
+    Instruction instruction = {};
   };
 
-  double speed() const {
-    return std::min(1.0, options_.at_once / static_cast<double>(running_.size()));
-  }
-
   void let_run_until(double time) {
-    for (Running& each : running_) each.left -= (time - now_) * speed();
+    for (Computing& each : running_) {
+      each.left -= time - now_;
+      each.used += time - now_;
+    }
     now_ = time;
   }
 
-  // True if the next thing to happen was the end of a computation.
-  bool finish_first_running() {
+  // Until the end of the computation, or of the slice.
+  double horizon(const Computing& each) const {
+    const double slice = ready_.empty() ? each.left : options_.slice - each.used;
+    return std::max(0.0, std::min(each.left, slice));
+  }
+
+  // True if the next thing to happen was the end of a computation or of a slice.
+  bool advance_running() {
     if (running_.empty()) return false;
-    const auto first = std::ranges::min_element(running_, {}, &Running::left);
-    const double end = now_ + std::max(0.0, first->left) / speed();
-    if (!events_.empty() && events_.top().first < end) return false;
-    let_run_until(end);
-    const Running done = *first;
+    const auto horizon_of = [&](const Computing& each) { return horizon(each); };
+    const auto first = std::ranges::min_element(running_, {}, horizon_of);
+    const double time = now_ + horizon(*first);
+    if (!events_.empty() && events_.top().first < time) return false;
+    const bool ends = first->left <= horizon(*first);
+    let_run_until(time);
+    Computing each = *first;
     running_.erase(first);
-    add_span(done.device, span_kind(done.instruction.op), done.begin, end, done.instruction);
-    resume(done.device, end);
+    if (ends) {
+      add_span(each.device, span_kind(each.instruction.op), each.begin, time, each.instruction);
+      going_on_ = &each;
+      resume(each.device, time);
+      going_on_ = nullptr;
+    } else {
+      each.used = 0;
+      ready_.push_back(each);
+    }
+    fill_cores();
     return true;
+  }
+
+  void compute(int device, double length, const Instruction& instruction) {
+    Computing each{.device = device, .left = length, .instruction = instruction};
+    if (going_on_ == nullptr) {
+      ready_.push_back(each);
+      return fill_cores();
+    }
+    each.begin = now_;
+    each.used = going_on_->used;
+    running_.push_back(each);
+  }
+
+  void fill_cores() {
+    while (!ready_.empty() &&
+           std::ssize(running_) < std::max(1, static_cast<int>(options_.at_once))) {
+      running_.push_back(ready_.front());
+      ready_.pop_front();
+      if (running_.back().begin == kNotYet) running_.back().begin = now_;
+    }
   }
 
   Message& message(int edge, Direction direction, int replica, int microbatch) {
@@ -210,7 +249,7 @@ class Simulation {
     const double length = duration(program_, costs_, d, instruction);
     devices_[d].computing = true;
     if (options_.at_once > 0) {
-      running_.push_back({d, length, time, instruction});
+      compute(d, length, instruction);
       return true;
     }
     add_span(d, span_kind(instruction.op), time, time + length, instruction);
@@ -338,8 +377,12 @@ class Simulation {
   std::map<std::tuple<Op, int, int, int, int>, Collective> collectives_;
   std::unordered_map<std::int64_t, double> busy_until_;  // (from, to) -> when its link is free
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::vector<Running> running_;  // empty unless devices share hardware threads
-  double now_ = 0;                // up to when running_ has been advanced
+
+  // Empty unless devices share cores.
+  std::vector<Computing> running_;
+  std::deque<Computing> ready_;
+  const Computing* going_on_ = nullptr;  // has just ended; its device goes on, on the same core
+  double now_ = 0;                       // up to when running_ has been advanced
   Trace trace_;
 };
 

@@ -21,9 +21,11 @@ struct SimulateOptions {
   Links links = Links::Independent;
   Record record = Record::All;
 
-  /// How many devices can compute at the same time at full speed, as where devices share hardware
-  /// threads. More of them share what there is evenly. 0: all devices.
+  /// How many devices, whole ones, can compute at the same time where devices share cores; 0: all.
+  /// The others queue. A device leaves its core when it blocks, and when `slice` seconds are over
+  /// and others wait: as operating systems do it, a tick being mostly 4 ms.
   double at_once = 0;
+  double slice = 4e-3;
 };
 
 /// Runs `program` on virtual time, devices in order.

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "cleave/base/check.h"
-#include "cleave/base/units.h"
 #include "cleave/ops/elementwise.h"
 
 namespace cleave::runtime {
@@ -92,7 +91,7 @@ StepResult Executor::run(const StepInput& input) {
     try {
       execute(entry, input);
     } catch (const DeviceLost& error) {
-      throw DeviceLost(detail::concat("at ", to_string(entry.instruction), ": ", error.what()));
+      throw_lost(entry, error);
     }
     spans_.push_back({.device = parts_.device,
                       .kind = plan::span_kind(entry.instruction.op),
@@ -132,7 +131,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     case Op::Receive:
       return post(entry);
     case Op::Wait:
-      return wait(entry);
+      return pending_[entry.slot].wait();
     case Op::Reduce:
       return sync_.reduce(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
     case Op::Tie:
@@ -185,7 +184,7 @@ void Executor::evaluate(MicrobatchSource& source, std::span<double> sums) {
     } else if (instruction.op == Op::Gather) {
       values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
     } else if (instruction.op == Op::Wait) {
-      wait(entry);
+      pending_[entry.slot].wait();
     } else if (instruction.op != Op::Free) {
       post(entry);
     }
@@ -201,15 +200,15 @@ void Executor::post(const LinkedInstruction& entry) {
                              : peers.receive(entry.message, entry.peer, entry.tag);
 }
 
-void Executor::wait(const LinkedInstruction& entry) {
-  comm::Pending& pending = pending_[entry.slot];
-  if (pending.wait_for(parts_.patience)) return;
-  const schedule::Edge& edge = parts_.program->edges[entry.instruction.edge];
-  throw DeviceLost(
-      detail::concat("device ", parts_.device, " has waited ",
-                     format_seconds(std::chrono::duration<double>(parts_.patience).count()), " at ",
-                     to_string(entry.instruction), " (edge ", entry.instruction.edge, ", stage ",
-                     edge.from, " to stage ", edge.to, "): ", pending.describe()));
+/// Says at what instruction of the program the device was lost that this one waited for.
+void Executor::throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const {
+  const Instruction& at = entry.instruction;
+  std::string edge;
+  if (schedule::is_message(at.op)) {
+    const schedule::Edge& along = parts_.program->edges[at.edge];
+    edge = detail::concat(" (edge ", at.edge, ", stage ", along.from, " to stage ", along.to, ")");
+  }
+  throw DeviceLost(detail::concat("at ", to_string(at), edge, ": ", error.what()));
 }
 
 /// A weight that two layers of one stage share has a gradient for each use: head + embedding.

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "cleave/base/check.h"
 #include "cleave/comm/communicator.h"
 #include "cleave/ops/compute.h"
-#include "cleave/plan/costs.h"
 #include "cleave/plan/trace.h"
 #include "cleave/runtime/emulator.h"
 #include "cleave/runtime/gradient_norm.h"
@@ -18,6 +18,7 @@
 #include "cleave/runtime/microbatch_source.h"
 #include "cleave/runtime/optimizer.h"
 #include "cleave/runtime/parameter_sync.h"
+#include "cleave/runtime/rehearsal.h"
 #include "cleave/runtime/stage.h"
 
 namespace cleave::runtime {
@@ -36,13 +37,6 @@ struct StepResult {
   double loss = 0;           ///< mean over the tokens of the step
   double gradient_norm = 0;  ///< before clipping
   bool stop = false;         ///< some device was asked to stop
-};
-
-/// What a device takes for its part of a step, in seconds.
-struct Rehearsal {
-  std::vector<plan::StageCosts> stages;  ///< [stage], zeros for those of other devices
-  double norm = 0;                       ///< its own share: without waiting for the others
-  double step = 0;
 };
 
 /// Runs the instruction list of one device, and adds nothing of its own to it.
@@ -66,7 +60,6 @@ class Executor {
     comm::Communicator* peers = nullptr;  ///< whom messages go to, by place; null: one place only
     bool counts_loss = true;              ///< the devices at a place have the same; one counts it
     Emulator* emulator = nullptr;         ///< does the compute; null: the stages do
-    std::chrono::nanoseconds patience = std::chrono::minutes(5);  ///< of the watchdog
   };
 
   explicit Executor(Parts parts);
@@ -82,16 +75,16 @@ class Executor {
   /// Brings the values that replicas have shares of in line with the shares. All devices call it.
   void gather_values() { values_.gather_updated(); }
 
-  /// Times the passes of one microbatch, NORM and STEP on this device alone, in the memory of a
-  /// step and without messages. Leaves garbage in weights, gradients and optimizer state.
-  Rehearsal rehearse(const StepInput& input);
+  /// Times F, I, W, B of the first `microbatches` in the order of a step, in its memory, without
+  /// messages; seconds it took in all. Leaves garbage in the gradients.
+  double rehearse_passes(const StepInput& input, int microbatches, Rehearsal& into);
+
+  /// Times this device's share of NORM, and STEP. Leaves garbage in weights and optimizer state.
+  void rehearse_update(const StepInput& input, Rehearsal& into);
 
   /// A step without messages and collectives: the least that this device can take for its part.
   /// Leaves garbage in weights, gradients and optimizer state.
   void compute_alone(const StepInput& input);
-
-  /// How long a WAIT may take before the watchdog ends the run.
-  void set_patience(std::chrono::nanoseconds patience) { parts_.patience = patience; }
 
   /// The last step of this device, instruction by instruction, in seconds since its start.
   std::span<const plan::Span> spans() const { return spans_; }
@@ -110,11 +103,11 @@ class Executor {
   double forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
   void look_after_messages();
   void post(const LinkedInstruction& entry);
-  void wait(const LinkedInstruction& entry);
+  [[noreturn]] void throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const;
   void take_lasting();
   void norm(const StepInput& input);
   void step(const StepInput& input);
-  double time_of(std::span<const LinkedInstruction* const> entries, const StepInput& input);
+  double time_of(const LinkedInstruction& entry, const StepInput& input);
   void own_norm();
   void place_ungathered_values();
   void square_gradients();

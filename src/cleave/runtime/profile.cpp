@@ -1,6 +1,8 @@
 #include "cleave/runtime/profile.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 #include <vector>
 
 #include "cleave/runtime/link_profile.h"
@@ -12,30 +14,81 @@ namespace {
 // stage].
 constexpr int kPasses = 4;
 
-/// Every device rehearses once, `at_once` of them at the same time.
-Rehearsal rehearse_in_turn(Device& device, const StepInput& input, comm::Communicator* world,
-                           int group) {
-  if (world == nullptr) return device.executor().rehearse(input);
-  Rehearsal mine;
-  for (int first = 0; first < world->size(); first += group) {
-    world->barrier().wait();
-    if (world->rank() >= first && world->rank() < first + group)
-      mine = device.executor().rehearse(input);
+// Enough of a step to see its caches at work, and long enough to even out disturbances.
+constexpr int kMicrobatches = 3;
+constexpr int kRounds = 2;
+constexpr double kShortest = 0.2;  // seconds
+
+/// All devices rehearse, those of `at_once` places at the same time. The devices at a place need
+/// each other, so they agree on how often.
+class Turns {
+ public:
+  Turns(const CompiledStep& step, Device& device, const StepInput& input, comm::Communicator* world,
+        int at_once)
+      : device_(device),
+        input_(input),
+        world_(world),
+        places_(step.program.devices),
+        at_once_(std::max(1, at_once)),
+        rehearsal_(step.program.stages) {}
+
+  Rehearsal run() && {
+    const int rounds = rounds_for(touch_memory());
+    for (int first = 0; first < places_; first += at_once_) {
+      const bool turn = device_.place() >= first && device_.place() < first + at_once_;
+      meet();
+      for (int i = 0; i < rounds && turn; ++i)
+        device_.executor().rehearse_passes(input_, kMicrobatches, rehearsal_);
+      for (int i = 0; i <= kRounds; ++i) {
+        meet();
+        if (turn) device_.executor().rehearse_update(input_, rehearsal_);
+      }
+    }
+    return std::move(rehearsal_);
   }
-  return mine;
-}
+
+ private:
+  void meet() {
+    if (world_ != nullptr) world_->barrier().wait();
+  }
+
+  /// [place] -> seconds for a round.
+  std::vector<double> touch_memory() {
+    Rehearsal first(static_cast<int>(rehearsal_.stages.size()));
+    std::vector<double> seconds(places_);
+    seconds[device_.place()] = device_.executor().rehearse_passes(input_, kMicrobatches, first);
+    device_.executor().rehearse_update(input_, first);
+    if (world_ != nullptr) world_->combine(seconds, comm::Combine::Max);
+    return seconds;
+  }
+
+  /// As many as it takes to be at work for as long as the slowest place.
+  int rounds_for(const std::vector<double>& seconds) const {
+    const double longest = std::max(kShortest, kRounds * *std::ranges::max_element(seconds));
+    const double rounds = std::ceil(longest / std::max(1e-6, seconds[device_.place()]));
+    return static_cast<int>(std::clamp(rounds, double{kRounds}, 1000.0));
+  }
+
+  Device& device_;
+  const StepInput& input_;
+  comm::Communicator* world_;
+  int places_;
+  int at_once_;
+  Rehearsal rehearsal_;
+};
 
 std::vector<double> share(const Rehearsal& mine, const schedule::Program& program, int device,
                           comm::Communicator* world) {
   std::vector<double> numbers(1 + program.devices + kPasses * program.stages);
-  numbers[0] = mine.norm;
-  numbers[1 + device] = mine.step;
+  numbers[0] = mine.norm.typical();
+  numbers[1 + device] = mine.step.typical();
   for (int s = 0; s < program.stages; ++s) {
     double* passes = &numbers[1 + program.devices + kPasses * s];
-    passes[0] = mine.stages[s].forward;
-    passes[1] = mine.stages[s].input;
-    passes[2] = mine.stages[s].weight;
-    passes[3] = mine.stages[s].recompute;
+    const plan::StageCosts costs = mine.costs(s);
+    passes[0] = costs.forward;
+    passes[1] = costs.input;
+    passes[2] = costs.weight;
+    passes[3] = costs.recompute;
   }
   // Replicas of a stage may differ: the slowest counts.
   if (world != nullptr) world->combine(numbers, comm::Combine::Max);
@@ -72,14 +125,15 @@ void add_sums(const CompiledStep& step, const std::vector<plan::LinkCosts>& link
 plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
                     comm::Communicator* world, double at_once) {
   const schedule::Program& program = step.program;
-  // The devices at a place need each other.
+  device.initialise(/*seed=*/0);  // pages that were never written cost less to read
   const int places = std::max(1, static_cast<int>(at_once) / step.tensor);
-  const std::vector<double> numbers = share(
-      rehearse_in_turn(device, input, world, places * step.tensor), program, device.place(), world);
+  const Rehearsal mine = Turns(step, device, input, world, places).run();
+  const std::vector<double> numbers = share(mine, program, device.place(), world);
   device.clear_moments();
 
   plan::Costs costs;
-  costs.norm = numbers[0];
+  // All devices add up their squares at the same time, as far as there are cores for them.
+  costs.norm = numbers[0] * std::max(1.0, static_cast<double>(program.devices) / places);
   costs.steps.assign(numbers.begin() + 1, numbers.begin() + 1 + program.devices);
   for (int s = 0; s < program.stages; ++s) {
     const double* passes = &numbers[1 + program.devices + kPasses * s];

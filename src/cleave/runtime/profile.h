@@ -7,8 +7,8 @@
 namespace cleave::runtime {
 
 /// Measures what every stage, link, NORM and STEP of `step` takes here and now; all devices of the
-/// run call it together and get the same costs. Takes about four microbatches' time per turn:
-/// `at_once` devices compute at the same time, as they will in a step, and the others wait.
+/// run call it together and get the same costs. `at_once` devices compute at the same time, as they
+/// will in a step, for at least 0.2 s or six microbatches each; then come the next ones.
 ///
 /// Before the weights are initialised or loaded: it leaves garbage in them, and zeros in the
 /// optimizer's state. `world` is null for one device alone.

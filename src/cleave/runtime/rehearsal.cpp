@@ -1,57 +1,66 @@
+#include "cleave/runtime/rehearsal.h"
+
 #include <algorithm>
-#include <array>
-#include <vector>
+#include <cstring>
+#include <map>
+#include <tuple>
 
 #include "cleave/runtime/executor.h"
 
 namespace cleave::runtime {
-namespace {
 
 using schedule::Instruction;
 using schedule::Op;
 
-constexpr int kRounds = 3;
+namespace {
 
-double median(std::array<double, kRounds> values) {
-  std::ranges::sort(values);
-  return values[kRounds / 2];
-}
-
-/// The passes of one microbatch of a stage, segment by segment in the order in which they run.
-struct Passes {
-  std::vector<const LinkedInstruction*> forward;
-  std::vector<const LinkedInstruction*> again;   ///< R
-  std::vector<const LinkedInstruction*> input;   ///< I, or B
-  std::vector<const LinkedInstruction*> weight;  ///< none after a B
-};
-
-/// Of the first microbatch whose backward is split, if there is one, else of microbatch 0.
-Passes find_passes(const LinkedProgram& program, int stage) {
-  int microbatch = 0;
-  for (const LinkedInstruction& entry : program.instructions) {
-    const Instruction& i = entry.instruction;
-    if (i.op != Op::BackwardInput || i.stage != stage) continue;
-    microbatch = i.microbatch;
-    break;
-  }
-  Passes passes;
-  for (const LinkedInstruction& entry : program.instructions) {
-    const Instruction& i = entry.instruction;
-    if (i.stage != stage || i.microbatch != microbatch) continue;
-    if (i.op == Op::Forward) passes.forward.push_back(&entry);
-    if (i.op == Op::Recompute) passes.again.push_back(&entry);
-    if (i.op == Op::BackwardInput || i.op == Op::Backward) passes.input.push_back(&entry);
-    if (i.op == Op::BackwardWeight) passes.weight.push_back(&entry);
-  }
-  return passes;
-}
+/// Received bytes are made up of this one: 0.0115 in f32 and in bf16, so that no kernel stumbles
+/// over numbers that training does not have.
+constexpr int kReceived = 0x3c;
 
 }  // namespace
 
-double Executor::time_of(std::span<const LinkedInstruction* const> entries,
-                         const StepInput& input) {
+double Samples::typical() const {
+  if (values_.empty()) return 0;
+  std::vector<double> sorted = values_;
+  std::ranges::sort(sorted);
+  const std::size_t cut = sorted.size() / 4;
+  double sum = 0;
+  for (std::size_t i = cut; i < sorted.size() - cut; ++i) sum += sorted[i];
+  return sum / static_cast<double>(sorted.size() - 2 * cut);
+}
+
+Samples& Rehearsal::of(Op op, int index) {
+  Stage& stage = stages.at(index);
+  switch (op) {
+    case Op::Forward:
+      return stage.forward;
+    case Op::BackwardInput:
+      return stage.input;
+    case Op::BackwardWeight:
+      return stage.weight;
+    case Op::Recompute:
+      return stage.recompute;
+    default:
+      return stage.backward;
+  }
+}
+
+plan::StageCosts Rehearsal::costs(int stage) const {
+  const Stage& measured = stages.at(stage);
+  // A list has a stage's backward in two parts, or in one, or both: the parts tell more.
+  const bool split = !measured.input.empty();
+  return {.forward = measured.forward.typical(),
+          .input = split ? measured.input.typical() : measured.backward.typical(),
+          .weight = measured.weight.typical(),
+          .recompute = measured.recompute.typical()};
+}
+
+// What follows belongs to Executor: it runs the device's own instructions, without the others.
+
+double Executor::time_of(const LinkedInstruction& entry, const StepInput& input) {
   const Clock::time_point start = Clock::now();
-  for (const LinkedInstruction* entry : entries) execute(*entry, input);
+  execute(entry, input);
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -81,38 +90,30 @@ void Executor::compute_alone(const StepInput& input) {
   }
 }
 
-Rehearsal Executor::rehearse(const StepInput& input) {
-  Rehearsal result;
-  result.stages.resize(parts_.program->stages);
+double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehearsal& into) {
+  const Clock::time_point start = Clock::now();
   place_ungathered_values();
-  for (int s = 0; s < parts_.program->stages; ++s) {
-    const Passes passes = find_passes(parts_.linked, s);
-    if (passes.forward.empty()) continue;
-    std::array<double, kRounds> f{}, r{}, i{}, w{};
-    for (int round = -1; round < kRounds; ++round) {  // the first touches the memory
-      const auto at = static_cast<std::size_t>(std::max(0, round));
-      f[at] = time_of(passes.forward, input);
-      r[at] = time_of(passes.again, input);
-      i[at] = time_of(passes.input, input);
-      w[at] = time_of(passes.weight, input);
-    }
-    result.stages[s] = {
-        .forward = median(f), .input = median(i), .weight = median(w), .recompute = median(r)};
+  std::map<std::tuple<Op, int, int>, double> passes;  // of (stage, microbatch), segments added up
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    const Instruction& instruction = entry.instruction;
+    if (instruction.microbatch >= microbatches) continue;
+    if (instruction.op == Op::Receive)
+      std::memset(entry.message.data(), kReceived, entry.message.size());
+    if (!schedule::is_compute(instruction.op)) continue;
+    passes[{instruction.op, instruction.stage, instruction.microbatch}] += time_of(entry, input);
   }
+  for (const auto& [pass, seconds] : passes)
+    into.of(std::get<0>(pass), std::get<1>(pass)).add(seconds);
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-  std::array<double, kRounds> norms{}, steps{};
-  for (int round = -1; round < kRounds; ++round) {
-    const auto at = static_cast<std::size_t>(std::max(0, round));
-    const Clock::time_point start = Clock::now();
-    own_norm();
-    const Clock::time_point middle = Clock::now();
-    step(input);
-    norms[at] = std::chrono::duration<double>(middle - start).count();
-    steps[at] = std::chrono::duration<double>(Clock::now() - middle).count();
-  }
-  result.norm = median(norms);
-  result.step = median(steps);
-  return result;
+void Executor::rehearse_update(const StepInput& input, Rehearsal& into) {
+  const Clock::time_point start = Clock::now();
+  own_norm();
+  const Clock::time_point middle = Clock::now();
+  step(input);
+  into.norm.add(std::chrono::duration<double>(middle - start).count());
+  into.step.add(std::chrono::duration<double>(Clock::now() - middle).count());
 }
 
 }  // namespace cleave::runtime

@@ -43,7 +43,7 @@ RunReport run_device(const Config& config, const RunOptions& options,
   const int index = world == nullptr ? 0 : world->rank();
   const runtime::EmulatedTimes times = times_of(config);
   runtime::EmulatedDevice device(program, times, index, world);
-  device.executor().set_patience(options.patience);
+  if (world != nullptr) world->set_patience(options.patience);
 
   plan::Costs costs = runtime::emulated_costs(program, times);
   if (world != nullptr) costs.edges = runtime::profile_links(program, *world);
@@ -92,10 +92,13 @@ RunReport run_emulated(const Config& config, const RunOptions& options, RunObser
     return run_device(config, options, compiled, world->size() > 1 ? world : nullptr);
   if (compiled.program.devices == 1) return run_device(config, options, compiled, nullptr);
   RunReport report;
-  comm::run_devices(compiled.program.devices, [&](comm::Communicator& devices) {
-    RunReport mine = run_device(config, options, compiled, &devices);
-    if (devices.rank() == 0) report = std::move(mine);
-  });
+  comm::run_devices(
+      compiled.program.devices,
+      [&](comm::Communicator& devices) {
+        RunReport mine = run_device(config, options, compiled, &devices);
+        if (devices.rank() == 0) report = std::move(mine);
+      },
+      [&](const std::exception& error) { observer.on_stuck(error); });
   return report;
 }
 

@@ -115,6 +115,7 @@ Generator::Generator(const CheckpointReader& checkpoint, const GenerateOptions& 
                                .world = world}),
       random_(static_cast<std::uint64_t>(options.seed), "generate"),
       pending_(prompt_) {
+  if (world != nullptr) world->set_patience(comm::kUsualPatience);
   checkpoint.expect(checkpoint_layout(model_spec(config_.model, {.sequence = 1})).parameters());
   load_weights(checkpoint, decoder_);
 }

@@ -47,7 +47,7 @@ class DeviceRun {
         index_(device),
         trainer_(job.config, job.data, job.compiled, device, world),
         saver_(save_point()) {
-    trainer_.device().executor().set_patience(job.options.patience);
+    if (world != nullptr) world->set_patience(job.options.patience);
   }
 
   RunReport run() {
@@ -233,12 +233,15 @@ RunReport run_local(const Job& job) {
                                                    static_cast<int>(job.config.devices.threads));
   std::mutex mutex;
   RunReport report;
-  comm::run_devices(devices, [&](comm::Communicator& world) {
-    comm::pin_this_thread(pinning.devices[world.rank()]);
-    RunReport mine = DeviceRun(job, world.rank(), &world).run();
-    const std::lock_guard lock(mutex);
-    if (world.rank() == 0) report = std::move(mine);
-  });
+  comm::run_devices(
+      devices,
+      [&](comm::Communicator& world) {
+        comm::pin_this_thread(pinning.devices[world.rank()]);
+        RunReport mine = DeviceRun(job, world.rank(), &world).run();
+        const std::lock_guard lock(mutex);
+        if (world.rank() == 0) report = std::move(mine);
+      },
+      [&](const std::exception& error) { job.observer.on_stuck(error); });
   return report;
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,14 +43,18 @@ class RunObserver {
   virtual void on_resumed(std::int64_t /*step*/, const std::string& /*checkpoint*/) {}
   virtual void on_step(const StepReport&) {}
   virtual void on_evaluated(std::int64_t /*step*/, double /*loss*/) {}
-  virtual void on_saved(std::int64_t /*step*/, const std::string& /*directory*/,
-                        double /*pause*/) {}
+  virtual void on_saved(std::int64_t /*step*/, const std::string& /*directory*/, double /*pause*/) {
+  }
+
+  /// A run on threads has failed with `error`, and one of them does not come to its end: nothing
+  /// but the end of the process can end it. If this returns, run() goes on waiting for it.
+  virtual void on_stuck(const std::exception& /*error*/) {}
 };
 
 struct RunOptions {
   StartOptions start;
-  bool trace = false;  ///< keep the timeline of the last step
-  std::chrono::nanoseconds patience = std::chrono::minutes(5);  ///< of the watchdog
+  bool trace = false;                                        ///< keep the timeline of the last step
+  std::chrono::nanoseconds patience = comm::kUsualPatience;  ///< of the watchdog
 };
 
 /// Trains as `config` says: on threads of this process if `world` is null, else as one of its

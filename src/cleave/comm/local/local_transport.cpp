@@ -164,6 +164,10 @@ void LocalTransport::notify() {
   news_.notify_one();
 }
 
+std::optional<int> LocalTransport::ask_awaited(int device, Clock::time_point /*deadline*/) {
+  return shared_.transport(device).awaited();
+}
+
 void LocalTransport::idle(Wait& wait) {
   const auto until = std::min(wait.deadline, Clock::now() + spin_);
   do {

@@ -35,6 +35,7 @@ class LocalTransfer final : public Operation {
   bool advance() override;
   void release() noexcept override;
   std::string describe() const override { return comm::describe(message_); }
+  int awaited() const override { return message_.peer; }
 
  private:
   friend class LocalTransport;
@@ -112,6 +113,7 @@ class LocalTransport final : public Transport {
   LocalTransport& mailbox_of(const Message& message);
   LocalTransfer* take_match(const LocalTransfer& arriving);
 
+  std::optional<int> ask_awaited(int device, Clock::time_point deadline) override;
   void begin_wait(const Operation& wanted) override { wanted_.store(&wanted); }
   void end_wait() noexcept override { wanted_.store(nullptr); }
   std::uint64_t events() const override { return events_.load(std::memory_order_acquire); }

@@ -1,5 +1,7 @@
 #include "cleave/comm/local/local_world.h"
 
+#include <chrono>
+#include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -84,34 +86,81 @@ void LocalWorld::abort(int device, std::string_view reason) {
   shared_->abort(device, reason);
 }
 
-void run_devices(LocalWorld& world, const std::function<void(Communicator&)>& work) {
-  std::mutex mutex;
-  std::exception_ptr first;
-  const auto fail = [&](int device, std::string_view reason) {
-    const std::lock_guard lock(mutex);
-    if (!first) first = std::current_exception();
-    world.abort(device, reason);
-  };
-  const auto run = [&](int device) {
+namespace {
+
+/// How long the other devices may go on after one has failed: what they compute at the moment.
+constexpr std::chrono::seconds kLongestEnd{3};
+
+/// The devices of one run on their threads.
+class Crew {
+ public:
+  Crew(LocalWorld& world, const std::function<void(Communicator&)>& work)
+      : world_(world), work_(work), running_(world.size()) {}
+
+  void run(const OnStuck& on_stuck) {
+    std::vector<std::thread> threads;
+    for (int device = 0; device < world_.size(); ++device)
+      threads.emplace_back([this, device] { run_device(device); });
+    if (on_stuck) watch(on_stuck);
+    for (std::thread& thread : threads) thread.join();
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  void run_device(int device) {
     try {
-      work(*world.join(device));
+      work_(*world_.join(device));
     } catch (const std::exception& error) {
       fail(device, error.what());
     } catch (...) {
       fail(device, "unknown exception");
     }
-    world.leave(device);
-  };
+    world_.leave(device);
+    const std::lock_guard lock(mutex_);
+    --running_;
+    news_.notify_all();
+  }
 
-  std::vector<std::thread> threads;
-  for (int device = 0; device < world.size(); ++device) threads.emplace_back(run, device);
-  for (std::thread& thread : threads) thread.join();
-  if (first) std::rethrow_exception(first);
+  void fail(int device, std::string_view reason) {
+    const std::lock_guard lock(mutex_);
+    if (!first_) first_ = std::current_exception();
+    world_.abort(device, reason);
+    news_.notify_all();
+  }
+
+  void watch(const OnStuck& on_stuck) {
+    std::unique_lock lock(mutex_);
+    const auto all_ended = [&] { return running_ == 0; };
+    news_.wait(lock, [&] { return first_ != nullptr || all_ended(); });
+    if (news_.wait_for(lock, kLongestEnd, all_ended)) return;
+    try {
+      std::rethrow_exception(first_);
+    } catch (const std::exception& error) {
+      on_stuck(error);
+    } catch (...) {
+      // Not ours; it is thrown again once all have ended.
+    }
+  }
+
+  LocalWorld& world_;
+  const std::function<void(Communicator&)>& work_;
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable news_;
+  int running_;
+  std::exception_ptr first_;
+};
+
+}  // namespace
+
+void run_devices(LocalWorld& world, const std::function<void(Communicator&)>& work,
+                 const OnStuck& on_stuck) {
+  Crew(world, work).run(on_stuck);
 }
 
-void run_devices(int devices, const std::function<void(Communicator&)>& work) {
+void run_devices(int devices, const std::function<void(Communicator&)>& work,
+                 const OnStuck& on_stuck) {
   LocalWorld world(devices);
-  run_devices(world, work);
+  run_devices(world, work, on_stuck);
 }
 
 }  // namespace cleave::comm

@@ -35,9 +35,15 @@ class LocalWorld {
   std::unique_ptr<LocalShared> shared_;
 };
 
+/// Hears of a device that does not come back although another one has failed with `error`. May end
+/// the process; a thread cannot be ended.
+using OnStuck = std::function<void(const std::exception& error)>;
+
 /// Runs `work` on a thread per device and joins them all. When one throws the others are aborted,
 /// and the first exception is thrown again here.
-void run_devices(LocalWorld& world, const std::function<void(Communicator&)>& work);
-void run_devices(int devices, const std::function<void(Communicator&)>& work);
+void run_devices(LocalWorld& world, const std::function<void(Communicator&)>& work,
+                 const OnStuck& on_stuck = {});
+void run_devices(int devices, const std::function<void(Communicator&)>& work,
+                 const OnStuck& on_stuck = {});
 
 }  // namespace cleave::comm

@@ -1,6 +1,7 @@
 #include "cleave/comm/mpi/mpi_transport.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -10,6 +11,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/comm/communicator.h"
+#include "cleave/comm/mpi/inquiries.h"
 #include "cleave/comm/mpi/mpi_check.h"
 #include "cleave/comm/pool.h"
 
@@ -19,11 +21,16 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
-// MPI_Wait spins, and ranks share cores, so we poll. The pause grows with the time already waited:
-// it lengthens no wait by more than a sixteenth, and a long one costs a few percent of a core.
-constexpr int kPauseShare = 16;
-constexpr microseconds kShortestSleep{4};
-constexpr microseconds kLongestSleep{100};
+// MPI_Wait spins, and ranks share cores, so we poll. The pause grows with the time already waited,
+// first quickly: it lengthens no short wait by more than a sixteenth, no long one by more than a
+// sixty-fourth, and costs a percent of a core in the end.
+constexpr int kPauseShare = 16, kLongPauseShare = 64;
+constexpr microseconds kShortestSleep{4}, kQuickSleep{100}, kLongestSleep{1000};
+
+nanoseconds pause_after(nanoseconds waited) {
+  return std::max(std::min<nanoseconds>(waited / kPauseShare, kQuickSleep),
+                  std::min<nanoseconds>(waited / kLongPauseShare, kLongestSleep));
+}
 
 class MpiTransport;
 
@@ -36,6 +43,7 @@ class MpiTransfer final : public Operation {
   bool advance() override;
   void release() noexcept override;
   std::string describe() const override { return comm::describe(message_); }
+  int awaited() const override { return message_.peer; }
 
  private:
   struct Piece {
@@ -65,10 +73,12 @@ class MpiTransport final : public Transport {
   void forget(MpiTransfer& transfer) noexcept;
 
  private:
+  std::optional<int> ask_awaited(int device, Clock::time_point deadline) override;
   void progress_messages() override;
   void idle(Wait& wait) override;
 
   std::size_t largest_piece_;
+  Inquiries inquiries_;
   int device_ = 0;
   int devices_ = 0;
   std::vector<MPI_Comm> comms_;  ///< [context]
@@ -197,13 +207,18 @@ void MpiTransport::progress_messages() {
   for (MpiTransfer* transfer : active_) transfer->advance();
 }
 
+std::optional<int> MpiTransport::ask_awaited(int device, Clock::time_point deadline) {
+  return inquiries_.ask(device, awaited(), deadline);
+}
+
 void MpiTransport::idle(Wait& wait) {
   if (mpi_waits_ended.load(std::memory_order_relaxed)) [[unlikely]] {
     throw DeviceLost(detail::concat("device ", device_, " was told to end, as mpirun does when ",
                                     "another rank has died, during its ", wait.wanted.describe()));
   }
   const auto now = Clock::now();
-  const auto pause = std::min<nanoseconds>((now - wait.start) / kPauseShare, kLongestSleep);
+  const nanoseconds pause = pause_after(now - wait.start);
+  if (pause == kLongestSleep) inquiries_.answer(awaited());
   if (pause < kShortestSleep) {
     std::this_thread::yield();
   } else {

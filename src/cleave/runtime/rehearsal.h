@@ -1,0 +1,45 @@
+#pragma once
+
+#include <vector>
+
+#include "cleave/plan/costs.h"
+#include "cleave/schedule/program.h"
+
+namespace cleave::runtime {
+
+/// Repeated measurements of one thing.
+class Samples {
+ public:
+  void add(double value) { values_.push_back(value); }
+  bool empty() const { return values_.empty(); }
+
+  /// The mean of the middle half: neither one disturbance nor one lucky run counts. 0 of nothing.
+  double typical() const;
+
+ private:
+  std::vector<double> values_;
+};
+
+/// What a device takes for its part of a step, in seconds, measured piece by piece.
+struct Rehearsal {
+  struct Stage {
+    Samples forward;
+    Samples input;
+    Samples weight;
+    Samples backward;
+    Samples recompute;
+  };
+
+  explicit Rehearsal(int stage_count) : stages(stage_count) {}
+
+  Samples& of(schedule::Op op, int stage);
+
+  /// Zeros for a stage of another device.
+  plan::StageCosts costs(int stage) const;
+
+  std::vector<Stage> stages;
+  Samples norm;  ///< its own share: without waiting for the others
+  Samples step;
+};
+
+}  // namespace cleave::runtime

@@ -1,0 +1,65 @@
+// What a run says about itself at its end.
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+
+#include "app/tiny_run.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace cleave {
+namespace {
+
+using nlohmann::json;
+using testing::TinyRun;
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(TrainReport, TracesEveryComputationAsMeasuredAndAsPredicted) {
+  const TinyRun run({"parallel.pipeline=2", "train.microbatch=1", "train.steps=2"});
+  const std::string path = run.path("step.json");
+
+  const json report = run.report({}, {"--trace", path});
+  const json trace = json::parse(text_of(path));
+
+  EXPECT_GT(report["predicted_step_seconds"], 0) << report;
+  std::map<int, std::set<std::string>> computed;  // [timeline]
+  std::map<int, std::string> names;
+  for (const json& event : trace["traceEvents"]) {
+    const std::string name = event["name"];
+    if (name == "process_name") names[event["pid"]] = event["args"]["name"];
+    if (event["ph"] == "X" && event["args"]["stage"] >= 0 && !name.starts_with("wait "))
+      computed[event["pid"]].insert(name);
+  }
+  EXPECT_EQ(names[0], "1f1b, measured");
+  EXPECT_EQ(names[1], "1f1b, predicted");
+  EXPECT_GE(computed[1].size(), 2u * 2 * 4)
+      << "F and B of 4 microbatches on 2 devices, in segments";
+  EXPECT_EQ(computed[0], computed[1]);
+}
+
+TEST(TrainReport, DrawsBothTimelinesOnOnePage) {
+  const TinyRun run({"parallel.pipeline=2", "train.steps=1"});
+
+  EXPECT_EQ(run.train({}, {"--trace", run.path("step.html")}).exit, 0);
+
+  const std::string page = text_of(run.path("step.html"));
+  EXPECT_NE(page.find("1f1b, measured"), std::string::npos);
+  EXPECT_NE(page.find("1f1b, predicted"), std::string::npos);
+}
+
+TEST(TrainReport, RefusesATraceOfUnknownKindBeforeTraining) {
+  const TinyRun run;
+  const testing::Answer answer = run.train({}, {"--trace", "step.txt"});
+  EXPECT_EQ(answer.exit, 2);
+  EXPECT_EQ(answer.err,
+            "cleave: --trace step.txt must end in .json (Chrome, Perfetto), .html or .svg\n");
+}
+
+}  // namespace
+}  // namespace cleave
