@@ -15,6 +15,8 @@ namespace {
 constexpr int kPermuted = 4;
 // Whether the second and third size grow down from the ceiling instead of up from the floor.
 constexpr unsigned kDirections = 4;
+// Rounds of pushing down what sticks out, where all that leaves more than a percent.
+constexpr std::int64_t kPushes = 50;
 using Order = std::vector<int>;
 
 // For each interval, those that are alive together with it, in one array.
@@ -103,6 +105,17 @@ class Placer {
         packing.offsets[i] = hung >= 0 ? hung : lowest_offset(i);
         packing.bytes = std::max(packing.bytes, packing.offsets[i] + intervals_[i].bytes);
       }
+    return packing;
+  }
+
+  // One by one in the given order, each at the lowest offset where it fits.
+  Packing place(const Order& order) {
+    Packing packing{.offsets = std::vector<std::int64_t>(intervals_.size(), -1)};
+    for (const int i : order) {
+      collect_taken(i, packing.offsets);
+      packing.offsets[i] = lowest_offset(i);
+      packing.bytes = std::max(packing.bytes, packing.offsets[i] + intervals_[i].bytes);
+    }
     return packing;
   }
 
@@ -226,6 +239,22 @@ Packing best_by_size(std::span<const Interval> intervals, std::int64_t enough,
   return best;
 }
 
+// Large ones first; then, again and again, what sticks out goes before all others.
+Packing best_by_pushing_down(std::span<const Interval> intervals, std::int64_t enough,
+                             std::int64_t attempts) {
+  Placer placer(intervals);
+  Order order = order_by_start(intervals);
+  std::ranges::stable_sort(order, std::greater<>(), [&](int i) { return intervals[i].bytes; });
+  Packing best{.offsets = {}, .bytes = std::numeric_limits<std::int64_t>::max()};
+  while (attempts-- > 0 && best.bytes > enough) {
+    Packing packing = placer.place(order);
+    std::ranges::stable_partition(
+        order, [&](int i) { return packing.offsets[i] + intervals[i].bytes == packing.bytes; });
+    if (packing.bytes < best.bytes) best = std::move(packing);
+  }
+  return best;
+}
+
 }  // namespace
 
 std::int64_t lower_bound(std::span<const Interval> intervals) {
@@ -251,8 +280,13 @@ Packing pack_intervals(std::span<const Interval> unaligned, std::int64_t effort)
   const std::int64_t pairs = 2 * count_conflicts(intervals);
   if (in_time.bytes <= enough || pairs / 10 > effort) return in_time;
 
-  Packing by_size = best_by_size(intervals, enough, std::max<std::int64_t>(1, effort / pairs));
-  return by_size.bytes < in_time.bytes ? by_size : in_time;
+  const std::int64_t attempts = std::max<std::int64_t>(1, effort / pairs);
+  Packing best = best_by_size(intervals, enough, attempts);
+  if (best.bytes > bound + bound / 100) {
+    Packing pushed = best_by_pushing_down(intervals, enough, std::min(attempts, kPushes));
+    if (pushed.bytes < best.bytes) best = std::move(pushed);
+  }
+  return best.bytes < in_time.bytes ? best : in_time;
 }
 
 }  // namespace cleave::plan
