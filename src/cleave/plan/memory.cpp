@@ -18,14 +18,17 @@ namespace {
 // Pairs of buffers that the search for offsets may look at, all devices together: about a second.
 constexpr std::int64_t kEffort = 200'000'000;
 
-// Static buffers one behind the other, then everything else above them.
-void place(std::span<Buffer> buffers, std::int64_t effort) {
+bool whole_step(const Buffer& b) {
+  return b.kind <= BufferKind::Optimizer || b.kind == BufferKind::Scratch;
+}
+
+// Static buffers one behind the other, then everything else above them. Returns the highest end.
+std::int64_t place(std::span<Buffer> buffers, std::int64_t effort) {
   std::int64_t bottom = 0;
   std::vector<Interval> intervals;
   std::vector<Buffer*> moving;
   for (Buffer& b : buffers) {
-    const bool whole_step = b.kind <= BufferKind::Optimizer || b.kind == BufferKind::Scratch;
-    if (whole_step) {
+    if (whole_step(b)) {
       b.offset = bottom;
       bottom += aligned(b.bytes);
     } else {
@@ -35,6 +38,32 @@ void place(std::span<Buffer> buffers, std::int64_t effort) {
   }
   const Packing packing = pack_intervals(intervals, effort);
   for (std::size_t i = 0; i < moving.size(); ++i) moving[i]->offset = bottom + packing.offsets[i];
+  return bottom + packing.bytes;
+}
+
+// No placing of these takes less.
+std::int64_t least(std::span<const Buffer> buffers) {
+  std::int64_t bottom = 0;
+  std::vector<Interval> intervals;
+  for (const Buffer& b : buffers) {
+    if (whole_step(b))
+      bottom += aligned(b.bytes);
+    else
+      intervals.push_back({b.first, b.last, b.bytes});
+  }
+  return bottom + lower_bound(intervals);
+}
+
+std::vector<Buffer> plan_device(const Program& program, const schedule::Topology& topology,
+                                std::span<const StageMemory> stages, int device) {
+  const std::int64_t effort = kEffort / program.devices;
+  std::vector<Buffer> apart = collect_buffers(program, topology, stages, device, Shares::Apart);
+  const std::int64_t bytes = place(apart, effort);
+  if (std::ranges::find(apart, BufferKind::Share, &Buffer::kind) == apart.end()) return apart;
+  std::vector<Buffer> in_place =
+      collect_buffers(program, topology, stages, device, Shares::InPlace);
+  const bool less = least(in_place) < bytes && place(in_place, effort) < bytes;
+  return less ? in_place : apart;
 }
 
 }  // namespace
@@ -45,8 +74,7 @@ void plan_memory(Program& program, std::span<const StageMemory> stages) {
   const schedule::Topology topology(program);
   program.buffers.clear();
   for (int d = 0; d < program.devices; ++d) {
-    std::vector<Buffer> buffers = collect_buffers(program, topology, stages, d);
-    place(buffers, kEffort / program.devices);
+    const std::vector<Buffer> buffers = plan_device(program, topology, stages, d);
     program.buffers.insert(program.buffers.end(), buffers.begin(), buffers.end());
   }
 }

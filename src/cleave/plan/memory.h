@@ -25,16 +25,17 @@ struct SegmentMemory {
 
   std::int64_t gathered = 0;  ///< from GATHER to FREE
   /// Whole gradients, where replicas keep shares: from the first W to the REDUCE, TIE or NORM
-  /// behind its own REDUCE.
+  /// behind its own REDUCE; or all the time, with the share in them.
   std::int64_t sums = 0;
-  std::int64_t reducing = 0;  ///< from REDUCE to TIE or NORM, or as long as `sums` if there are any
+  std::int64_t share = 0;     ///< of `sums` where those end, from REDUCE on
+  std::int64_t reducing = 0;  ///< from REDUCE to TIE or NORM, or as long as `sums` if they end
 };
 
 /// What one stage occupies, in bytes.
 struct StageMemory {
   // Whole step, once.
   std::int64_t weights = 0;
-  std::int64_t gradients = 0;
+  std::int64_t gradients = 0;  ///< or the `sums` and shares of its segments
   std::int64_t optimizer = 0;
   std::int64_t scratch = 0;  ///< what any of its instructions needs while it runs; devices take the
                              ///< largest of their stages
@@ -66,7 +67,8 @@ struct StageMemory {
 ///
 /// A message buffer lives from its RECV (or, to leave, from the pass that writes it) to the last
 /// read (or the WAIT of its SEND); a tensor that passes between two stages of one device is one
-/// Arriving buffer. Buffers of no bytes are left out.
+/// Arriving buffer. Where replicas share gradients, a device's shares have buffers of their own if
+/// that takes less than leaving them in the sums. Buffers of no bytes are left out.
 void plan_memory(schedule::Program& program, std::span<const StageMemory> stages);
 
 /// [device] -> the end of its highest buffer: what its budget must hold.

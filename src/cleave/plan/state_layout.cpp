@@ -130,9 +130,7 @@ StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptio
     const std::int64_t lasting = layout.shares_state() ? state.owned_share : state.owned;
     state.values = take(layout.weights, values, options.dtype);
     if (options.dtype != DType::F32) state.masters = take(layout.weights, lasting, DType::F32);
-    state.gradients =
-        take(layout.gradients,
-             layout.shares_gradients() ? state.share : options.sums * state.elements, DType::F32);
+    state.gradients = take(layout.gradients, options.sums * state.elements, DType::F32);
     state.m = take(layout.optimizer, lasting, DType::F32);
     state.v = take(layout.optimizer, lasting, DType::F32);
     layout.segments.push_back(std::move(state));

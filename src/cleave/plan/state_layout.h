@@ -46,11 +46,12 @@ struct SegmentState {
   std::int64_t owned_share = 0;
   std::int64_t values = 0;     ///< Weights: what layers compute with, in the model's dtype
   std::int64_t masters = 0;    ///< Weights: f32; not used if the model's dtype is f32
-  std::int64_t gradients = 0;  ///< Gradients: the sums one behind the other, or the share of one
+  std::int64_t gradients = 0;  ///< Gradients: the sums one behind the other, if they last
   std::int64_t m = 0;          ///< Optimizer
   std::int64_t v = 0;
 
   std::int64_t gradient_bytes() const { return elements * size_of(DType::F32); }
+  std::int64_t share_bytes() const { return share * size_of(DType::F32); }
 };
 
 /// A table that layers share, or sums of one layer, in the Weights buffer.

@@ -127,6 +127,7 @@ void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
     largest(mine.recomputed, other.segments[s].recomputed);
     largest(mine.gathered, other.segments[s].gathered);
     largest(mine.sums, other.segments[s].sums);
+    largest(mine.share, other.segments[s].share);
     largest(mine.reducing, other.segments[s].reducing);
   }
 }

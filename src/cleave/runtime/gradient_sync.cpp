@@ -110,8 +110,8 @@ void GradientSync::begin_span(int stage, int segment) {
 void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {
   if (replicas_[stage] == nullptr) return;
   const StageParameters& parameters = parts_.stages[stage]->parameters();
-  // The plan gives whole gradients that are shared no longer than to the next REDUCE.
-  if (parameters.layout().shares_gradients()) finish_reductions();
+  // The plan leaves whole gradients there no longer than to the next REDUCE.
+  if (parameters.keeps_shares_apart()) finish_reductions();
   for (const plan::ShareRun& run : parameters.layout().segments[segment].runs)
     reduce_run(stage, segment, run, workspace);
   if (parameters.layout().shares_state()) return;
@@ -150,7 +150,7 @@ void GradientSync::arrived(Reduction& reduction) {
   span.end = std::chrono::duration<double>(Clock::now() - start_).count();
   --in_flight_;
   const StageParameters& parameters = parts_.stages[span.instruction.stage]->parameters();
-  if (parameters.layout().shares_gradients())
+  if (parameters.keeps_shares_apart())
     parameters.keep_share(span.instruction.segment, *reduction.run);
 }
 

@@ -247,16 +247,16 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
 LastingMemory lasting_memory(const schedule::Program& program, int device, int stage,
                              Arena& arena) {
   const Buffers buffers(program, device);
-  const auto at = [&](BufferKind kind) {
-    const Buffer* buffer = buffers.of_stage(kind, stage, -1, -1);
+  const auto at = [&](BufferKind kind, int segment = -1) {
+    const Buffer* buffer = buffers.of_stage(kind, stage, segment, -1);
     return buffer == nullptr ? nullptr : arena.at(buffer->offset);
   };
   LastingMemory memory{at(BufferKind::Weights), at(BufferKind::Gradients),
                        at(BufferKind::Optimizer)};
   for (int segment = 0; segment < program.segments[stage]; ++segment) {
     const int named = program.segments[stage] > 1 ? segment : -1;
-    const Buffer* sums = buffers.of_stage(BufferKind::Sums, stage, named, -1);
-    memory.sums.push_back(sums == nullptr ? nullptr : arena.at(sums->offset));
+    memory.sums.push_back(at(BufferKind::Sums, named));
+    memory.shares.push_back(at(BufferKind::Share, named));
   }
   return memory;
 }

@@ -28,6 +28,7 @@ plan::SegmentMemory memory_of(const Stage& stage, int segment) {
       .dy_until = op_of(layout.gradient_until),
       .gathered = state.shares_values() ? parameters.elements * size_of(state.options.dtype) : 0,
       .sums = state.shares_gradients() ? state.options.sums * parameters.gradient_bytes() : 0,
+      .share = state.shares_gradients() ? parameters.share_bytes() : 0,
       .reducing = GradientSync::workspace_bytes(parameters, state.options.replicas)};
 }
 

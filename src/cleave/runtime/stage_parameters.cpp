@@ -52,10 +52,9 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
   };
   ParameterState state{
       .spec = place.spec, .first = part.begin - place.at, .borrowed = place.borrowed};
-  std::byte* const gradients = memory_.gradients + at.gradients;
-  gradients_.push_back(
-      whole(layout_.shares_gradients() ? memory_.sums[segment] : gradients, DType::F32));
-  state.gradient = share(gradients, DType::F32, layout_.shares_gradients());
+  gradients_.push_back(whole(sums_of(segment), DType::F32));
+  state.gradient = share(keeps_shares_apart() ? memory_.shares[segment] : sums_of(segment),
+                         DType::F32, keeps_shares_apart());
 
   if (!place.borrowed) {
     std::byte* const values = memory_.weights + at.values;
@@ -99,16 +98,13 @@ View StageParameters::value_at(std::size_t index, std::byte* base) const {
 
 View StageParameters::sums(int segment, int sum) const {
   const plan::SegmentState& state = layout_.segments[segment];
-  std::byte* const base =
-      layout_.shares_gradients() ? memory_.sums[segment] : memory_.gradients + state.gradients;
-  return View(base + sum * state.gradient_bytes(), DType::F32, {state.elements});
+  return View(sums_of(segment) + sum * state.gradient_bytes(), DType::F32, {state.elements});
 }
 
 void StageParameters::keep_share(int segment, const plan::ShareRun& run) const {
   const std::int64_t element = size_of(DType::F32);
   const std::int64_t begin = run.borders[replica_];
-  std::memcpy(memory_.gradients + layout_.segments[segment].gradients + run.at * element,
-              memory_.sums[segment] + begin * element,
+  std::memcpy(memory_.shares[segment] + run.at * element, memory_.sums[segment] + begin * element,
               static_cast<std::size_t>((run.borders[replica_ + 1] - begin) * element));
 }
 

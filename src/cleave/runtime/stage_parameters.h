@@ -28,9 +28,10 @@ struct ParameterState {
 /// Where the plan put the lasting memory of a stage.
 struct LastingMemory {
   std::byte* weights = nullptr;
-  std::byte* gradients = nullptr;
+  std::byte* gradients = nullptr;  ///< null: its segments have theirs for a part of the step
   std::byte* optimizer = nullptr;
-  std::vector<std::byte*> sums = {};  ///< [segment] where replicas share gradients: what W adds to
+  std::vector<std::byte*> sums = {};    ///< [segment] what W adds to
+  std::vector<std::byte*> shares = {};  ///< [segment] what is kept of the sum over replicas
 };
 
 /// The parameters of a stage in its device's memory, segment by segment in their flat order.
@@ -58,7 +59,10 @@ class StageParameters {
   /// All gradients of a segment in sum `sum`, f32 [n]: the padding between parameters is in it.
   View sums(int segment, int sum) const;
 
-  /// Keeps this replica's share of sum 0 of a run, where replicas share gradients.
+  /// True if the plan takes whole gradients away behind their REDUCE.
+  bool keeps_shares_apart() const { return memory_.gradients == nullptr; }
+
+  /// Keeps this replica's share of sum 0 of a run.
   void keep_share(int segment, const plan::ShareRun& run) const;
 
   /// The values of a segment where every replica has all of them, in bytes of the flat order.
@@ -70,6 +74,11 @@ class StageParameters {
   std::byte* constant(const TensorSpec& constant) const;
 
  private:
+  /// Where the sums of a segment begin.
+  std::byte* sums_of(int segment) const {
+    return keeps_shares_apart() ? memory_.sums[segment]
+                                : memory_.gradients + layout_.segments[segment].gradients;
+  }
   void bind_parameter(int segment, const plan::ParameterPlace& place,
                       std::span<const StageParameters* const> others);
   /// Elements [begin, end) of the flat order that this replica updates, and where they begin among

@@ -77,6 +77,7 @@ enum class BufferKind : std::uint8_t {
   Leaving,   ///< written by F or I and sent by a SEND; edge -1: y that stays (the loss)
   Gathered,  ///< whole parameters of a segment, from GATHER to FREE
   Sums,      ///< whole gradients of a segment whose replicas keep shares, from the first W on
+  Share,     ///< what this device keeps of them, from REDUCE on
   Reducing,  ///< what a REDUCE adds up in; the executor waits for the sum
              ///< where this ends, at the latest at TIE or NORM
   Scratch,   ///< of the kernels; one per device, whole step

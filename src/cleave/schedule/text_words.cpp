@@ -8,14 +8,15 @@ namespace cleave::schedule {
 namespace {
 
 // In the order of BufferKind.
-constexpr std::array<std::string_view, 16> kBufferKinds = {"weights",         "gradients",
+constexpr std::array<std::string_view, 17> kBufferKinds = {"weights",         "gradients",
                                                            "optimizer",       "kept-for-input",
                                                            "kept-for-weight", "kept-for-recompute",
                                                            "recomputed",      "input-kept",
                                                            "segment-input",   "segment-gradient",
                                                            "arriving",        "leaving",
                                                            "gathered",        "sums",
-                                                           "reducing",        "scratch"};
+                                                           "share",           "reducing",
+                                                           "scratch"};
 static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::Scratch) + 1);
 
 /// Reads a token from its front.

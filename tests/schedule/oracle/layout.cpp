@@ -20,6 +20,7 @@ bool of_microbatch(BufferKind kind) {
     case BufferKind::Optimizer:
     case BufferKind::Gathered:
     case BufferKind::Sums:
+    case BufferKind::Share:
     case BufferKind::Reducing:
     case BufferKind::Scratch:
       return false;

@@ -23,6 +23,7 @@ Machine::Machine(const Layout& layout, Messages messages) : layout_(&layout), me
   gathered_.assign(p.devices * p.stages, 0);
   memory_.resize(p.buffers.size());
   alive_.resize(p.devices);
+  shares_.resize(p.devices);
   next_buffer_.assign(p.devices, 0);
 }
 

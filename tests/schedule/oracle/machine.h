@@ -117,6 +117,7 @@ class Machine {
   std::vector<char> normed_, stepped_;
   std::vector<Memory> memory_;                             // [buffer]
   std::vector<std::vector<int>> alive_;                    // [device]
+  std::vector<std::vector<int>> shares_;                   // [device] buffers, -1: none declared
   std::vector<int> next_buffer_;                           // [device] into Layout::by_first
   std::vector<std::pair<std::vector<int>, int>> holding_;  // ((device, stage, segment), buffer)
   int max_segments_ = 1;

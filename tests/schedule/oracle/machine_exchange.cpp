@@ -92,8 +92,9 @@ void Machine::join(int d, const Instruction& i) {
     for (const int k : pieces(i))
       demand(gradient(replica, i.stage, k).reduced++ == 0, "reduces again");
     demand(!normed_[d] && !stepped_[d], "REDUCE after NORM or STEP");
-    for (const BufferKind kind : {BufferKind::Sums, BufferKind::Reducing})
+    for (const BufferKind kind : {BufferKind::Sums, BufferKind::Share, BufferKind::Reducing})
       touch(kept(d, kind, i, i.segment));
+    shares_[d].push_back(kept(d, BufferKind::Share, i, i.segment));
     for (std::size_t t = 0; t < layout_->program.ties.size(); ++t) {
       const Tie& tie = layout_->program.ties[t];
       if (tie.first == i.stage || tie.second == i.stage)

@@ -42,7 +42,8 @@ void Machine::acquire(int d, int buffer) {
   alive_[d].push_back(buffer);
 }
 
-// Weights, gradients, optimizer state and scratch are there all the time, on all replicas alike.
+// Weights, gradients, optimizer state and scratch are there all the time, on all replicas alike;
+// shares of gradients from REDUCE on.
 void Machine::check_static(int d) const {
   const Program& p = layout_->program;
   if (p.buffers.empty()) return;
@@ -54,6 +55,7 @@ void Machine::check_static(int d) const {
         const int buffer = layout_->kept(d, kind, stage, segment, -1);
         demand(buffer >= 0 && memory_[buffer].alive, "no room for weights and the like");
       }
+  for (const int share : shares_[d]) touch(share);
   for (const int k : layout_->by_first(d))
     if (p.buffers[k].kind == BufferKind::Scratch) demand(memory_[k].alive, "no scratch");
 }

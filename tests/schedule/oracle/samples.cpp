@@ -92,9 +92,9 @@ void add_buffers(Program& p, std::mt19937& random) {
     for (int s = 0; s < p.stages; ++s) {
       memory[s].segments.resize(p.segments[s]);
       for (plan::SegmentMemory& m : memory[s].segments)
-        for (std::int64_t* field :
-             {&m.kept_for_input, &m.kept_for_weight, &m.input_kept, &m.backward_work,
-              &m.kept_for_recompute, &m.recomputed, &m.x, &m.dy, &m.gathered, &m.sums, &m.reducing})
+        for (std::int64_t* field : {&m.kept_for_input, &m.kept_for_weight, &m.input_kept,
+                                    &m.backward_work, &m.kept_for_recompute, &m.recomputed, &m.x,
+                                    &m.dy, &m.gathered, &m.sums, &m.share, &m.reducing})
           *field = bytes();
     }
   }

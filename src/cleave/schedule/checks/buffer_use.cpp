@@ -134,7 +134,7 @@ bool is_kept(const Buffer& b) {
 }
 
 bool is_of_gradients(const Buffer& b) {
-  return b.kind == BufferKind::Sums || b.kind == BufferKind::Reducing;
+  return b.kind >= BufferKind::Sums && b.kind <= BufferKind::Reducing;
 }
 
 bool is_carried(const Buffer& b) {
@@ -174,17 +174,16 @@ Span use_of(const Tables& t, const Buffer& b) {
   if (is_stage_end(b)) return use_of_stage_end(t, b);
   if (b.kind == BufferKind::Gathered) return {};
   if (b.kind == BufferKind::Sums) return use_of_sums(t, b);
-  if (b.kind == BufferKind::Reducing) {
-    const std::int32_t at = t.reduce_position(b.stage, t.topology.replica[b.device], b.segment);
-    return {at, at};
-  }
   const auto size = static_cast<std::int32_t>(t.program.lists[b.device].size());
-  return {0, std::max(size - 1, 0)};
+  const std::int32_t end = std::max(size - 1, 0);
+  if (is_static(b)) return {0, end};
+  const std::int32_t at = t.reduce_position(b.stage, t.topology.replica[b.device], b.segment);
+  return {at, b.kind == BufferKind::Share && at >= 0 ? end : at};
 }
 
 Sort sort_of(const Tables& t, const Buffer& b) {
   if (b.kind == BufferKind::Sums) return Sort::Plain;
-  if (b.kind == BufferKind::Reducing) return use_of(t, b).empty() ? Sort::Exempt : Sort::Plain;
+  if (is_of_gradients(b)) return use_of(t, b).empty() ? Sort::Exempt : Sort::Plain;
   if (b.kind == BufferKind::InputKept) return Passes(t, b).apart() ? Sort::Apart : Sort::Plain;
   const bool of_recompute =
       b.kind == BufferKind::KeptForRecompute || b.kind == BufferKind::Recomputed;
