@@ -38,15 +38,16 @@ std::vector<Layout> layouts() {
           {4, {"parallel.pipeline=2", "parallel.data=2", "parallel.schedule=auto"}}};
 }
 
-class MpiSameBits : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+std::vector<Layout> tensor_layouts() {
+  return {{4, {"parallel.tensor=2", "parallel.pipeline=2"}},
+          {4, {"parallel.tensor=2", "parallel.data=2", "parallel.zero=1"}}};
+}
 
-TEST_P(MpiSameBits, AsOneLocalDevice) {
-  const auto& [kind, dtype] = GetParam();
-  const TinyRun run({"numerics.data_shards=2", std::string("model.kind=") + kind,
-                     std::string("train.dtype=") + dtype, "model.kv_heads=4"});
+/// Every layout over threads and over ranks gives what one device gives.
+void expect_same_bits(const TinyRun& run, const std::vector<Layout>& all) {
   const json alone = run.report();
   ASSERT_TRUE(alone.contains("weights")) << alone;
-  for (const Layout& layout : layouts()) {
+  for (const Layout& layout : all) {
     const json local = run.report(layout.keys, {"--overwrite"});
     const json mpi = run.report(layout.keys, {"--overwrite"}, layout.ranks);
     for (const json& report : {local, mpi}) {
@@ -56,9 +57,29 @@ TEST_P(MpiSameBits, AsOneLocalDevice) {
       EXPECT_EQ(report["devices"].size(), layout.ranks);
       for (const json& device : report["devices"]) {
         EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+        EXPECT_EQ(device["sent"], device["planned_sent"]);
       }
     }
   }
+}
+
+class MpiSameBits : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {
+ protected:
+  Keys keys() const {
+    const auto& [kind, dtype] = GetParam();
+    return {"numerics.data_shards=2", std::string("model.kind=") + kind,
+            std::string("train.dtype=") + dtype, "model.kv_heads=4"};
+  }
+};
+
+TEST_P(MpiSameBits, AsOneLocalDevice) {
+  expect_same_bits(TinyRun(keys()), layouts());
+}
+
+TEST_P(MpiSameBits, AsOneLocalDeviceWithTensorShards) {
+  Keys shards = keys();
+  shards.insert(shards.end(), {"numerics.tensor_shards=2", "train.steps=5"});
+  expect_same_bits(TinyRun(shards), tensor_layouts());
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MpiSameBits,

@@ -2,18 +2,23 @@
 
 #include <cstdint>
 
+#include "cleave/comm/transport.h"
 #include "cleave/spec/layer_spec.h"
 
 namespace cleave::parallel {
 
-/// Bytes that one device sends over the tensor axis.
+/// What one device sends over the tensor axis.
 struct TensorTraffic {
-  std::int64_t forward = 0;  ///< by every F, and so on
-  std::int64_t input = 0;
-  std::int64_t weight = 0;
-  std::int64_t sum = 0;  ///< by the W that ends a sum of microbatches, besides
+  comm::Sent forward;  ///< by every F, and so on
+  comm::Sent input;
+  comm::Sent weight;
+  comm::Sent sum;  ///< by the W that ends a sum of microbatches, besides
 };
 
 TensorTraffic tensor_traffic(const LayerSpec& layer);
+
+/// Bytes that member `rank` sends in a sum of `bytes` over `members`, on all of them: what the
+/// others add up, then its own part of the sum.
+std::int64_t all_reduce_bytes(std::int64_t bytes, int members, int rank);
 
 }  // namespace cleave::parallel

@@ -315,8 +315,13 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   for (int device = 0; device < step.devices(); ++device) {
     std::vector<const Stage*> own;
     for (const auto& numbers : stages) own.push_back(numbers[device % step.tensor].get());
-    step.traffic.push_back(
-        planned_traffic(step.program, own, step.tie_names, step.place_of(device)));
+    step.traffic.push_back(planned_traffic({.program = step.program,
+                                            .stages = own,
+                                            .tie_names = step.tie_names,
+                                            .fold = step.fold,
+                                            .pieces = std::ssize(step.pieces),
+                                            .place = step.place_of(device),
+                                            .devices = step.devices()}));
   }
   plan_evaluation(step, one_replica, lowering);
   step.budgets = options.budgets;

@@ -63,8 +63,7 @@ struct CompiledStep {
   std::vector<std::int64_t> planned_bytes;  ///< [place]
   std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
                                             ///< state, to save it while training goes on; or empty
-  std::vector<comm::Sent> traffic;          ///< [device of the run] what a step sends, without what
-                                            ///< the members of a tensor group send each other
+  std::vector<comm::Sent> traffic;          ///< [device of the run] what a step sends
   std::vector<std::int64_t> budgets;        ///< [device of the run]; empty: no limit
 
   int devices() const { return program.devices * tensor; }

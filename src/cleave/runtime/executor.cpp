@@ -39,8 +39,7 @@ Executor::Executor(Parts parts)
   }
   parts_.arena->reserve_blocks(blocks);
   take_lasting();
-  shared_.resize(kFirstLoss + parts_.program->replicas * parts_.program->microbatches +
-                 norm_.pieces());
+  shared_.resize(static_cast<std::size_t>(numbers_of_norm(*parts_.program, norm_.pieces())));
   pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
   spans_.reserve(2 * parts_.linked.instructions.size());
   if (parts_.world == nullptr) return;
@@ -53,6 +52,10 @@ Executor::Executor(Parts parts)
       if (reducing) looked_after_ += now() - begin;
     });
   }
+}
+
+std::int64_t Executor::numbers_of_norm(const schedule::Program& program, std::int64_t pieces) {
+  return static_cast<std::int64_t>(kFirstLoss) + program.replicas * program.microbatches + pieces;
 }
 
 /// Neither large MPI messages nor collectives get anywhere on their own.

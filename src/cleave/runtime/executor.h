@@ -64,6 +64,9 @@ class Executor {
 
   explicit Executor(Parts parts);
 
+  /// How many f64 NORM makes known to all devices, in a model of so many pieces.
+  static std::int64_t numbers_of_norm(const schedule::Program& program, std::int64_t pieces);
+
   /// After an exception the next run begins afresh.
   StepResult run(const StepInput& input);
 

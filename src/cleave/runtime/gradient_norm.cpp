@@ -13,6 +13,16 @@ std::int64_t blocks_of(std::int64_t elements) {
   return (elements + ops::kSquaresBlock - 1) / ops::kSquaresBlock;
 }
 
+bool is_slice_of_rows(const ParameterSpec& parameter, const Piece& piece) {
+  return piece.dim != 0 && piece.extent < parameter.shape[piece.dim];
+}
+
+std::int64_t blocks_of(const ParameterSpec& parameter, const Piece& piece) {
+  const Shape& shape = parameter.shape;
+  if (is_slice_of_rows(parameter, piece)) return shape[0] * blocks_of(piece.extent);
+  return blocks_of(piece.dim == 0 ? shape.elements() / shape[0] * piece.extent : shape.elements());
+}
+
 }  // namespace
 
 std::vector<OwnedPiece> owned_pieces(std::span<const SegmentSpec> segments) {
@@ -61,16 +71,28 @@ GradientNorm::GradientNorm(std::span<const OwnedPiece> pieces, std::span<Stage* 
   blocks_.resize(static_cast<std::size_t>(blocks));
 }
 
+std::int64_t GradientNorm::block_count(const plan::StateLayout& layout) {
+  std::int64_t blocks = 0;
+  for (const plan::SegmentState& segment : layout.segments) {
+    for (const plan::ParameterPlace& place : segment.parameters) {
+      if (!place.spec->tied_to.empty()) continue;
+      for (const Piece& piece : place.spec->pieces)
+        if (!piece.copy) blocks += blocks_of(*place.spec, piece);
+    }
+  }
+  return blocks;
+}
+
 /// Rows of their own where the piece is a slice of rows; else one row of the elements in order.
 GradientNorm::Owned GradientNorm::owned_part(const ParameterState& share, const Piece& piece) {
   const Shape& shape = share.spec->shape;
   const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
   const std::int64_t end = share.first + share.elements();
-  if (piece.dim != 0 && piece.extent < shape[piece.dim]) {
+  if (is_slice_of_rows(*share.spec, piece)) {
     const View rows = share.gradient.reshaped({share.elements() / row, row});
     return {.gradient = rows.slice(1, piece.first, piece.extent),
             .own_block = share.first / row * blocks_of(piece.extent),
-            .blocks = shape[0] * blocks_of(piece.extent)};
+            .blocks = blocks_of(*share.spec, piece)};
   }
   const std::int64_t first = piece.dim == 0 ? piece.first * row : 0;
   const std::int64_t count = piece.dim == 0 ? piece.extent * row : shape.elements();
@@ -79,7 +101,7 @@ GradientNorm::Owned GradientNorm::owned_part(const ParameterState& share, const 
   return {.gradient = share.gradient.slice(0, begin - share.first, behind - begin)
                           .reshaped({1, behind - begin}),
           .own_block = (begin - first) / ops::kSquaresBlock,
-          .blocks = blocks_of(count)};
+          .blocks = blocks_of(*share.spec, piece)};
 }
 
 void GradientNorm::square(ops::Compute& compute) {

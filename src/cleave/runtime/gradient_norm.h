@@ -35,6 +35,9 @@ class GradientNorm {
   /// How many pieces the model has.
   std::int64_t pieces() const { return pieces_; }
 
+  /// How many blocks the pieces of a stage have.
+  static std::int64_t block_count(const plan::StateLayout& layout);
+
   /// The sums of squares of the blocks that this device has; zeros for those of its stages that
   /// other replicas have.
   void square(ops::Compute& compute);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
-#include "cleave/comm/communicator.h"
+#include "cleave/parallel/traffic.h"
+#include "cleave/runtime/executor.h"
+#include "cleave/runtime/gradient_norm.h"
 
 namespace cleave::runtime {
 namespace {
@@ -12,39 +14,31 @@ using plan::ShareRun;
 using schedule::Instruction;
 using schedule::Op;
 
-/// What member `rank` of `members` sends in a sum over `bytes` that all of them get.
-std::int64_t of_all_reduce(std::int64_t bytes, int members, int rank) {
-  const auto borders = comm::even_borders(static_cast<std::size_t>(bytes), members);
-  const auto own = static_cast<std::int64_t>(borders[rank + 1] - borders[rank]);
-  return bytes - own + own * (members - 1);
-}
-
 class Traffic {
  public:
-  Traffic(const schedule::Program& program, std::span<const Stage* const> stages,
-          std::span<const std::string> tie_names, int device)
-      : program_(program),
-        stages_(stages),
-        tie_names_(tie_names),
-        topology_(program),
-        device_(device),
-        replica_(topology_.replica[device]) {}
+  explicit Traffic(const TrafficParts& parts)
+      : parts_(parts),
+        program_(parts.program),
+        topology_(program_),
+        replica_(topology_.replica[parts.place]) {}
 
   comm::Sent count() {
-    for (const Instruction& i : program_.lists[device_]) add(i);
+    for (const Instruction& i : program_.lists[parts_.place]) add(i);
     return sent_;
   }
 
  private:
   const SegmentState& state(int stage, int segment) const {
-    return stages_[stage]->parameters().layout().segments[std::max(segment, 0)];
+    return parts_.stages[stage]->parameters().layout().segments[std::max(segment, 0)];
   }
   std::int64_t own(const ShareRun& run) const {
     return run.borders[replica_ + 1] - run.borders[replica_];
   }
 
   void add(const Instruction& i) {
-    if (i.op == Op::Send) {
+    if (schedule::is_compute(i.op)) {
+      add_compute(i);
+    } else if (i.op == Op::Send) {
       const schedule::Edge& edge = program_.edges[i.edge];
       sent_.message +=
           i.direction == schedule::Direction::Forward ? edge.forward_bytes : edge.backward_bytes;
@@ -54,8 +48,30 @@ class Traffic {
       for (const ShareRun& run : state(i.stage, i.segment).runs) add_gather(i.stage, run);
     } else if (i.op == Op::Tie) {
       add_tie(i.edge);
+    } else if (i.op == Op::Norm) {
+      add_norm();
     } else if (i.op == Op::Step) {
       add_updated();
+    }
+  }
+
+  /// What the layers of a segment exchange with the other devices at this place.
+  void add_compute(const Instruction& i) {
+    const Stage& stage = *parts_.stages[i.stage];
+    const int segment = std::max(i.segment, 0);
+    const std::vector<LayerSpec>& layers = stage.segments()[segment].layers;
+    if (i.op == Op::Recompute) {
+      for (const int layer : stage.layout(segment).again)
+        sent_ = sent_ + parallel::tensor_traffic(layers[layer]).forward;
+      return;
+    }
+    const bool weight = i.op == Op::BackwardWeight || i.op == Op::Backward;
+    for (const LayerSpec& layer : layers) {
+      const parallel::TensorTraffic traffic = parallel::tensor_traffic(layer);
+      if (i.op == Op::Forward) sent_ = sent_ + traffic.forward;
+      if (i.op == Op::BackwardInput || i.op == Op::Backward) sent_ = sent_ + traffic.input;
+      if (weight) sent_ = sent_ + traffic.weight;
+      if (weight && parts_.fold.begins_shard(i.microbatch + 1)) sent_ = sent_ + traffic.sum;
     }
   }
 
@@ -63,18 +79,19 @@ class Traffic {
     for (const ShareRun& run : segment.runs)
       sent_.reduce += (run.end() - run.begin() - own(run)) * size_of(DType::F32);
     if (segment.runs.empty())
-      sent_.reduce += of_all_reduce(segment.gradient_bytes(), program_.replicas, replica_);
+      sent_.reduce +=
+          parallel::all_reduce_bytes(segment.gradient_bytes(), program_.replicas, replica_);
   }
 
   void add_gather(int stage, const ShareRun& run) {
     sent_.gather += own(run) * (program_.replicas - 1) *
-                    size_of(stages_[stage]->parameters().layout().options.dtype);
+                    size_of(parts_.stages[stage]->parameters().layout().options.dtype);
   }
 
   /// Replicas send each other what they updated, unless it is gathered for each use.
   void add_updated() {
-    for (const int stage : topology_.stages[device_]) {
-      const plan::StateLayout& layout = stages_[stage]->parameters().layout();
+    for (const int stage : topology_.stages[parts_.place]) {
+      const plan::StateLayout& layout = parts_.stages[stage]->parameters().layout();
       if (layout.shares_values()) continue;
       for (const SegmentState& segment : layout.segments) {
         for (const ShareRun& run : segment.runs)
@@ -83,18 +100,30 @@ class Traffic {
     }
   }
 
+  /// Squares of blocks, where replicas have shares of them; then what all devices know.
+  void add_norm() {
+    std::int64_t numbers =
+        (parts_.devices - 1) * Executor::numbers_of_norm(program_, parts_.pieces);
+    for (const int stage : topology_.stages[parts_.place]) {
+      const plan::StateLayout& layout = parts_.stages[stage]->parameters().layout();
+      if (layout.shares_state())
+        numbers += (program_.replicas - 1) * GradientNorm::block_count(layout);
+    }
+    sent_.numbers += numbers * static_cast<std::int64_t>(sizeof(double));
+  }
+
   void add_tie(int index) {
     const schedule::Tie& tie = program_.ties[index];
     const int second = program_.placement[tie.second][replica_];
     if (second == program_.placement[tie.first][replica_]) return;
     // The later use comes first in the pair.
-    sent_.reduce +=
-        of_all_reduce(tied_bytes(tie.second, tie_names_[index]), 2, device_ == second ? 0 : 1);
+    sent_.reduce += parallel::all_reduce_bytes(tied_bytes(tie.second, parts_.tie_names[index]), 2,
+                                               parts_.place == second ? 0 : 1);
   }
 
   /// Of the weight that `stage` has tied to `name`: all of it, or the replica's share.
   std::int64_t tied_bytes(int stage, const std::string& name) const {
-    for (const SegmentState& segment : stages_[stage]->parameters().layout().segments) {
+    for (const SegmentState& segment : parts_.stages[stage]->parameters().layout().segments) {
       for (const plan::ParameterPlace& place : segment.parameters) {
         if (place.spec->tied_to != name) continue;
         std::int64_t begin = place.at;
@@ -110,20 +139,17 @@ class Traffic {
     return 0;
   }
 
+  const TrafficParts& parts_;
   const schedule::Program& program_;
-  std::span<const Stage* const> stages_;
-  std::span<const std::string> tie_names_;
   schedule::Topology topology_;
-  int device_;
   int replica_;
   comm::Sent sent_;
 };
 
 }  // namespace
 
-comm::Sent planned_traffic(const schedule::Program& program, std::span<const Stage* const> stages,
-                           std::span<const std::string> tie_names, int device) {
-  return Traffic(program, stages, tie_names, device).count();
+comm::Sent planned_traffic(const TrafficParts& parts) {
+  return Traffic(parts).count();
 }
 
 }  // namespace cleave::runtime

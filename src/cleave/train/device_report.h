@@ -17,7 +17,7 @@ struct DeviceReport {
   std::int64_t resident_bytes = 0;  ///< of the device's own process at most; 0 if it has none
   std::int64_t parameters = 0;
   comm::Sent sent;          ///< in the last step
-  comm::Sent planned_sent;  ///< per step, without the few numbers of NORM
+  comm::Sent planned_sent;  ///< per step
   double busy = 0;          ///< seconds per step, median
   double wait = 0;
   double reduce = 0;         ///< seconds per step in which a REDUCE was on its way, median

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "cleave/spec/model_spec.h"
+#include "cleave/train/random_source.h"
+
+namespace cleave::train::testing {
+
+inline constexpr std::int64_t kVocabulary = 61;  // no shards divide it
+inline constexpr std::int64_t kSequence = 16;
+
+/// Small enough for hundreds of layouts; a Llama's heads share keys and values.
+inline ModelShape tiny_shape(ModelKind kind, std::int64_t layers = 6) {
+  const bool llama = kind == ModelKind::Llama;
+  return {.kind = kind,
+          .layers = layers,
+          .hidden = 32,
+          .heads = 4,
+          .kv_heads = llama ? 2 : 4,
+          .ffn = 64,
+          .vocab = kVocabulary,
+          .context = kSequence,
+          .tie_embeddings = !llama};
+}
+
+inline ModelSpec tiny_model(ModelKind kind, DType dtype, std::int64_t layers = 6) {
+  return model_spec(tiny_shape(kind, layers),
+                    {.sequences = 1, .sequence = kSequence, .dtype = dtype});
+}
+
+/// The microbatches of a replica: numbers [first, …) of the whole step's.
+class ReplicaSource : public RandomSource {
+ public:
+  ReplicaSource(int first, std::int64_t step)
+      : RandomSource(static_cast<std::uint64_t>(step), kVocabulary), first_(first) {}
+  void load_tokens(int index, View v) override { RandomSource::load_tokens(first_ + index, v); }
+  void load_targets(int index, View v) override { RandomSource::load_targets(first_ + index, v); }
+
+ private:
+  int first_;
+};
+
+}  // namespace cleave::train::testing
