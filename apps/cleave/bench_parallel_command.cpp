@@ -4,28 +4,28 @@
 
 #include "command.h"
 #include "median.h"
+#include "step_flags.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cleave/base/units.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/comm/pinning.h"
 #include "cleave/runtime/device.h"
-#include "cleave/spec/presets.h"
 #include "cleave/train/adamw.h"
 #include "cleave/train/random_source.h"
 
 namespace cleave::app {
 namespace {
 
-struct Flags {
-  std::string preset = "gpt2-124m";
-  std::string dtype = "bf16";
-  std::int64_t microbatch = 4;
-  std::int64_t sequence = 256;
+struct Flags : StepFlags {
+  Flags() {
+    dtype = "bf16";
+    repeats = 3;
+  }
+
   int devices = 2;
   int fold = 4;
-  int repeats = 3;
-  bool json = false;
 };
 
 /// One way to use the same cores.
@@ -36,7 +36,12 @@ struct Way {
   int tensor_shards = 0;
 };
 
-double step_seconds(const ModelSpec& model, const Way& way, int repeats) {
+struct Timing {
+  double seconds = 0;
+  std::int64_t bytes = 0;  ///< planned for the first device
+};
+
+Timing time_step(const ModelSpec& model, const Way& way, int repeats) {
   const runtime::CompiledStep step = runtime::compile(
       model, {.layout = way.layout, .tensor_shards = way.tensor_shards, .threads = way.threads});
   const comm::Pinning pinning =
@@ -58,36 +63,48 @@ double step_seconds(const ModelSpec& model, const Way& way, int repeats) {
       if (i >= 0 && world.rank() == 0) steps.push_back(seconds.count());
     }
   });
-  return median(steps);
+  return {median(steps), step.planned_on(0)};
 }
 
-void run(const Flags& flags) {
-  require(flags.microbatch >= 1 && flags.sequence >= 1 && flags.devices >= 1 && flags.repeats >= 1,
-          "--microbatch, --sequence, --devices and --repeats must be at least 1");
-  const ModelSpec model = model_spec(find_preset(flags.preset).shape,
-                                     {.sequences = flags.microbatch,
-                                      .sequence = flags.sequence,
-                                      .dtype = flags.dtype == "bf16" ? DType::BF16 : DType::F32});
+/// Ways to do the same, the first of which the others are compared with.
+using Comparison = std::vector<Way>;
+
+std::vector<Comparison> comparisons(const Flags& flags) {
   const int n = flags.devices;
-  const std::vector<Way> ways = {
+  const Comparison layers = {
       {fmt::format("one device, {} threads", n), {}, n},
       {fmt::format("tensor {}", n), {.tensor = n}},
       {fmt::format("tensor {}, sequence parallel", n), {.tensor = n, .sequence_parallel = true}},
       {fmt::format("one device, {} threads, {} tensor shards", n, flags.fold), {}, n, flags.fold}};
+  Comparison replicas;
+  for (int zero = 0; zero <= 3; ++zero)
+    replicas.push_back({fmt::format("data {}, zero {}", n, zero), {.data = n, .zero = zero}});
+  if (n == 1) return {layers};
+  return {layers, replicas};
+}
+
+void run(const Flags& flags) {
+  require(flags.devices >= 1, "--devices must be at least 1");
+  const ModelSpec model = model_of(flags);
   nlohmann::json report = nlohmann::json::array();
-  double first = 0;
-  if (!flags.json) {
-    fmt::print("{} {}, {} x {} tokens, median of {}\n", flags.preset, flags.dtype, flags.microbatch,
-               flags.sequence, flags.repeats);
+  if (!flags.json) fmt::print("{}, median of {}\n", text_of(flags), flags.repeats);
+  for (const Comparison& ways : comparisons(flags)) {
+    double first = 0;
+    for (const Way& way : ways) {
+      const Timing timing = time_step(model, way, flags.repeats);
+      if (first == 0) first = timing.seconds;
+      const double speed = first / timing.seconds;
+      report.push_back({{"layout", way.name},
+                        {"against", ways[0].name},
+                        {"step_seconds", timing.seconds},
+                        {"speed", speed},
+                        {"planned_bytes", timing.bytes}});
+      if (!flags.json)
+        fmt::print("  {:<42} {:8.3f} s   {:.2f}   {}\n", way.name, timing.seconds, speed,
+                   format_bytes(timing.bytes));
+    }
   }
-  for (const Way& way : ways) {
-    const double seconds = step_seconds(model, way, flags.repeats);
-    if (first == 0) first = seconds;
-    report.push_back({{"layout", way.name}, {"step_seconds", seconds}, {"speed", first / seconds}});
-    if (!flags.json)
-      fmt::print("  {:<42} {:8.3f} s   {:.2f}\n", way.name, seconds, first / seconds);
-  }
-  if (flags.json) fmt::print("{}\n", report.dump());
+  if (flags.json) fmt::print("{}\n", nlohmann::json{{"layouts", report}}.dump());
 }
 
 }  // namespace
@@ -95,22 +112,15 @@ void run(const Flags& flags) {
 void add_bench_parallel_command(CLI::App& bench) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = bench.add_subcommand(
-      "parallel", "A step cut inside its layers against one device with as many threads.");
+      "parallel",
+      "A step cut inside its layers against one device with as many threads; replicas that share "
+      "their state (ZeRO) against those that do not.");
   command->footer("Example: cleave bench parallel --preset gpt2-124m --dtype bf16");
-  command->add_option("--preset", flags->preset, "Model")->capture_default_str();
-  command->add_option("--dtype", flags->dtype, "f32 or bf16")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--microbatch", flags->microbatch, "Sequences of the step")
-      ->capture_default_str();
-  command->add_option("--sequence", flags->sequence, "Tokens of a sequence")->capture_default_str();
+  add_step_flags(*command, *flags);
   command->add_option("--devices", flags->devices, "Devices, of one thread each")
       ->capture_default_str();
   command->add_option("--fold", flags->fold, "Tensor shards that one device runs")
       ->capture_default_str();
-  command->add_option("--repeats", flags->repeats, "Steps to take the median of")
-      ->capture_default_str();
-  command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags] { run(*flags); });
 }
 

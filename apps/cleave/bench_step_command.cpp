@@ -6,26 +6,20 @@
 
 #include "command.h"
 #include "median.h"
+#include "step_flags.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cleave/ops/gemm_limit.h"
 #include "cleave/runtime/device.h"
-#include "cleave/spec/presets.h"
 #include "cleave/train/adamw.h"
 #include "cleave/train/random_source.h"
 
 namespace cleave::app {
 namespace {
 
-struct Flags {
-  std::string preset = "gpt2-124m";
-  std::string dtype = "f32";
-  std::int64_t microbatch = 4;
-  std::int64_t sequence = 256;
+struct Flags : StepFlags {
   int threads = 1;
-  int repeats = 5;
-  bool json = false;
 };
 
 /// The products of one step, each kind once with its count.
@@ -83,20 +77,15 @@ nlohmann::json to_json(const CountedMatmul& product) {
 }
 
 void run(const Flags& flags) {
-  require(flags.microbatch >= 1 && flags.sequence >= 1 && flags.threads >= 1 && flags.repeats >= 1,
-          "--microbatch, --sequence, --threads and --repeats must be at least 1");
-  const ModelSpec model = model_spec(find_preset(flags.preset).shape,
-                                     {.sequences = flags.microbatch,
-                                      .sequence = flags.sequence,
-                                      .dtype = flags.dtype == "bf16" ? DType::BF16 : DType::F32});
+  require(flags.threads >= 1, "--threads must be at least 1");
+  const ModelSpec model = model_of(flags);
   const std::vector<CountedMatmul> products = products_of(model);
   const Timing timing = measure(flags, model, products);
   const double tokens = static_cast<double>(model.flow.tokens()) / timing.step_seconds;
   const double gflops = static_cast<double>(cleave::flops(model)) / timing.step_seconds * 1e-9;
   const double efficiency = timing.gemm_seconds / timing.step_seconds;
   if (!flags.json) {
-    fmt::print("{} {}, {} x {} tokens, {} thread(s), median of {}\n", flags.preset, flags.dtype,
-               flags.microbatch, flags.sequence, flags.threads, flags.repeats);
+    fmt::print("{}, {} thread(s), median of {}\n", text_of(flags), flags.threads, flags.repeats);
     fmt::print("  step        {:8.3f} s   {:.0f} tokens/s, {:.1f} GFLOP/s\n", timing.step_seconds,
                tokens, gflops);
     fmt::print("  bare gemms  {:8.3f} s\n  efficiency  {:8.3f}\n", timing.gemm_seconds, efficiency);
@@ -120,17 +109,8 @@ void add_bench_step_command(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand(
       "step", "A training step on one device against the time of its matrix products alone.");
   command->footer("Example: cleave bench step --preset gpt2-124m --dtype bf16 --threads 2");
-  command->add_option("--preset", flags->preset, "Model")->capture_default_str();
-  command->add_option("--dtype", flags->dtype, "f32 or bf16")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--microbatch", flags->microbatch, "Sequences of the step")
-      ->capture_default_str();
-  command->add_option("--sequence", flags->sequence, "Tokens of a sequence")->capture_default_str();
+  add_step_flags(*command, *flags);
   command->add_option("--threads", flags->threads, "Threads of the device")->capture_default_str();
-  command->add_option("--repeats", flags->repeats, "Steps to take the median of")
-      ->capture_default_str();
-  command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags] { run(*flags); });
 }
 

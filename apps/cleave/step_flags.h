@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "command.h"
+
+#include "cleave/spec/model_spec.h"
+
+namespace cleave::app {
+
+/// Which step a benchmark times, and how.
+struct StepFlags {
+  std::string preset = "gpt2-124m";
+  std::string dtype = "f32";
+  std::int64_t microbatch = 4;
+  std::int64_t sequence = 256;
+  int repeats = 5;
+  bool json = false;
+};
+
+/// --preset, --dtype, --microbatch, --sequence, --repeats and --json.
+void add_step_flags(CLI::App& command, StepFlags& flags);
+
+/// Throws UserError unless there is such a step.
+ModelSpec model_of(const StepFlags& flags);
+
+/// "gpt2-124m bf16, 4 x 256 tokens".
+std::string text_of(const StepFlags& flags);
+
+}  // namespace cleave::app
