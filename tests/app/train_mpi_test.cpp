@@ -40,7 +40,9 @@ std::vector<Layout> layouts() {
 
 std::vector<Layout> tensor_layouts() {
   return {{4, {"parallel.tensor=2", "parallel.pipeline=2"}},
-          {4, {"parallel.tensor=2", "parallel.data=2", "parallel.zero=1"}}};
+          {4, {"parallel.tensor=2", "parallel.data=2", "parallel.zero=1"}},
+          {4, {"parallel.tensor=2", "parallel.pipeline=2", "parallel.order=tensor,data,pipeline"}},
+          {4, {"parallel.data=2", "parallel.pipeline=2", "parallel.order=pipeline,data,tensor"}}};
 }
 
 /// Every layout over threads and over ranks gives what one device gives.

@@ -235,6 +235,14 @@ TEST(Config, ChecksThatTheLogicalGridFolds) {
             "model.heads 4 cannot be divided among 3 tensor shards; choose a divisor of the heads");
 }
 
+TEST(Config, TakesTheAxesInAnyOrder) {
+  const Config config = with({"parallel.order=tensor,data,pipeline"});
+  EXPECT_EQ(to_string(config.parallel.order), "tensor,data,pipeline");
+  EXPECT_EQ(refused({"parallel.order=tensor,data"}),
+            "parallel.order is \"tensor,data\" (a string) in --set; it must be the axes "
+            " data, pipeline and tensor in some order, such as \"data,pipeline,tensor\"");
+}
+
 TEST(Config, FollowsMpirun) {
   const auto under = [](std::int64_t size, std::vector<std::string> overrides) {
     return parse_config(kTiny, "run.toml", {.overrides = overrides, .world_size = size});

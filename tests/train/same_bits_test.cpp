@@ -2,6 +2,7 @@
 // every gradient, has the same bits; and every device used exactly the bytes that were planned for
 // it.
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -257,6 +258,21 @@ TEST_P(SameBits, WithTensorShardsOnAnyDevices) {
     EXPECT_TRUE(outcome.as_planned);
     EXPECT_TRUE(outcome.sent_as_planned);
   }
+}
+
+TEST_P(SameBits, InEveryOrderOfTheAxes) {
+  const auto [kind, dtype] = GetParam();
+  const Outcome folded = train(kind, dtype, {}, kTensorShards, 2);
+  runtime::Layout layout{.pipeline = 2, .data = 2, .tensor = 2, .zero = 1};
+  do {
+    SCOPED_TRACE(to_string(layout.order));
+    layout.sequence_parallel = !layout.sequence_parallel;
+    const Outcome outcome = train(kind, dtype, layout, kTensorShards, 2);
+    EXPECT_EQ(outcome.gradients, folded.gradients);
+    EXPECT_EQ(outcome.losses, folded.losses);
+    EXPECT_EQ(outcome.weights, folded.weights);
+    EXPECT_TRUE(outcome.as_planned && outcome.sent_as_planned);
+  } while (std::ranges::next_permutation(layout.order).found);
 }
 
 // The shards' sums round elsewhere than one product does, and that is all.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <ranges>
 
 #include "cleave/base/check.h"
 #include "cleave/base/process_memory.h"
@@ -216,14 +217,12 @@ ShardFold fold_of(const CompileOptions& options) {
 }
 
 /// The smallest of the devices at each place.
-std::vector<std::int64_t> budgets_of_places(const CompileOptions& options) {
+std::vector<std::int64_t> budgets_of_places(const CompiledStep& step) {
   std::vector<std::int64_t> budgets;
-  for (std::size_t d = 0; d < options.budgets.size(); ++d) {
-    if (d % static_cast<std::size_t>(options.layout.tensor) == 0) {
-      budgets.push_back(options.budgets[d]);
-    } else {
-      budgets.back() = std::min(budgets.back(), options.budgets[d]);
-    }
+  for (int place = 0; place < step.mesh.places() && !step.budgets.empty(); ++place) {
+    const std::vector<int> devices = step.mesh.group_at(place);
+    budgets.push_back(std::ranges::min(
+        devices | std::views::transform([&](int device) { return step.budgets[device]; })));
   }
   return budgets;
 }
@@ -268,7 +267,7 @@ CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
     step.program.segments.push_back(static_cast<int>(size));
     next += size;
   }
-  step.tensor = layout.tensor;
+  step.mesh = layout.mesh();
   step.shares = shares_of(model, options);
   set_edge_bytes(step);
   set_ties(step);
@@ -300,7 +299,7 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   const LayerFactory make = parallel::sharded_layers(options.make_layer, nullptr);
   for (int s = 0; s < step.program.stages; ++s) {
     step.memory.emplace_back();
-    for (int number = 0; number < step.tensor; ++number) {
+    for (int number = 0; number < step.mesh.tensor; ++number) {
       stages[s].push_back(make_stage(step, s, number, make));
       const plan::StageMemory memory = memory_of(*stages[s].back());
       if (number == 0) step.memory.back() = memory;
@@ -314,7 +313,7 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   step.planned_bytes = plan::peak_bytes(step.program);
   for (int device = 0; device < step.devices(); ++device) {
     std::vector<const Stage*> own;
-    for (const auto& numbers : stages) own.push_back(numbers[device % step.tensor].get());
+    for (const auto& numbers : stages) own.push_back(numbers[step.mesh.number_of(device)].get());
     step.traffic.push_back(planned_traffic({.program = step.program,
                                             .stages = own,
                                             .tie_names = step.tie_names,
@@ -325,7 +324,7 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   }
   plan_evaluation(step, one_replica, lowering);
   step.budgets = options.budgets;
-  step.program.budgets = budgets_of_places(options);
+  step.program.budgets = budgets_of_places(step);
   return step;
 }
 
@@ -359,6 +358,9 @@ CompiledStep scheduled(const CompileOptions& options, const CompileOrder& compil
 }  // namespace
 
 CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options) {
+  require(options.layout.order == kDefaultOrder, "parallel.order is \"",
+          to_string(options.layout.order), "\", and devices.emulate takes devices in the order \"",
+          to_string(kDefaultOrder), "\"; leave parallel.order out");
   return scheduled(options, [&](schedule::Program order) {
     return compile_emulated_order(model, options, std::move(order));
   });
@@ -380,7 +382,7 @@ std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int de
   for (int s = 0; s < step.program.stages; ++s) {
     const auto& places = step.program.placement[s];
     if (std::ranges::find(places, step.place_of(device)) != places.end()) {
-      stages[s] = make_stage(step, s, device % step.tensor, make);
+      stages[s] = make_stage(step, s, step.mesh.number_of(device), make);
     }
   }
   return stages;

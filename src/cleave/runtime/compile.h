@@ -10,6 +10,7 @@
 #include "cleave/runtime/stage.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/schedule/program.h"
+#include "cleave/spec/mesh.h"
 #include "cleave/spec/model_spec.h"
 
 namespace cleave::runtime {
@@ -19,13 +20,18 @@ struct Layout {
   int pipeline = 1;
   int data = 1;
   int tensor = 1;
-  bool sequence_parallel = false;  ///< divide norms and residuals by tokens over the tensor axis
-  int chunks = 0;                  ///< stages per device; 0: what the schedule wants
+  AxisOrder order = kDefaultOrder;  ///< which axis neighbours among devices are neighbours along
+  bool sequence_parallel = false;   ///< divide norms and residuals by tokens over the tensor axis
+  int chunks = 0;                   ///< stages per device; 0: what the schedule wants
   std::string schedule = "1f1b";
   std::vector<std::int64_t> partition;  ///< blocks of each stage; empty: as even as possible
   int zero = 0;  ///< what replicas share: 1 optimizer state, 2 gradients too, 3 weights too
   /// [block], or one for all of them; empty: none.
   std::vector<schedule::Recompute> recompute;
+
+  Mesh mesh() const {
+    return {.data = data, .pipeline = pipeline, .tensor = tensor, .order = order};
+  }
 };
 
 struct CompileOptions {
@@ -41,12 +47,12 @@ struct CompileOptions {
 /// A training step, ready to be run: every instruction and every byte is known and verified.
 ///
 /// The devices of a tensor group run one list together, each on its own share of the layers: the
-/// program's devices are places of the mesh, and device d of the run is number d % tensor at place
-/// d / tensor. Messages go between devices of the same number, so the proof for places holds for
-/// devices: an order in which all instructions can complete is one for every number.
+/// program's devices are places of the mesh. Messages go between devices of the same number, so the
+/// proof for places holds for devices: an order in which all instructions can complete is one for
+/// every number.
 struct CompiledStep {
   ModelSpec model;                ///< whole, as checkpoints know it
-  int tensor = 1;                 ///< devices at each place
+  Mesh mesh;                      ///< of the devices of the run
   std::vector<ModelSpec> shares;  ///< [number at a place]
   schedule::Program program;
   schedule::Program evaluation;                  ///< forward only, in the same memory
@@ -66,8 +72,8 @@ struct CompiledStep {
   std::vector<comm::Sent> traffic;          ///< [device of the run] what a step sends
   std::vector<std::int64_t> budgets;        ///< [device of the run]; empty: no limit
 
-  int devices() const { return program.devices * tensor; }
-  int place_of(int device) const { return device / tensor; }
+  int devices() const { return mesh.devices(); }
+  int place_of(int device) const { return mesh.place_of(device); }
   std::int64_t planned_on(int device) const { return planned_bytes[place_of(device)]; }
   /// Which replica a device works for.
   int replica_of(int device) const;

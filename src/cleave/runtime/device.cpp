@@ -97,28 +97,23 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                                                  .compute = &compute_,
                                                  .world = world,
                                                  .peers = peers(),
-                                                 .counts_loss = index % step.tensor == 0});
+                                                 .counts_loss = step.mesh.number_of(index) == 0});
 }
 
 /// Forms the groups of a device along the axes of the mesh.
 void Device::join(const CompiledStep& step, int index, comm::Communicator* world) {
   if (world == nullptr) return;
-  if (step.tensor == 1) {
-    alone_at_place_ = world;
-    return;
-  }
-  const int number = index % step.tensor;
-  std::vector<int> members;
-  if (step.program.devices > 1) {
-    for (int d = number; d < step.devices(); d += step.tensor) members.push_back(d);
-    peers_ = world->group(members);
-  }
-  members.clear();
-  for (int d = index - number; d < index - number + step.tensor; ++d) members.push_back(d);
+  const Mesh& mesh = step.mesh;
+  const int number = mesh.number_of(index);
+  const std::vector<int> peers = mesh.peers_of(number);
+  const bool everyone = std::ssize(peers) == world->size() && std::ranges::is_sorted(peers);
+  if (everyone) alone_at_place_ = world;
+  if (!everyone && peers.size() > 1) peers_ = world->group(peers);
+  if (mesh.tensor == 1) return;
   const TensorShare& share = step.shares[number].share;
   const std::int64_t sharing = share.shards / step.model.shape.kv_heads / share.local();
-  group_ =
-      std::make_unique<parallel::TensorGroup>(compute_, *world, members, static_cast<int>(sharing));
+  group_ = std::make_unique<parallel::TensorGroup>(
+      compute_, *world, mesh.group_at(mesh.place_of(index)), static_cast<int>(sharing));
 }
 
 void Device::list(const ParameterState& parameter) {

@@ -126,7 +126,7 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
                     comm::Communicator* world, double at_once) {
   const schedule::Program& program = step.program;
   device.initialise(/*seed=*/0);  // pages that were never written cost less to read
-  const int places = std::max(1, static_cast<int>(at_once) / step.tensor);
+  const int places = std::max(1, static_cast<int>(at_once) / step.mesh.tensor);
   const Rehearsal mine = Turns(step, device, input, world, places).run();
   const std::vector<double> numbers = share(mine, program, device.place(), world);
   device.clear_moments();

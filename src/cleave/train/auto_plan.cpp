@@ -108,8 +108,9 @@ class Planner {
     const auto at = [](const auto& values, std::int64_t d, auto otherwise) {
       return values.empty() ? otherwise : values[values.size() > 1 ? d : 0];
     };
-    for (std::int64_t place = 0; place < *config.parallel.pipeline; ++place) {
-      const std::int64_t d = place * *config.parallel.tensor;
+    const Mesh mesh = compile_options(config).layout.mesh();
+    for (int place = 0; place < mesh.pipeline; ++place) {
+      const std::int64_t d = mesh.device_at(place, 0);
       problem.devices.push_back(
           {.speed = at(config.devices.speed, d, 1.0),
            .memory = at(config.devices.memory, d, std::numeric_limits<std::int64_t>::max())});

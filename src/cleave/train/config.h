@@ -10,6 +10,7 @@
 
 #include "cleave/schedule/passes.h"
 #include "cleave/spec/dtype.h"
+#include "cleave/spec/mesh.h"
 #include "cleave/spec/model_shape.h"
 
 namespace cleave::train {
@@ -83,6 +84,7 @@ struct ParallelConfig {
   Auto pipeline = 1;
   Auto tensor = 1;
   Auto data = 1;
+  AxisOrder order = kDefaultOrder;
   Auto chunks;                    ///< auto with a fixed schedule: what the schedule wants
   std::string schedule = "1f1b";  ///< a name of schedule::schedule_names(), or "auto"
   Partition partition;

@@ -103,6 +103,18 @@ std::optional<Value> get_betas(const Config& config) {
   return Value{std::move(list)};
 }
 
+bool set_order(Config& config, const Value& value) {
+  const auto* text = as<std::string>(value);
+  const auto order = text == nullptr ? std::nullopt : parse_axis_order(*text);
+  if (!order) return false;
+  config.parallel.order = *order;
+  return true;
+}
+
+std::optional<Value> get_order(const Config& config) {
+  return Value{to_string(config.parallel.order)};
+}
+
 bool set_partition(Config& config, const Value& value) {
   if (is_auto(value)) {
     config.parallel.partition.reset();

@@ -19,6 +19,9 @@ std::optional<Value> get_validation(const Config& config);
 bool set_betas(Config& config, const Value& value);
 std::optional<Value> get_betas(const Config& config);
 
+bool set_order(Config& config, const Value& value);
+std::optional<Value> get_order(const Config& config);
+
 bool set_partition(Config& config, const Value& value);
 std::optional<Value> get_partition(const Config& config);
 

@@ -183,6 +183,11 @@ std::vector<Key> parallel_keys() {
       whole_or_auto(
           "parallel.data", degree, "replicas that share the batch",
           [](auto& c) -> auto& { return c.parallel.data; }),
+      {.name = "parallel.order",
+       .rule = "the axes data, pipeline and tensor in some order, such as \"data,pipeline,tensor\"",
+       .help = "slowest axis first: neighbouring devices are neighbours along the last",
+       .set = set_order,
+       .get = get_order},
       whole_or_auto(
           "parallel.chunks", degree, "stages per device; auto: what the schedule wants",
           [](auto& c) -> auto& { return c.parallel.chunks; }),

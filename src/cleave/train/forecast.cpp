@@ -56,7 +56,7 @@ Forecast forecast(const Config& config) {
     const double at_once =
         runtime::devices_at_once(result.step.devices(), static_cast<int>(config.devices.threads));
     result.predicted = predicted_step(program, profile_run(config, result.step, at_once),
-                                      {.at_once = at_once / result.step.tensor});
+                                      {.at_once = at_once / result.step.mesh.tensor});
   }
   result.step.budgets = budgets;
   result.fits = true;

@@ -86,7 +86,7 @@ class DeviceRun {
     const plan::Costs costs = trainer_.profile(job_.at_once);
     library_heap_ = heap_bytes() - heap;
     report_.predicted = predicted_step(job_.compiled.program, costs,
-                                       {.at_once = job_.at_once / job_.compiled.tensor});
+                                       {.at_once = job_.at_once / job_.compiled.mesh.tensor});
     report_.predicted_step_seconds = report_.predicted->summary.makespan;
   }
 

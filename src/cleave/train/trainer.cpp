@@ -44,6 +44,7 @@ runtime::CompileOptions compile_options(const Config& config) {
   return {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
                      .data = static_cast<int>(data),
                      .tensor = static_cast<int>(*parallel.tensor),
+                     .order = parallel.order,
                      .sequence_parallel = parallel.sequence_parallel,
                      .chunks = static_cast<int>(parallel.chunks.value_or(0)),
                      .schedule = parallel.schedule,

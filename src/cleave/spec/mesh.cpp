@@ -1,0 +1,76 @@
+#include "cleave/spec/mesh.h"
+
+#include <algorithm>
+
+namespace cleave {
+namespace {
+
+constexpr std::array<std::string_view, 3> kNames = {"data", "pipeline", "tensor"};
+
+}  // namespace
+
+std::optional<AxisOrder> parse_axis_order(std::string_view text) {
+  AxisOrder order{};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::size_t comma = text.find(',');
+    const bool last = i + 1 == order.size();
+    if (last != (comma == std::string_view::npos)) return std::nullopt;
+    const auto* name = std::ranges::find(kNames, text.substr(0, comma));
+    if (name == kNames.end()) return std::nullopt;
+    order[i] = static_cast<Axis>(name - kNames.begin());
+    if (std::find(order.begin(), order.begin() + i, order[i]) != order.begin() + i)
+      return std::nullopt;
+    if (!last) text.remove_prefix(comma + 1);
+  }
+  return order;
+}
+
+std::string to_string(const AxisOrder& order) {
+  std::string text;
+  for (const Axis axis : order) {
+    if (!text.empty()) text += ',';
+    text += kNames[static_cast<std::size_t>(axis)];
+  }
+  return text;
+}
+
+int Mesh::size_of(Axis axis) const {
+  return axis == Axis::Data ? data : axis == Axis::Pipeline ? pipeline : tensor;
+}
+
+int Mesh::stride_of(Axis axis) const {
+  int stride = 1;
+  for (auto faster = order.rbegin(); *faster != axis; ++faster) stride *= size_of(*faster);
+  return stride;
+}
+
+int Mesh::coordinate(int device, Axis axis) const {
+  return device / stride_of(axis) % size_of(axis);
+}
+
+int Mesh::place_of(int device) const {
+  return coordinate(device, Axis::Data) * pipeline + coordinate(device, Axis::Pipeline);
+}
+
+int Mesh::number_of(int device) const {
+  return coordinate(device, Axis::Tensor);
+}
+
+int Mesh::device_at(int place, int number) const {
+  return place / pipeline * stride_of(Axis::Data) + place % pipeline * stride_of(Axis::Pipeline) +
+         number * stride_of(Axis::Tensor);
+}
+
+std::vector<int> Mesh::group_at(int place) const {
+  std::vector<int> devices;
+  for (int number = 0; number < tensor; ++number) devices.push_back(device_at(place, number));
+  return devices;
+}
+
+std::vector<int> Mesh::peers_of(int number) const {
+  std::vector<int> devices;
+  for (int place = 0; place < places(); ++place) devices.push_back(device_at(place, number));
+  return devices;
+}
+
+}  // namespace cleave
