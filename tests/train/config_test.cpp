@@ -240,7 +240,7 @@ TEST(Config, TakesTheAxesInAnyOrder) {
   EXPECT_EQ(to_string(config.parallel.order), "tensor,data,pipeline");
   EXPECT_EQ(refused({"parallel.order=tensor,data"}),
             "parallel.order is \"tensor,data\" (a string) in --set; it must be the axes "
-            " data, pipeline and tensor in some order, such as \"data,pipeline,tensor\"");
+            "data, pipeline and tensor in some order, such as \"data,pipeline,tensor\"");
 }
 
 TEST(Config, FollowsMpirun) {
