@@ -11,6 +11,12 @@ target_link_libraries(cleave_test_header PRIVATE cleave_warnings GTest::gtest)
 target_compile_options(cleave_test_header PRIVATE ${CLEAVE_TEST_OPTIONS})
 target_precompile_headers(cleave_test_header PRIVATE <gtest/gtest.h>)
 
+# Where this checkout is: support/paths.h.
+add_library(cleave_test_paths STATIC ${PROJECT_SOURCE_DIR}/tests/support/paths.cpp)
+target_include_directories(cleave_test_paths PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_compile_definitions(cleave_test_paths PRIVATE CLEAVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                                                     CLEAVE_BINARY="$<TARGET_FILE:cleave>")
+
 # cleave_add_test(<name> SOURCES <file>... LINKS <module>... [USES <target>...] [LABEL unit|slow])
 #
 # One program of GoogleTest tests. USES names external libraries that only the tests need.
@@ -22,10 +28,9 @@ function(cleave_add_test name)
   list(TRANSFORM arg_LINKS PREPEND cleave::)
   add_executable(${name}_test ${arg_SOURCES})
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_definitions(${name}_test PRIVATE CLEAVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   target_compile_options(${name}_test PRIVATE ${CLEAVE_TEST_OPTIONS})
   target_link_libraries(${name}_test PRIVATE ${arg_LINKS} ${arg_USES} cleave_warnings
-                                             GTest::gtest_main)
+                                             cleave_test_paths GTest::gtest_main)
   target_precompile_headers(${name}_test REUSE_FROM cleave_test_header)
   add_test(NAME ${name} COMMAND ${name}_test)
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300)

@@ -56,6 +56,8 @@ Rounds measure(const runtime::CompiledStep& step, const OverheadFlags& flags,
     optimizer.begin_step(i);
     rounds.steps.push_back(seconds_of(world, [&] { (void)device.executor().run(input); }));
     rounds.alone.push_back(seconds_of(world, [&] { device.executor().compute_alone(input); }));
+    device.clear_moments();  // a half alone trains on whatever its buffers hold
+    device.initialise(1);
   }
   return rounds;
 }

@@ -11,6 +11,7 @@ bf16 is autocast in PyTorch, which keeps f32 weights as cleave does; bf16-pure k
 """
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -26,7 +27,10 @@ class Torch:
         command = [flags.python, str(HERE / "torch_gpt2.py"), "--dtype", dtype,
                    "--threads", str(threads), "--microbatch", str(flags.microbatch),
                    "--sequence", str(flags.sequence)] + ["--compile"] * flags.compile
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # PyTorch tells OpenMP how many threads to use; an OpenBLAS with threads of its own reads this.
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": str(threads)}
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=environment)
         self.version = self.process.stdout.readline().strip()
         if not self.version:
             sys.exit(f"torch_step: {flags.python} cannot run this step in PyTorch; see above")

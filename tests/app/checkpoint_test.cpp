@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "app/run_cleave.h"
+#include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 

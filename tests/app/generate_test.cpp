@@ -3,6 +3,7 @@
 #include <string>
 
 #include "app/run_cleave.h"
+#include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -19,8 +20,8 @@ class GenerateCommand : public ::testing::Test {
   void SetUp() override {
     std::string text;
     for (int i = 0; i < 400; ++i) text += "abc";
-    const std::string data = directory_.file("data.txt", text);
-    const std::string config = directory_.file(
+    const std::string data = directory_.write("data.txt", text);
+    const std::string config = directory_.write(
         "run.toml",
         "[model]\nkind = \"llama\"\nlayers = 1\nhidden = 32\nheads = 2\nvocab = 256\ncontext = 32\n"
         "[data]\npath = \"" +

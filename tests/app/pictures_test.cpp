@@ -3,6 +3,8 @@
 #include <string>
 
 #include "app/run_cleave.h"
+#include "support/paths.h"
+#include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 namespace cleave {
@@ -10,8 +12,9 @@ namespace {
 
 TEST(Pictures, InTheDocumentsAreWhatTheProgramDraws) {
   const testing::TemporaryDirectory directory;
-  const std::string command = "CLEAVE='" CLEAVE_BINARY "' " CLEAVE_SOURCE_DIR "/scripts/pictures " +
-                              directory.path("") + " >/dev/null";
+  const std::string command = "CLEAVE='" + testing::cleave_binary() + "' " +
+                              testing::source_path("scripts/pictures") + " " + directory.path("") +
+                              " >/dev/null";
 
   ASSERT_EQ(std::system(command.c_str()), 0);
 
@@ -19,7 +22,7 @@ TEST(Pictures, InTheDocumentsAreWhatTheProgramDraws) {
   for (const auto& drawn : std::filesystem::directory_iterator(directory.path(""))) {
     const std::string name = drawn.path().filename();
     EXPECT_TRUE(testing::read_text(drawn.path()) ==
-                testing::read_text(CLEAVE_SOURCE_DIR "/docs/pictures/" + name))
+                testing::read_text(testing::source_path("docs/pictures/" + name)))
         << name << " is not up to date: run scripts/pictures";
     ++compared;
   }

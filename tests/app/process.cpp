@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "support/paths.h"
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,7 +103,7 @@ bool ends(pid_t pid) {
 std::vector<std::string> cleave_command(std::vector<std::string> arguments, int ranks) {
   std::vector<std::string> command;
   if (ranks > 0) command = {"mpirun", "-np", std::to_string(ranks)};
-  command.emplace_back(CLEAVE_BINARY);
+  command.push_back(cleave_binary());
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }

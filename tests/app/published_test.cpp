@@ -4,6 +4,7 @@
 #include <string>
 
 #include "app/run_cleave.h"
+#include "support/paths.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +13,7 @@ namespace {
 
 // Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024: profiled times in, bubble rates out.
 TEST(Published, BubbleRatesOfTheZeroBubblePaperThroughTheProgram) {
-  std::ifstream file(CLEAVE_SOURCE_DIR "/tests/golden/zero_bubble_published.txt");
+  std::ifstream file(source_path("tests/golden/zero_bubble_published.txt"));
   int compared = 0;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;

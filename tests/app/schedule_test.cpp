@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "app/run_cleave.h"
+#include "support/paths.h"
+#include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -87,11 +89,11 @@ TEST(ScheduleCommand, WritesEveryFormat) {
 
 TEST(ScheduleCommand, CostsPerStage) {
   const TemporaryDirectory directory;
-  const std::string costs = directory.file("costs.csv",
-                                           "# the second stage is slow\n"
-                                           "f, i, w, comm\n"
-                                           "1, 1, 1, 0.5\n"
-                                           "2, 2, 2,\n");
+  const std::string costs = directory.write("costs.csv",
+                                            "# the second stage is slow\n"
+                                            "f, i, w, comm\n"
+                                            "1, 1, 1, 0.5\n"
+                                            "2, 2, 2,\n");
 
   const Answer answer =
       run_cleave("schedule gpipe --stages 2 --microbatches 1 --json --costs " + costs);
@@ -103,7 +105,7 @@ TEST(ScheduleCommand, CostsPerStage) {
 }
 
 TEST(ScheduleCommand, AutoIsNoWorseThanTheNamedThatFit) {
-  const std::string costs = " --costs " CLEAVE_SOURCE_DIR "/examples/uneven_costs.csv --json";
+  const std::string costs = " --costs " + source_path("examples/uneven_costs.csv") + " --json";
   const std::string shape = " --stages 4 --microbatches 8 --memory ";
   for (const char* memory : {"2", "3", "4", "7", "8"}) {
     const Answer answer = run_cleave("schedule auto,1f1b,zb-h1,zb-h2" + (shape + memory) + costs);
@@ -140,8 +142,8 @@ struct Mistake {
 
 TEST(ScheduleCommand, NamesTheMistakeInOneSentence) {
   const TemporaryDirectory directory;
-  const std::string short_costs = directory.file("short.csv", "f,i,w\n1,1,1\n");
-  const std::string bad_costs = directory.file("bad.csv", "f,i,w\n1,x,1\n1,1,1\n");
+  const std::string short_costs = directory.write("short.csv", "f,i,w\n1,1,1\n");
+  const std::string bad_costs = directory.write("bad.csv", "f,i,w\n1,x,1\n1,1,1\n");
   const std::string shape = " --stages 2 --microbatches 2 ";
   const std::vector<Mistake> mistakes = {
       {"1f1b --stages 0 --microbatches 2", "--stages 0 must be at least 1"},

@@ -2,6 +2,8 @@
 #include <string>
 
 #include "app/run_cleave.h"
+#include "support/paths.h"
+#include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -34,14 +36,14 @@ TEST(VerifyCommand, AcceptsFinalProgramsAsTheyAre) {
   const std::string write = "schedule zbv --stages 2 --microbatches 3 --format text --final";
   EXPECT_NE(run_cleave(write).out.find("SEND:"), std::string::npos);
 
-  const Answer answer = run_cleave(write + " | " CLEAVE_BINARY " verify -");
+  const Answer answer = run_cleave(write + " | " + cleave_binary() + " verify -");
 
   EXPECT_EQ(answer.exit, 0) << answer.out << answer.err;
 }
 
 TEST(VerifyCommand, ReadsStandardInput) {
-  const Answer answer = run_cleave(
-      "schedule 1f1b --stages 2 --microbatches 2 --format text | " CLEAVE_BINARY " verify -");
+  const Answer answer = run_cleave("schedule 1f1b --stages 2 --microbatches 2 --format text | " +
+                                   cleave_binary() + " verify -");
 
   EXPECT_EQ(answer.exit, 0) << answer.err;
   EXPECT_TRUE(answer.out.starts_with("verified"));
@@ -53,9 +55,9 @@ TEST(VerifyCommand, ReadsAProgramWrittenByHand) {
                                               "schedule 1f1b --stages 2 --microbatches 2 "
                                               "--format text")
                                               .out;
-  const std::string file = directory.file("mine", text);
+  const std::string file = directory.write("mine", text);
   const std::string changed =
-      directory.file("changed", text.substr(0, text.rfind("hash")) + "hash 0123456789abcdef\n");
+      directory.write("changed", text.substr(0, text.rfind("hash")) + "hash 0123456789abcdef\n");
 
   EXPECT_EQ(run_cleave("verify " + file).err, "");
   const Answer answer = run_cleave("verify " + changed);
@@ -66,7 +68,7 @@ TEST(VerifyCommand, ReadsAProgramWrittenByHand) {
 
 TEST(VerifyCommand, PrintsOneLinePerViolation) {
   const TemporaryDirectory directory;
-  const std::string file = directory.file("dead.csv", "0F0,0F0,0B0\n1B0,1F0\n");
+  const std::string file = directory.write("dead.csv", "0F0,0F0,0B0\n1B0,1F0\n");
 
   const Answer answer = run_cleave("verify " + file);
 
@@ -82,7 +84,7 @@ TEST(VerifyCommand, PrintsOneLinePerViolation) {
 
 TEST(VerifyCommand, SaysWhereAFileIsMalformed) {
   const TemporaryDirectory directory;
-  const std::string file = directory.file("bad.csv", "0F0,0X0\n");
+  const std::string file = directory.write("bad.csv", "0F0,0X0\n");
 
   const Answer answer = run_cleave("verify " + file);
 
@@ -94,7 +96,7 @@ TEST(VerifyCommand, SaysWhereAFileIsMalformed) {
 
 TEST(ScheduleCommand, DrawsAScheduleWrittenByHand) {
   const TemporaryDirectory directory;
-  const std::string file = directory.file("mine.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  const std::string file = directory.write("mine.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
 
   const Answer answer = run_cleave("schedule --json " + file);
 
@@ -107,7 +109,7 @@ TEST(ScheduleCommand, DrawsAScheduleWrittenByHand) {
 
 TEST(ScheduleCommand, RefusesToDrawWhatIsNotSound) {
   const TemporaryDirectory directory;
-  const std::string file = directory.file("mine.csv", "0F0,0B0\n1B0,1F0\n");
+  const std::string file = directory.write("mine.csv", "0F0,0B0\n1B0,1F0\n");
 
   const Answer answer = run_cleave("schedule --json " + file);
 

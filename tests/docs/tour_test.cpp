@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
 #include <gtest/gtest.h>
 
 namespace cleave {
@@ -15,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kRoot = CLEAVE_SOURCE_DIR;
+const fs::path kRoot = testing::source_path("");
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);

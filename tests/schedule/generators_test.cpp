@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "support/errors.h"
+#include "support/paths.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
@@ -33,7 +34,7 @@ std::string picture(const Program& program) {
 }
 
 std::string picture_in_comment(const std::string& file) {
-  std::ifstream in(CLEAVE_SOURCE_DIR "/src/cleave/schedule/generators/" + file);
+  std::ifstream in(testing::source_path("src/cleave/schedule/generators/" + file));
   std::string text;
   for (std::string line; std::getline(in, line);)
     if (line.starts_with("//   device ")) text += line.substr(5) + '\n';

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "support/errors.h"
+#include "support/paths.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/hash.h"
@@ -72,7 +73,7 @@ TEST(Text, RoundTripsEverySchedule) {
 // Written by: cleave schedule KIND --stages 2 --microbatches 3 --format text --final
 TEST(Text, MatchesTheGoldenFiles) {
   for (const auto schedule : schedule_names()) {
-    std::string path = CLEAVE_SOURCE_DIR "/tests/golden/" + std::string(schedule) + "_2x3.txt";
+    std::string path = testing::source_path("tests/golden/" + std::string(schedule) + "_2x3.txt");
     std::ifstream file(path);
     const std::string golden{std::istreambuf_iterator(file), {}};
     EXPECT_EQ(to_text(lower(generate(schedule, {.devices = 2, .microbatches = 3}), {})), golden)
@@ -99,7 +100,7 @@ device 1
 }
 
 TEST(Text, TheProgramInTheDocumentationIsSound) {
-  std::ifstream file(CLEAVE_SOURCE_DIR "/docs/schedules.md");
+  std::ifstream file(testing::source_path("docs/schedules.md"));
   const std::string page{std::istreambuf_iterator(file), {}};
   const std::size_t from = page.find("```\ncleave-program") + 4;
   const Program program = parse_program(page.substr(from, page.find("```", from) - from));

@@ -25,9 +25,10 @@ class TemporaryDirectory {
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  std::string path(const std::string& name) const { return path_ / name; }
 
   /// Writes a file below it, with the directories on the way, and returns its path.
-  std::filesystem::path write(const std::string& name, std::string_view bytes) const {
+  std::string write(const std::string& name, std::string_view bytes) const {
     const std::filesystem::path path = path_ / name;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << bytes;

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "support/paths.h"
 #include <gtest/gtest.h>
 
 #include "cleave/runtime/compile.h"
@@ -94,7 +95,7 @@ std::vector<double> losses(ModelKind kind, DType dtype) {
 
 std::map<std::string, std::vector<double>> golden() {
   std::map<std::string, std::vector<double>> rows;
-  std::ifstream file(CLEAVE_SOURCE_DIR "/tests/golden/torch_losses.txt");
+  std::ifstream file(testing::source_path("tests/golden/torch_losses.txt"));
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("#")) continue;
     std::istringstream words(line);
