@@ -1,15 +1,21 @@
 find_package(GTest REQUIRED)
+find_package(nlohmann_json REQUIRED)
 
-# Test code is compiled more often than it runs, four times as fast without optimising the sanitizer's
-# checks; what it tests stays optimised.
-set(CLEAVE_TEST_OPTIONS "$<$<BOOL:${CLEAVE_SANITIZE}>:-O0>" ${CLEAVE_PRECOMPILED})
+# Test code takes longer to compile than to run, unless it is not optimised; what it tests is.
+set(CLEAVE_TEST_OPTIONS -O0 ${CLEAVE_PRECOMPILED})
 
-# GoogleTest's header takes a second to read: once for all test programs.
+# These headers take seconds to read: once for all test programs.
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/test_header.cpp CONTENT "")
 add_library(cleave_test_header OBJECT ${CMAKE_BINARY_DIR}/test_header.cpp)
-target_link_libraries(cleave_test_header PRIVATE cleave_warnings GTest::gtest)
+target_link_libraries(cleave_test_header PRIVATE cleave_warnings GTest::gtest nlohmann_json::nlohmann_json)
 target_compile_options(cleave_test_header PRIVATE ${CLEAVE_TEST_OPTIONS})
-target_precompile_headers(cleave_test_header PRIVATE <gtest/gtest.h>)
+target_precompile_headers(cleave_test_header PRIVATE <gtest/gtest.h> <nlohmann/json.hpp>)
+
+function(cleave_compile_as_test target)
+  target_compile_options(${target} PRIVATE ${CLEAVE_TEST_OPTIONS})
+  target_precompile_headers(${target} REUSE_FROM cleave_test_header)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+endfunction()
 
 # Where this checkout is: support/paths.h.
 add_library(cleave_test_paths STATIC ${PROJECT_SOURCE_DIR}/tests/support/paths.cpp)
@@ -17,21 +23,24 @@ target_include_directories(cleave_test_paths PRIVATE ${PROJECT_SOURCE_DIR}/tests
 target_compile_definitions(cleave_test_paths PRIVATE CLEAVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                      CLEAVE_BINARY="$<TARGET_FILE:cleave>")
 
-# cleave_add_test(<name> SOURCES <file>... LINKS <module>... [USES <target>...] [LABEL unit|slow])
+# cleave_add_test(<name> SOURCES <file>... LINKS <module>... [USES <target>...] [LABEL unit|slow]
+#                 [OPTIMISED])
 #
-# One program of GoogleTest tests. USES names external libraries that only the tests need.
+# One program of GoogleTest tests. USES names external libraries that only the tests need; OPTIMISED is
+# for tests that compute much themselves.
 function(cleave_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL" "SOURCES;LINKS;USES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "LABEL" "SOURCES;LINKS;USES")
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
   endif()
   list(TRANSFORM arg_LINKS PREPEND cleave::)
   add_executable(${name}_test ${arg_SOURCES})
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_options(${name}_test PRIVATE ${CLEAVE_TEST_OPTIONS})
   target_link_libraries(${name}_test PRIVATE ${arg_LINKS} ${arg_USES} cleave_warnings
                                              cleave_test_paths GTest::gtest_main)
-  target_precompile_headers(${name}_test REUSE_FROM cleave_test_header)
+  if(NOT arg_OPTIMISED)
+    cleave_compile_as_test(${name}_test)
+  endif()
   add_test(NAME ${name} COMMAND ${name}_test)
   set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300)
 endfunction()
@@ -50,8 +59,7 @@ function(cleave_add_mpi_test name)
   add_executable(${name}_test ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/mpi_main.cpp)
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name}_test PRIVATE ${arg_LINKS} cleave_warnings GTest::gtest)
-  target_compile_options(${name}_test PRIVATE ${CLEAVE_TEST_OPTIONS})
-  target_precompile_headers(${name}_test REUSE_FROM cleave_test_header)
+  cleave_compile_as_test(${name}_test)
   foreach(ranks IN LISTS arg_RANKS)
     add_test(NAME ${name}_on_${ranks}_ranks
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}

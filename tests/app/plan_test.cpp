@@ -25,7 +25,7 @@ struct PublishedRun {
 
 /// Everybody's runs; in the file blanks stand for the commas inside a column.
 std::vector<PublishedRun> published_runs() {
-  std::ifstream file(source_path("tests/golden/published/runs.csv"));
+  std::ifstream file(testing::source_path("tests/golden/published/runs.csv"));
   std::vector<PublishedRun> runs;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#') || line.starts_with("source,")) continue;

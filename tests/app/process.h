@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "app/run_cleave.h"
+#include "support/temporary_directory.h"
 #include <sys/types.h>
 
 namespace cleave::testing {

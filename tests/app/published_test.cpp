@@ -13,7 +13,7 @@ namespace {
 
 // Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024: profiled times in, bubble rates out.
 TEST(Published, BubbleRatesOfTheZeroBubblePaperThroughTheProgram) {
-  std::ifstream file(source_path("tests/golden/zero_bubble_published.txt"));
+  std::ifstream file(testing::source_path("tests/golden/zero_bubble_published.txt"));
   int compared = 0;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;

@@ -105,7 +105,8 @@ TEST(ScheduleCommand, CostsPerStage) {
 }
 
 TEST(ScheduleCommand, AutoIsNoWorseThanTheNamedThatFit) {
-  const std::string costs = " --costs " + source_path("examples/uneven_costs.csv") + " --json";
+  const std::string costs =
+      " --costs " + testing::source_path("examples/uneven_costs.csv") + " --json";
   const std::string shape = " --stages 4 --microbatches 8 --memory ";
   for (const char* memory : {"2", "3", "4", "7", "8"}) {
     const Answer answer = run_cleave("schedule auto,1f1b,zb-h1,zb-h2" + (shape + memory) + costs);

@@ -20,12 +20,13 @@ class TinyRun {
     for (unsigned i = 0, x = 1; i < 4000; ++i, x = x * 1664525 + 1013904223) {
       text += "the quick brown fox "[x >> 16 & 15];
     }
-    directory_.file("data.txt", text);
-    directory_.file("run.toml", "[model]\nlayers = 4\nhidden = 32\nheads = 4\n[data]\npath = \"" +
-                                    directory_.path("data.txt") +
-                                    "\"\n[train]\nsteps = 20\nbatch = 4\nsequence = 16\nlr = 1e-2\n"
-                                    "out = \"" +
-                                    out() + "\"\n");
+    directory_.write("data.txt", text);
+    directory_.write("run.toml",
+                     "[model]\nlayers = 4\nhidden = 32\nheads = 4\n[data]\npath = \"" +
+                         directory_.path("data.txt") +
+                         "\"\n[train]\nsteps = 20\nbatch = 4\nsequence = 16\nlr = 1e-2\n"
+                         "out = \"" +
+                         out() + "\"\n");
   }
 
   std::string out() const { return directory_.path("out"); }

@@ -73,9 +73,9 @@ const std::vector<Mistake>& mistakes() {
 /// A run whose directory also holds the files that the table names.
 struct TrainErrors : ::testing::Test {
   TrainErrors() {
-    run.directory().file("empty.txt", "");
-    run.directory().file("short.txt", "short");
-    run.directory().file("odd.bin", std::string(101, '\1'));
+    run.directory().write("empty.txt", "");
+    run.directory().write("short.txt", "short");
+    run.directory().write("odd.bin", std::string(101, '\1'));
     directory = fs::path(run.out()).parent_path().string();
   }
 

@@ -97,7 +97,7 @@ TEST(TrainResume, RefusesAnotherModel) {
 TEST(TrainResume, BeginsAgainIfNothingWasSaved) {
   const TinyRun run({"train.steps=2"});
   fs::create_directories(run.out() + "/checkpoints");
-  run.directory().file("out/config.toml", "");
+  run.directory().write("out/config.toml", "");
   EXPECT_EQ(run.report({}, {"--resume"})["loss"].size(), 2u);
 }
 

@@ -36,14 +36,14 @@ TEST(VerifyCommand, AcceptsFinalProgramsAsTheyAre) {
   const std::string write = "schedule zbv --stages 2 --microbatches 3 --format text --final";
   EXPECT_NE(run_cleave(write).out.find("SEND:"), std::string::npos);
 
-  const Answer answer = run_cleave(write + " | " + cleave_binary() + " verify -");
+  const Answer answer = run_cleave(write + " | " + testing::cleave_binary() + " verify -");
 
   EXPECT_EQ(answer.exit, 0) << answer.out << answer.err;
 }
 
 TEST(VerifyCommand, ReadsStandardInput) {
   const Answer answer = run_cleave("schedule 1f1b --stages 2 --microbatches 2 --format text | " +
-                                   cleave_binary() + " verify -");
+                                   testing::cleave_binary() + " verify -");
 
   EXPECT_EQ(answer.exit, 0) << answer.err;
   EXPECT_TRUE(answer.out.starts_with("verified"));

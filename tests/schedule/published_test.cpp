@@ -21,7 +21,7 @@ double bubble_rate(const Program& program, const plan::UniformCosts& costs) {
 // The published rates have four decimals; ours must round to the same. The lowered program, with
 // its messages, takes as long as the compute with a latency on every edge.
 TEST(Published, BubbleRatesOfTheZeroBubblePaper) {
-  std::ifstream file(source_path("tests/golden/zero_bubble_published.txt"));
+  std::ifstream file(testing::source_path("tests/golden/zero_bubble_published.txt"));
   int rows = 0;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with('#')) continue;

@@ -127,7 +127,7 @@ TEST(TokenStream, NamesTheTokenOutsideTheVocabularyWhenReadingIt) {
   stream.read(0, tokens);
 
   EXPECT_EQ(user_error([&] { stream.read(1, tokens); }),
-            path.string() +
+            path +
                 " has token 300 at position 2, but model.vocab is 300; set model.vocab to at "
                 "least 301, or check data.dtype");
 }
@@ -212,7 +212,7 @@ TEST(Data, TakesValidationFromAPathOfItsOwn) {
   Config config = config_for(dir.write("a.txt", std::string(40, 'a')), 5, 1);
   EXPECT_EQ(Data(config).validation(), nullptr);
 
-  config.data.validation = dir.write("v.txt", "0123456789abc").string();
+  config.data.validation = dir.write("v.txt", "0123456789abc");
   const Data data(config);
   EXPECT_EQ(data.training().windows(), 7);
   EXPECT_EQ(data.validation()->windows(), 2);

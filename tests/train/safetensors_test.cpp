@@ -131,7 +131,7 @@ TEST(Safetensors, RefusesHostileHeaders) {
   for (const auto& [bytes, complaint] : cases) {
     const auto path = dir.write("x.safetensors", bytes);
     EXPECT_EQ(user_error([&] { SafetensorsFile{path}; }),
-              path.string() + " is not a sound safetensors file: " + complaint);
+              path + " is not a sound safetensors file: " + complaint);
   }
 }
 

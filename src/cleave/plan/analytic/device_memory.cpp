@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "cleave/plan/analytic/formats.h"
+
 namespace cleave::plan {
 namespace {
 
 using schedule::Recompute;
 
 constexpr double kWeight = 2;
-constexpr double kGradient = 4;
 constexpr double kSplitGradient = 2;  // ZeRO reduces and keeps them in bf16
 constexpr double kOptimizer = 12;
 

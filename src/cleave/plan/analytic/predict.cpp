@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cleave/plan/analytic/formats.h"
 #include "cleave/plan/analytic/kernel_time.h"
 #include "cleave/plan/analytic/pipeline_time.h"
 #include "cleave/spec/model_spec.h"
 
 namespace cleave::plan {
 namespace {
-
-constexpr double kElement = 2;
-constexpr double kGradient = 4;
 
 /// Bytes that AdamW reads and writes per parameter, with the gradient norm, clearing the gradients
 /// and the bf16 copy.

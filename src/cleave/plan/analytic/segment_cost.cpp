@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "cleave/base/check.h"
+#include "cleave/plan/analytic/formats.h"
 #include "cleave/plan/analytic/kernel_time.h"
 
 namespace cleave::plan {
 namespace {
-
-constexpr double kElement = 2;  // bytes of a bf16 element
 
 // How often a kernel goes over a tensor, reads and writes together: F, then backward.
 struct Passes {

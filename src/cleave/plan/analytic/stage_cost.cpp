@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "cleave/plan/analytic/formats.h"
+
 namespace cleave::plan {
 namespace {
 
 using schedule::Recompute;
-
-constexpr double kElement = 2;
 
 /// Communication that runs beside arithmetic takes processors and memory bandwidth away from it.
 constexpr double kContention = 0.2;
