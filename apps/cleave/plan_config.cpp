@@ -49,6 +49,7 @@ nlohmann::json json_of(const Config& config) {
           {"chunks", p.chunks.value_or(1)},
           {"schedule", p.schedule},
           {"zero", *p.zero},
+          {"recompute", train::recompute_name(config)},
           {"partition", p.partition ? nlohmann::json(*p.partition) : nlohmann::json("auto")}};
 }
 
@@ -59,8 +60,15 @@ std::string to_json(const Decision& decision, const train::Forecast& forecast) {
       static_cast<double>(step.program.microbatches) * step.program.replicas;
   const double flop = static_cast<double>(flops(step.model)) * microbatches;
   nlohmann::json candidates = nlohmann::json::array();
-  for (const train::PlannedRun& run : decision.plan.fitting) {
-    candidates.push_back({{"layout", json_of(run.config)}, {"estimate_seconds", run.estimate}});
+  for (const auto* runs : {&decision.plan.fitting, &decision.plan.unfit}) {
+    for (const train::PlannedRun& run : *runs)
+      candidates.push_back({{"layout", json_of(run.config)},
+                            {"step_seconds", run.seconds},
+                            {"bubble", run.bubble},
+                            {"communication", run.communication},
+                            {"memory_bytes", run.needed},
+                            {"lacks_bytes", run.excess},
+                            {"fits", run.excess == 0}});
   }
   const nlohmann::json json = {{"step_seconds", seconds},
                                {"tflops_per_device", flop / seconds / step.devices() / 1e12},
@@ -88,7 +96,7 @@ std::string memory_bars(const runtime::CompiledStep& step) {
 }
 
 std::string to_text(const Decision& decision, const train::Forecast& forecast) {
-  std::string text = describe_auto(decision.plan);
+  std::string text = candidate_table(decision.plan);
   text += describe_plan(decision.config, forecast.step) + "\n" + memory_bars(forecast.step);
   return text + fmt::format("\n{} per step predicted, bubble {:.1f} %\n",
                             format_seconds(forecast.predicted.summary.makespan),

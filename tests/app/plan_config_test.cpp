@@ -46,11 +46,43 @@ TEST_F(PlanConfig, PromisesTheMemoryThatTheRunThenUsesToTheByte) {
   }
 }
 
+// ZeRO and recompute only come in where a plain run does not fit; they change no bit.
+TEST_F(PlanConfig, RescuesARunThatDoesNotFitWithoutChangingABit) {
+  const Keys given = {"devices.count=2", "parallel.data=2", "train.steps=4"};
+  const nlohmann::json plain = run_.report(given);
+  const std::int64_t needed = plain["devices"][0]["planned_bytes"];
+  Keys tight = given;
+  tight.push_back("devices.memory=" + std::to_string(needed - 1));
+  ASSERT_EQ(run_.train(tight, {"--overwrite"}).exit, 3);
+  tight.insert(tight.end(), {"parallel.zero=auto", "parallel.recompute=auto"});
+
+  const nlohmann::json saved = run_.report(tight, {"--overwrite"});
+
+  EXPECT_EQ(saved["weights"], plain["weights"]);
+  EXPECT_EQ(saved["loss"], plain["loss"]);
+  EXPECT_LT(saved["devices"][0]["peak_bytes"], needed);
+  EXPECT_EQ(saved["devices"][0]["peak_bytes"], saved["devices"][0]["planned_bytes"]);
+}
+
+TEST_F(PlanConfig, SaysWhyTheOthersLost) {
+  Keys tight = kOpen;
+  tight.insert(tight.end(),
+               {"devices.memory=1MiB", "parallel.zero=auto", "parallel.recompute=auto"});
+  const Answer answer = plan(tight, {});
+
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+  for (const char* words : {"why not", "chosen", "lacks"})
+    EXPECT_NE(answer.out.find(words), std::string::npos) << answer.out;
+  const auto candidates = nlohmann::json::parse(plan(tight).out)["candidates"];
+  for (const auto& candidate : candidates)
+    EXPECT_EQ(candidate["fits"], candidate["lacks_bytes"] == 0) << candidate;
+}
+
 TEST_F(PlanConfig, DrawsTheMemoryAndTheTimeline) {
   const Answer answer = plan(kOpen, {"--trace", run_.path("step.svg")});
 
   ASSERT_EQ(answer.exit, 0) << answer.err;
-  EXPECT_NE(answer.out.find("auto: pipeline "), std::string::npos) << answer.out;
+  EXPECT_NE(answer.out.find("auto: the fastest that fits of "), std::string::npos) << answer.out;
   EXPECT_NE(answer.out.find("[#"), std::string::npos) << answer.out;
   EXPECT_NE(answer.out.find("per step predicted"), std::string::npos) << answer.out;
   EXPECT_NE(testing::read_text(run_.path("step.svg")).find("<svg"), std::string::npos);

@@ -88,6 +88,34 @@ INSTANTIATE_TEST_SUITE_P(Models, MpiSameBits,
                          ::testing::Combine(::testing::Values("gpt", "llama"),
                                             ::testing::Values("f32", "bf16")));
 
+// Ranks plan each for itself, from numbers that they share, and run only if they agree.
+TEST(MpiAuto, PlansAsOneAndGivesTheWeightsOfALocalRun) {
+  const TinyRun run({"numerics.data_shards=4", "numerics.tensor_shards=2", "train.steps=5"});
+  const std::string cache = "XDG_CACHE_HOME";
+  ::setenv(cache.c_str(), run.path("cache").c_str(), 1);
+  const json alone = run.report();
+  Keys open = {"devices.count=4"};
+  for (const char* key : {"pipeline", "tensor", "data", "schedule", "zero", "recompute"})
+    open.push_back(std::string("parallel.") + key + "=auto");
+  for (const char* memory : {"64MiB", "1100KiB"}) {
+    Keys keys = open;
+    keys.push_back(std::string("devices.memory=") + memory);
+    for (const int ranks : {0, 4}) {
+      const json report = run.report(keys, {"--overwrite"}, ranks);
+      EXPECT_EQ(report["weights"], alone["weights"]) << memory << " on " << ranks << " ranks";
+      EXPECT_EQ(report["devices"].size(), 4u);
+      for (const json& device : report["devices"])
+        EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+    }
+  }
+  const Answer answer = run.train(open, {"--overwrite"}, 4);
+  EXPECT_EQ(answer.exit, 0) << answer.err;
+  const std::size_t first = answer.out.find("auto: pipeline ");
+  ASSERT_NE(first, std::string::npos) << answer.out;
+  EXPECT_EQ(answer.out.find("auto: pipeline ", first + 1), std::string::npos) << "said twice";
+  ::unsetenv(cache.c_str());
+}
+
 // ── Resume ───────────────────────────────────────────────────────────────────────────────────────
 
 TEST(MpiResume, UnderAnotherLayoutGivesTheSameWeights) {

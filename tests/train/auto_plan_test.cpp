@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/train/auto_choices.h"
 #include "cleave/train/forecast.h"
 
 namespace cleave::train {
@@ -83,6 +85,90 @@ TEST(AutoPlan, DecidesEverythingThatWasAuto) {
   EXPECT_EQ(*config.parallel.pipeline * *config.parallel.tensor * *config.parallel.data, 4);
   EXPECT_NE(config.parallel.schedule, "auto");
   EXPECT_GT(plan.considered, 10);
+}
+
+TEST(AutoChoices, HaveEveryScheduleThatThereIs) {
+  const auto all = alternatives(config_of(
+      "[devices]\ncount = 2\n[parallel]\npipeline = 2\nschedule = \"auto\"\nzero = \"auto\""));
+  for (const std::string_view name : schedule::schedule_names()) {
+    EXPECT_TRUE(std::ranges::any_of(all, [&](const Config& config) {
+      return config.parallel.schedule == name;
+    })) << name;
+  }
+}
+
+TEST(AutoChoices, KeepWhatIsGiven) {
+  const std::string devices = "[devices]\ncount = 2\n[parallel]\npipeline = 2\nzero = \"auto\"\n";
+  const auto chunked = alternatives(config_of(devices + "schedule = \"interleaved\""));
+  ASSERT_EQ(chunked.size(), 3u);
+  EXPECT_EQ(chunked.back().parallel.chunks, 4);
+  const auto cut =
+      alternatives(config_of(devices + "schedule = \"auto\"\npartition = [1, 2, 3, 2]"));
+  for (const Config& config : cut) EXPECT_EQ(config.parallel.chunks, 2) << config.parallel.schedule;
+  const auto many = alternatives(config_of(devices + "schedule = \"interleaved\"\nchunks = 5"));
+  ASSERT_EQ(many.size(), 1u);
+  EXPECT_EQ(many[0].parallel.chunks, 5);
+}
+
+TEST(AutoChoices, SaveMemoryOnlyWhereItIsLimitedAndTheLeastFirst) {
+  const std::string open =
+      "[parallel]\ndata = 2\nzero = \"auto\"\nrecompute = \"auto\"\n[devices]\ncount = 2\n";
+  const auto limited = savings(alternatives(config_of(open + "memory = \"1MiB\"")).front());
+  EXPECT_EQ(limited.size(), 12u);
+  EXPECT_EQ(degree_of_saving(limited.front()), 0);
+  EXPECT_EQ(degree_of_saving(limited.back()), 5);
+  EXPECT_EQ(savings(alternatives(config_of(open)).front()).size(), 2u);
+}
+
+/// Device 0 of this plan, to the byte.
+std::int64_t planned(const Config& config) {
+  return forecast(config).step.planned_on(0);
+}
+
+TEST(AutoPlan, SharesAndRecomputesAsMuchAsItTakesToFit) {
+  const std::string given = "[parallel]\ndata = 2\n";
+  const std::string open = given + "zero = \"auto\"\nrecompute = \"auto\"\n";
+  const std::string devices = "[devices]\ncount = 2\n";
+  const std::int64_t plain = planned(config_of(given + devices));
+  std::int64_t least = plain;
+  for (const Config& one : savings(config_of(open + devices + "memory = 1")))
+    least = std::min(least, planned(one));
+  ASSERT_LT(least, plain);
+  const auto with = [&](std::int64_t bytes) {
+    return config_of(open + devices + "memory = " + std::to_string(bytes));
+  };
+
+  EXPECT_FALSE(plan_run(with(plain), nullptr).fitting.empty());
+  for (const std::int64_t budget : {plain - 1, (plain + least) / 2, least}) {
+    const AutoPlan plan = plan_run(with(budget), nullptr);
+    ASSERT_FALSE(plan.fitting.empty()) << budget;
+    EXPECT_GT(degree_of_saving(plan.choice().config), 0);
+    EXPECT_EQ(plan.choice().needed, planned(plan.choice().config));
+    EXPECT_LE(plan.choice().needed, budget);
+  }
+  EXPECT_TRUE(plan_run(with(least - 1), nullptr).fitting.empty());
+}
+
+TEST(AutoPlan, RecomputesNothingWhereMemoryIsNoMatter) {
+  const AutoPlan plan =
+      plan_run(config_of("[parallel]\ndata = \"auto\"\npipeline = \"auto\"\nrecompute = \"auto\"\n"
+                         "[devices]\ncount = 2\n"),
+               nullptr);
+  EXPECT_EQ(recompute_name(plan.choice().config), "none");
+}
+
+// Of an emulated model the work is the same however it is divided: four replicas of equal devices
+// have no bubble, unequal devices want a pipeline cut by their speed.
+TEST(AutoPlan, GivesUnequalDevicesAPipelineWhereTimesBelongToLayers) {
+  const std::string open =
+      "microbatch = \"auto\"\n[parallel]\npipeline = \"auto\"\ndata = \"auto\"\n"
+      "schedule = \"auto\"\n[devices]\ncount = 4\nemulate = \"f=1ms,i=1ms,w=1ms,per=layer\"\n";
+  EXPECT_EQ(plan_run(config_of(open), nullptr).choice().config.parallel.data, 4);
+  const AutoPlan plan = plan_run(config_of(open + "speed = [1, 1, 2, 4]"), nullptr);
+  EXPECT_EQ(plan.choice().config.parallel.pipeline, 4);
+  // 8 layers x 8 sequences x 3 ms of work on devices of speed 8 in all.
+  EXPECT_GE(plan.choice().seconds, 0.024);
+  EXPECT_LT(plan.choice().seconds, 0.040);
 }
 
 TEST(AutoPlan, FindsTheLayoutThatFitsAndSaysWhatIsMissingOtherwise) {

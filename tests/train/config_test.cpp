@@ -104,7 +104,7 @@ TEST(Config, PrintsWhatLoadsBackToTheSameConfig) {
        "parallel.schedule=auto", "devices.memory=1.5KiB"},
       {"parallel.recompute=selective"},
       {"parallel.recompute=[\"full\", \"none\", \"selective\", \"full\"]"},
-      {"devices.emulate=w=20us,f=5ms,i=0.1", "devices.speed=0.5", "numerics.data_shards=4"},
+      {"devices.emulate=w=20us,f=5ms,i=0.1,per=layer", "devices.speed=0.5", "numerics.data_shards=4"},
       {"train.weight_decay=0", "train.clip=12", "model.rope_theta=123456.789"},
   };
   for (const auto& overrides : cases) {

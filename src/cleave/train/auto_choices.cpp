@@ -7,15 +7,31 @@
 namespace cleave::train {
 namespace {
 
-constexpr std::int64_t kMostMicrobatch = 32;
+using schedule::Recompute;
 
-/// Schedules that "auto" chooses from where it has axes to choose as well.
+constexpr std::int64_t kMostMicrobatch = 32;
+constexpr std::int64_t kMostZero = 3;
+
 struct Option {
   const char* schedule;
   std::int64_t chunks;
 };
-constexpr std::array<Option, 4> kOptions = {
-    {{"1f1b", 1}, {"zb-h1", 1}, {"interleaved", 2}, {"zbv", 2}}};
+
+/// Every schedule there is, the plainer and leaner first: it wins where two are equally fast.
+constexpr std::array<Option, 14> kOptions = {{{"1f1b", 1},
+                                              {"zb-h1", 1},
+                                              {"interleaved", 2},
+                                              {"zbv", 2},
+                                              {"v-half", 2},
+                                              {"v-min", 2},
+                                              {"interleaved", 3},
+                                              {"interleaved", 4},
+                                              {"zb-h2", 1},
+                                              {"dualpipev", 2},
+                                              {"gpipe", 1},
+                                              {"looped-bfs", 2},
+                                              {"looped-bfs", 3},
+                                              {"looped-bfs", 4}}};
 
 std::vector<std::int64_t> choices(const Auto& fixed, std::int64_t whole, std::int64_t most) {
   if (fixed) return {*fixed};
@@ -26,23 +42,36 @@ std::vector<std::int64_t> choices(const Auto& fixed, std::int64_t whole, std::in
   return result;
 }
 
+/// A stage needs a segment of its own, and a given partition says how many stages there are.
+bool has_stages(const Config& config, std::int64_t stages) {
+  if (config.parallel.partition) return std::ssize(*config.parallel.partition) == stages;
+  return stages <= config.model.layers + 2;
+}
+
 void add_schedules(Config config, std::vector<Config>& result) {
   ParallelConfig& p = config.parallel;
-  const std::string schedule = p.schedule;
+  const bool open = p.schedule == "auto";
+  if (*p.pipeline == 1 && open && p.chunks.value_or(1) == 1) {
+    p.schedule = "1f1b";
+    p.chunks = 1;
+    if (has_stages(config, 1)) result.push_back(std::move(config));
+    return;
+  }
+  const std::string given = p.schedule;
   const Auto chunks = p.chunks;
   for (const Option& option : kOptions) {
-    if (schedule == "auto" && *p.pipeline > 1) {
-      if (chunks && *chunks != option.chunks) continue;
-      p.schedule = option.schedule;
-      p.chunks = option.chunks;
-    } else if (schedule == "auto") {
-      p.schedule = "1f1b";
-      p.chunks = 1;
-    }
-    const std::int64_t stages = *p.pipeline * p.chunks.value_or(1);
-    if (stages <= config.model.layers + 2) result.push_back(config);
-    if (schedule != "auto" || *p.pipeline == 1) return;
+    if ((!open && given != option.schedule) || chunks.value_or(option.chunks) != option.chunks)
+      continue;
+    p.schedule = option.schedule;
+    p.chunks = option.chunks;
+    if (has_stages(config, *p.pipeline * option.chunks)) result.push_back(config);
   }
+  const bool listed = std::ranges::any_of(kOptions, [&](const Option& option) {
+    return given == option.schedule && chunks.value_or(option.chunks) == option.chunks;
+  });
+  if (open || listed) return;
+  p.chunks = chunks;
+  if (has_stages(config, *p.pipeline * chunks.value_or(1))) result.push_back(std::move(config));
 }
 
 /// Tensor degrees that divide what is divided among them; emulated devices have whole layers.
@@ -61,19 +90,16 @@ std::vector<std::int64_t> tensor_choices(const Config& config) {
 
 /// Everything that "auto" could mean for one way to divide the devices.
 void add_runs(Config one, std::vector<Config>& result) {
-  const Config& config = one;
-  const std::int64_t data = *config.parallel.data;
-  const std::int64_t shards = config.numerics.data_shards.value_or(data);
-  one.parallel.zero = config.parallel.zero.value_or(0);
-  if (!one.parallel.recompute) one.parallel.recompute = std::vector{schedule::Recompute::None};
+  const std::int64_t data = *one.parallel.data;
+  const std::int64_t shards = one.numerics.data_shards.value_or(data);
   one.numerics = {.data_shards = shards,
-                  .tensor_shards = config.numerics.tensor_shards.value_or(*config.parallel.tensor)};
-  const std::int64_t share = config.train.batch / data;
-  for (const std::int64_t microbatch : choices(config.train.microbatch, share, kMostMicrobatch)) {
-    if (shards % data != 0 || config.train.batch % (microbatch * shards) != 0) continue;
+                  .tensor_shards = one.numerics.tensor_shards.value_or(*one.parallel.tensor)};
+  const std::int64_t share = one.train.batch / data;
+  for (const std::int64_t microbatch : choices(one.train.microbatch, share, kMostMicrobatch)) {
+    if (shards % data != 0 || one.train.batch % (microbatch * shards) != 0) continue;
     Config run = one;
     run.train.microbatch = microbatch;
-    add_schedules(run, result);
+    add_schedules(std::move(run), result);
   }
 }
 
@@ -96,6 +122,32 @@ std::vector<Config> alternatives(const Config& config) {
     }
   }
   return result;
+}
+
+std::vector<Config> savings(const Config& layout) {
+  // Emulated devices hold no model. Where memory is no matter, ZeRO 1 may still save time.
+  const bool emulated = layout.devices.emulate.has_value();
+  const bool limited = !layout.devices.memory.empty() && !emulated;
+  const std::int64_t most = *layout.parallel.data == 1 || emulated ? 0 : limited ? kMostZero : 1;
+  const std::vector<Recompute> kinds =
+      limited ? std::vector{Recompute::None, Recompute::Selective, Recompute::Full}
+              : std::vector{Recompute::None};
+  std::vector<Config> result;
+  for (std::int64_t zero = 0; zero <= most; ++zero) {
+    for (const Recompute kind : kinds) {
+      Config run = layout;
+      if (!layout.parallel.zero) run.parallel.zero = zero;
+      if (!layout.parallel.recompute) run.parallel.recompute = std::vector{kind};
+      if (std::ranges::find(result, run) == result.end()) result.push_back(std::move(run));
+    }
+  }
+  std::ranges::stable_sort(result, {}, degree_of_saving);
+  return result;
+}
+
+int degree_of_saving(const Config& run) {
+  const auto& recompute = *run.parallel.recompute;
+  return static_cast<int>(*run.parallel.zero) + static_cast<int>(std::ranges::max(recompute));
 }
 
 }  // namespace cleave::train

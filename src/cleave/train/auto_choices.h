@@ -6,8 +6,16 @@
 
 namespace cleave::train {
 
-/// Everything that "auto" in `config` could mean: configs in which only the partition may be open.
-/// The schedules 1f1b, zb-h1, interleaved and zbv; microbatches up to 32.
+/// Every way to divide the devices, the batch and the layers that "auto" in `config` leaves open:
+/// axes, microbatches up to 32, schedules and chunks. The partition, ZeRO and recompute may still
+/// be open. The plainer of two comes first.
 std::vector<Config> alternatives(const Config& config);
+
+/// What `layout` can do about memory, where ZeRO and recompute are open: every combination, the
+/// least first. Nothing but the partition is open any more.
+std::vector<Config> savings(const Config& layout);
+
+/// How much of that a run does: 0 if it shares and recomputes nothing.
+int degree_of_saving(const Config& run);
 
 }  // namespace cleave::train

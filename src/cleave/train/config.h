@@ -59,6 +59,9 @@ struct Emulation {
   double f = 0;
   double i = 0;
   double w = 0;
+  /// For each layer and sequence, so that layouts compare as they would for a model; otherwise for
+  /// each microbatch, whatever the device holds of the model.
+  bool per_layer = false;
 
   friend bool operator==(const Emulation&, const Emulation&) = default;
 };

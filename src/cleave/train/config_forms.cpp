@@ -36,15 +36,20 @@ Value write_bytes(std::int64_t bytes) {
   return {fmt::format("{}{}", bytes, kUnits[unit])};
 }
 
-/// "f=5ms,i=5ms,w=5ms", in any order, each once.
+/// "f=5ms,i=5ms,w=5ms", in any order, each once; and "per=layer" or "per=device".
 bool set_emulation(Config& config, const Value& value) {
   const auto* text = as<std::string>(value);
   if (text == nullptr) return false;
   std::optional<double> f, i, w;
+  std::optional<bool> per_layer;
   for (std::string_view rest = *text; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view part = rest.substr(0, comma);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
+    if (!per_layer && (part == "per=layer" || part == "per=device")) {
+      per_layer = part == "per=layer";
+      continue;
+    }
     if (part.size() < 3 || part[1] != '=') return false;
     std::optional<double>* place = part[0] == 'f'   ? &f
                                    : part[0] == 'i' ? &i
@@ -58,14 +63,14 @@ bool set_emulation(Config& config, const Value& value) {
     }
   }
   if (!f || !i || !w) return false;
-  config.devices.emulate = Emulation{*f, *i, *w};
+  config.devices.emulate = Emulation{*f, *i, *w, per_layer.value_or(false)};
   return true;
 }
 
 std::optional<Value> get_emulation(const Config& config) {
   if (!config.devices.emulate) return std::nullopt;
-  const auto [f, i, w] = *config.devices.emulate;
-  return Value{fmt::format("f={}s,i={}s,w={}s", f, i, w)};
+  const auto [f, i, w, per_layer] = *config.devices.emulate;
+  return Value{fmt::format("f={}s,i={}s,w={}s{}", f, i, w, per_layer ? ",per=layer" : "")};
 }
 
 bool set_validation(Config& config, const Value& value) {

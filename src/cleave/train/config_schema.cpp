@@ -165,7 +165,8 @@ std::vector<Key> devices_keys() {
           [](auto& c) -> auto& { return c.devices.transport; }),
       {.name = "devices.emulate",
        .rule = "times such as \"f=5ms,i=5ms,w=5ms\"",
-       .help = "sleep instead of computing",
+       .help = "sleep instead of computing: per device and microbatch, or with \",per=layer\" "
+               "behind them per layer and sequence",
        .set = set_emulation,
        .get = get_emulation},
   };

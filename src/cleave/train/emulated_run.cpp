@@ -30,9 +30,14 @@ runtime::EmulatedTimes times_of(const Config& config) {
   const DevicesConfig& devices = config.devices;
   std::vector<double> speed = devices.speed;
   if (speed.size() == 1) speed.assign(static_cast<std::size_t>(devices.count), speed[0]);
-  return {.f = devices.emulate->f,
-          .i = devices.emulate->i,
-          .w = devices.emulate->w,
+  const Emulation& times = *devices.emulate;
+  const double device = times.per_layer
+                            ? static_cast<double>(config.model.layers * *config.train.microbatch) /
+                                  static_cast<double>(*config.parallel.pipeline)
+                            : 1;
+  return {.f = times.f * device,
+          .i = times.i * device,
+          .w = times.w * device,
           .speed = std::move(speed),
           .shares = shares_of(config)};
 }

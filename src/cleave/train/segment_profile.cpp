@@ -7,6 +7,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "cleave/base/hash.h"
 #include "cleave/base/version.h"
@@ -21,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// F, I and W of embedding, block and head, then STEP and NORM per parameter.
-using Numbers = std::array<double, 11>;
+/// F, I and W of embedding, block and head, then STEP and NORM per parameter, and R of the block.
+using Numbers = std::array<double, 12>;
 
 SegmentProfile profile_of(const Numbers& n) {
   const auto segment = [&](int first) {
@@ -32,7 +33,7 @@ SegmentProfile profile_of(const Numbers& n) {
 }
 
 /// The model with one block, on one device, each segment a stage of its own.
-Config one_block(const Config& config) {
+Config one_block(const Config& config, schedule::Recompute recompute) {
   Config small = config;
   small.model.layers = 1;
   small.train.batch = *config.train.microbatch;
@@ -41,12 +42,12 @@ Config one_block(const Config& config) {
   small.parallel.chunks = 3;
   small.parallel.schedule = "interleaved";
   small.parallel.partition = std::vector<std::int64_t>{0, 1, 0};
+  small.parallel.recompute = std::vector{recompute};
   small.numerics = {.data_shards = 1, .tensor_shards = 1};
   return small;
 }
 
-Numbers measure(const Config& config) {
-  const Config small = one_block(config);
+Numbers measure(const Config& small) {
   const runtime::CompiledStep step = compile_step(small);
   runtime::Device device(step, 0, static_cast<int>(small.devices.threads));
   device.initialise(1);
@@ -64,6 +65,7 @@ Numbers measure(const Config& config) {
   const double parameters = static_cast<double>(device.parameter_count());
   numbers[9] = costs.steps[0] / parameters;
   numbers[10] = costs.norm / parameters;
+  numbers[11] = costs.stages[1].recompute;
   return numbers;
 }
 
@@ -76,13 +78,13 @@ std::optional<fs::path> cache_directory() {
   return std::nullopt;
 }
 
-std::string key_of(const Config& config) {
-  Config small = one_block(config);
+std::string key_of(Config small) {
   small.data = {};
-  small.train = {.batch = *config.train.microbatch,
-                 .microbatch = config.train.microbatch,
-                 .sequence = config.train.sequence,
-                 .dtype = config.train.dtype};
+  small.train = {.batch = small.train.batch,
+                 .microbatch = small.train.microbatch,
+                 .sequence = small.train.sequence,
+                 .dtype = small.train.dtype,
+                 .loss_blocks = small.train.loss_blocks};
   const runtime::Machine machine = runtime::look_at_machine();
   Hasher hasher;
   for (const std::string& part :
@@ -105,40 +107,51 @@ std::optional<Numbers> read_numbers(const fs::path& path) {
 void write_numbers(const fs::path& path, const Numbers& numbers) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
-  const fs::path fresh = path.string() + fmt::format(".{}", std::hash<std::string>()(path));
+  const fs::path fresh = path.string() + fmt::format(".{}", ::getpid());
   std::ofstream file(fresh);
   for (const double number : numbers) file << fmt::format("{}\n", number);
   file.close();
   if (file) fs::rename(fresh, path, ignored);
 }
 
-/// Every device takes its share of f, i and w per microbatch, whatever the model.
+/// Every device takes its share of f, i and w per microbatch, whatever the model; or every layer
+/// takes them per sequence.
 SegmentProfile emulated(const Config& config) {
   const Emulation& times = *config.devices.emulate;
   const double stages = static_cast<double>(config.parallel.pipeline.value_or(1));
-  const double share = stages / static_cast<double>(config.model.layers);
+  const double share = times.per_layer ? static_cast<double>(*config.train.microbatch)
+                                       : stages / static_cast<double>(config.model.layers);
   SegmentProfile profile;
   profile.block = {.forward = times.f * share, .input = times.i * share, .weight = times.w * share};
   return profile;
+}
+
+Numbers find_or_measure(const Config& small, comm::Communicator* world) {
+  const std::optional<fs::path> directory = cache_directory();
+  const fs::path path = directory ? *directory / ("profile-" + key_of(small)) : fs::path();
+  std::optional<Numbers> numbers = directory ? read_numbers(path) : std::nullopt;
+  // If one device has to measure, all do: measuring beside idle cores is something else than
+  // measuring beside busy ones.
+  std::array<double, 1> missing = {numbers ? 0.0 : 1.0};
+  if (world != nullptr) world->combine(missing, comm::Combine::Max);
+  if (missing[0] > 0) {
+    numbers = measure(small);
+    if (directory) write_numbers(path, *numbers);
+  }
+  if (world != nullptr) world->combine(*numbers, comm::Combine::Max);
+  return *numbers;
 }
 
 }  // namespace
 
 SegmentProfile profile_segments(const Config& config, comm::Communicator* world) {
   if (config.devices.emulate) return emulated(config);
-  const std::optional<fs::path> directory = cache_directory();
-  const fs::path path = directory ? *directory / ("profile-" + key_of(config)) : fs::path();
-  std::optional<Numbers> numbers = directory ? read_numbers(path) : std::nullopt;
-  // Whether to measure is the first device's decision: measuring beside idle cores is something
-  // else than measuring beside busy ones.
-  std::array<double, 1> missing = {numbers ? 0.0 : 1.0};
-  if (world != nullptr) world->combine(missing, comm::Combine::Max);
-  if (missing[0] > 0) {
-    numbers = measure(config);
-    if (directory) write_numbers(path, *numbers);
-  }
-  if (world != nullptr) world->combine(*numbers, comm::Combine::Max);
-  return profile_of(*numbers);
+  return profile_of(find_or_measure(one_block(config, schedule::Recompute::None), world));
+}
+
+double profile_recompute(const Config& config, schedule::Recompute kind,
+                         comm::Communicator* world) {
+  return find_or_measure(one_block(config, kind), world).back();
 }
 
 }  // namespace cleave::train

@@ -18,7 +18,11 @@ struct SegmentProfile {
 /// Measures one block between an embedding and a head, for train.microbatch of `config`, or finds
 /// it in the cache: files under $XDG_CACHE_HOME/cleave (or ~/.cache/cleave), named after the
 /// machine and everything of the config that counts. With devices.emulate nothing is measured: a
-/// block takes its share of what a device takes. All devices of `world` get the same numbers.
+/// block takes its share of what a device takes, or what a layer takes. All devices of `world` get
+/// the same numbers.
 SegmentProfile profile_segments(const Config& config, comm::Communicator* world);
+
+/// Seconds that R of a block takes, in the same way.
+double profile_recompute(const Config& config, schedule::Recompute kind, comm::Communicator* world);
 
 }  // namespace cleave::train

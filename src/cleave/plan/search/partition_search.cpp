@@ -185,14 +185,14 @@ class PartitionSearch {
 
 }  // namespace
 
-std::optional<PartitionChoice> choose_partition(const PartitionProblem& problem) {
+std::optional<PartitionChoice> choose_partition(const PartitionProblem& problem, Effort effort) {
   const PartitionSearch search(problem);
   require(search.stages() <= std::ssize(problem.segments), search.stages(),
           " stages need as many segments, and the model has ", problem.segments.size(),
           "; use fewer pipeline devices or chunks");
   Sizes sizes = search.bottleneck();
   Value value = search.value(sizes);
-  search.refine(sizes, value);
+  if (effort == Effort::Refined) search.refine(sizes, value);
   if (value.first > 0) return std::nullopt;
   return PartitionChoice{std::move(sizes), value.second};
 }

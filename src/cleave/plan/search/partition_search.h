@@ -40,13 +40,20 @@ struct PartitionChoice {
   double seconds = 0;               ///< simulated
 };
 
+/// How long to look for a cut.
+enum class Effort : std::uint8_t {
+  Bottleneck,  ///< the first of the two parts below: a few percent longer, at one simulation
+  Refined,
+};
+
 /// The cut that makes the simulated step shortest within every device's memory; nothing if no cut
 /// fits that it found.
 ///
 /// Begins with the cut whose slowest device is fastest, exact by dynamic programming, memory
 /// included where each device has one stage; then moves borders, alone and together, as long as the
 /// simulated step gets shorter.
-std::optional<PartitionChoice> choose_partition(const PartitionProblem& problem);
+std::optional<PartitionChoice> choose_partition(const PartitionProblem& problem,
+                                                Effort effort = Effort::Refined);
 
 /// One cut, simulated; its memory is not looked at. The search's own measure, and the tests'.
 double partition_seconds(const PartitionProblem& problem, const std::vector<std::int64_t>& sizes);
