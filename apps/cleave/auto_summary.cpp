@@ -95,16 +95,16 @@ std::string candidate_table(const train::AutoPlan& plan) {
 }
 
 std::string describe_excess(const train::AutoPlan& plan, const runtime::CompiledStep& step) {
+  if (plan.considered > 0) return train::describe_excess(plan);
   const auto lacks = [&](int d) { return step.planned_on(d) - step.budgets[d]; };
   int worst = 0;
   for (int d = 0; d < step.devices(); ++d) {
     if (lacks(d) > lacks(worst)) worst = d;
   }
   return fmt::format(
-      "{}device {} needs {} and has {}, {} too little; raise devices.memory, use more "
+      "device {} needs {} and has {}, {} too little; raise devices.memory, use more "
       "devices, or make the microbatch or the model smaller",
-      plan.considered == 0 ? "" : "no layout fits; in the nearest ", worst,
-      format_bytes(step.planned_on(worst)), format_bytes(step.budgets[worst]),
+      worst, format_bytes(step.planned_on(worst)), format_bytes(step.budgets[worst]),
       format_bytes(lacks(worst)));
 }
 

@@ -19,8 +19,11 @@ struct Options {
 
 void run(const Options& options, Exit& exit) {
   if (!options.run.config.empty()) {
-    require(options.flags.model.empty() && options.flags.cluster.empty(),
-            "cleave plan takes a run config, or --model and --cluster, not both; leave one out");
+    require(
+        options.flags.model.empty() && options.flags.cluster.empty() && !options.flags.layout &&
+            options.flags.batch == 0,
+        "cleave plan takes a run config, or --model, --cluster, --batch and --layout, not both; "
+        "leave one out (keys of a config are changed with --set)");
     return plan_config(options.run, exit);
   }
   require(!options.flags.model.empty() && !options.flags.cluster.empty(),

@@ -88,6 +88,24 @@ TEST_F(PlanConfig, DrawsTheMemoryAndTheTimeline) {
   EXPECT_NE(testing::read_text(run_.path("step.svg")).find("<svg"), std::string::npos);
 }
 
+TEST_F(PlanConfig, SaysWhatMakesNoSenseAndWhatWould) {
+  const Keys open = {"parallel.pipeline=auto", "parallel.data=auto"};
+  const auto refused = [&](const Keys& keys, const Keys& flags = {}) {
+    Keys all = open;
+    all.insert(all.end(), keys.begin(), keys.end());
+    const Answer answer = plan(all, flags);
+    EXPECT_EQ(answer.exit, 2) << answer.out;
+    return answer.err;
+  };
+  EXPECT_NE(refused({"devices.count=7"}).find("must divide train.batch 4"), std::string::npos);
+  EXPECT_NE(refused({"devices.count=2", "parallel.partition=[1,1,1,1,0]"})
+                .find("the 5 stages of parallel.partition"),
+            std::string::npos);
+  EXPECT_NE(refused({"devices.count=2", "parallel.chunks=9"}).find("pipeline x chunks 9"),
+            std::string::npos);
+  EXPECT_NE(refused({"devices.count=2"}, {"--layout", "tp=2"}).find("not both"), std::string::npos);
+}
+
 TEST_F(PlanConfig, AnswersAlsoWhenNothingFits) {
   const Keys tight = {"devices.count=2", "devices.memory=64KiB", "parallel.pipeline=auto",
                       "parallel.data=auto"};
@@ -95,9 +113,12 @@ TEST_F(PlanConfig, AnswersAlsoWhenNothingFits) {
 
   EXPECT_EQ(answer.exit, 3);
   EXPECT_EQ(nlohmann::json::parse(answer.out)["fits"], false);
-  EXPECT_NE(answer.err.find("no layout fits; in the nearest device"), std::string::npos)
+  EXPECT_NE(answer.err.find("set parallel.tensor, parallel.zero, parallel.recompute to \"auto\""),
+            std::string::npos)
       << answer.err;
+  EXPECT_NE(answer.err.find("raise devices.memory to "), std::string::npos) << answer.err;
   EXPECT_EQ(run_.train(tight).exit, 3);
+  EXPECT_EQ(run_.train(tight).err, answer.err);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cleave/train/auto_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -10,6 +11,7 @@
 #include "cleave/schedule/generators.h"
 #include "cleave/train/auto_choices.h"
 #include "cleave/train/forecast.h"
+#include "cleave/train/trainer.h"
 
 namespace cleave::train {
 namespace {
@@ -71,6 +73,37 @@ TEST(AutoPlan, IsWithinFivePercentOfTheBestOfAllPlansOnUnequalDevices) {
 
   EXPECT_LE(chosen, 1.05 * best);
   ASSERT_TRUE(plan.choice().config.parallel.partition.has_value());
+}
+
+/// What a run of a real model would hold, although its devices are emulated.
+std::vector<std::int64_t> bytes_of_model(Config config) {
+  config.devices.emulate.reset();
+  config.devices.memory.clear();
+  return runtime::compile(model_of(config), compile_options(config)).planned_bytes;
+}
+
+// The fastest device has the least memory, and cannot take what its speed would have it take.
+TEST(AutoPlan, IsWithinThreePercentOfTheBestCutForUnequalSpeedAndMemory) {
+  const std::string devices =
+      "[devices]\ncount = 4\nspeed = [1, 1, 2, 4]\nemulate = \"f=4ms,i=4ms,w=3ms,per=layer\"\n";
+  const std::string budgets = "memory = [\"2MiB\", \"1.7MiB\", \"1.9MiB\", \"1.6MiB\"]\n";
+  const std::string pipeline = "[parallel]\npipeline = 4\n";
+  const Config roomy = config_of(devices + pipeline);
+  Config config = config_of(devices + budgets + pipeline);
+  double best = std::numeric_limits<double>::infinity();
+  for_each_partition(config.model.layers, [&](const std::vector<std::int64_t>& partition) {
+    config.parallel.partition = partition;
+    if (std::ranges::equal(bytes_of_model(config), config.devices.memory, std::less_equal()))
+      best = std::min(best, forecast(config).predicted.summary.makespan);
+  });
+  ASSERT_TRUE(std::isfinite(best));
+  config.parallel.partition.reset();
+
+  const AutoPlan plan = plan_run(config, nullptr);
+
+  ASSERT_FALSE(plan.fitting.empty());
+  EXPECT_LE(plan.choice().seconds, 1.03 * best);
+  EXPECT_LT(plan_run(roomy, nullptr).choice().seconds, best) << "memory does not matter";
 }
 
 TEST(AutoPlan, DecidesEverythingThatWasAuto) {
@@ -191,7 +224,7 @@ TEST(AutoPlan, FindsTheLayoutThatFitsAndSaysWhatIsMissingOtherwise) {
     FAIL() << "it fits";
   } catch (const DoesNotFit& error) {
     const std::string text = error.what();
-    EXPECT_NE(text.find("on a device that has 1.80 MiB"), std::string::npos) << text;
+    EXPECT_NE(text.find("which has 1.80 MiB"), std::string::npos) << text;
   }
 }
 

@@ -157,6 +157,21 @@ class Planner {
   std::size_t order_ = 0;  // of the layout that is being considered
 };
 
+/// Why there is nothing to choose from.
+std::string nothing_suits(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  std::string stages =
+      fmt::format("at most {} stages, a layer each and two more", config.model.layers + 2);
+  if (p.partition) stages = fmt::format("the {} stages of parallel.partition", p.partition->size());
+  const std::string chunks = p.chunks ? fmt::format(" x chunks {}", *p.chunks) : "";
+  return fmt::format(
+      "no layout of {} devices suits: replicas x microbatch must divide train.batch {}, tensor "
+      "groups the {} heads and ffn {}, and pipeline{} has {}; change devices.count, or one of "
+      "these",
+      config.devices.count, config.train.batch, config.model.kv_heads, config.model.ffn, chunks,
+      stages);
+}
+
 /// Machines that are not alike might come to different plans.
 void agree(const AutoPlan& plan, comm::Communicator* world) {
   if (world == nullptr) return;
@@ -201,14 +216,12 @@ std::string describe(const Config& config) {
 }
 
 AutoPlan plan_run(const Config& config, comm::Communicator* world) {
-  AutoPlan plan;
+  AutoPlan plan{.asked = config};
   Planner planner(world, plan);
   planner.run(config);
   require(!plan.fitting.empty() || !plan.unfit.empty() || planner.reason().empty(), "no layout of ",
           config.devices.count, " devices makes sense; of the last one: ", planner.reason());
-  require(!plan.fitting.empty() || !plan.unfit.empty(), "no layout of ", config.devices.count,
-          " devices suits train.batch ", config.train.batch, " and ", config.model.layers,
-          " layers; change the batch, or fix fewer of the axes");
+  require(!plan.fitting.empty() || !plan.unfit.empty(), nothing_suits(config));
   agree(plan, world);
   return plan;
 }
@@ -219,13 +232,25 @@ const PlannedRun& AutoPlan::choice() const {
 }
 
 void require_fit(const AutoPlan& plan) {
-  if (!plan.fitting.empty()) return;
+  if (plan.fitting.empty()) throw DoesNotFit(describe_excess(plan));
+}
+
+std::string describe_excess(const AutoPlan& plan) {
   const PlannedRun& nearest = plan.choice();
-  throw DoesNotFit(fmt::format(
-      "none of {} layouts fits; the nearest ({}) needs {} on a device that has {}: raise "
-      "devices.memory, use more devices, or make the model smaller",
-      plan.considered, describe(nearest.config), format_bytes(nearest.needed),
-      format_bytes(nearest.needed - nearest.excess)));
+  const ParallelConfig& p = plan.asked.parallel;
+  std::string closed;
+  for (const auto& [open, key] : {std::pair(!p.pipeline, "pipeline"), std::pair(!p.data, "data"),
+                                  std::pair(!p.tensor, "tensor"), std::pair(!p.zero, "zero"),
+                                  std::pair(!p.recompute, "recompute")}) {
+    if (!open) closed += fmt::format("{}parallel.{}", closed.empty() ? "" : ", ", key);
+  }
+  if (plan.asked.train.microbatch.value_or(1) > 1) closed += ", train.microbatch";
+  return fmt::format(
+      "none of {} layouts fits; the nearest ({}) needs {} on device {}, which has {}: raise "
+      "devices.memory to {} bytes, use more devices, {}or make the model smaller",
+      plan.considered, describe(nearest.config), format_bytes(nearest.needed), nearest.device,
+      format_bytes(nearest.needed - nearest.excess), nearest.needed,
+      closed.empty() ? "" : fmt::format("set {} to \"auto\", ", closed));
 }
 
 }  // namespace cleave::train

@@ -25,17 +25,22 @@ struct PlannedRun {
 
 /// What the planner made of a config.
 struct AutoPlan {
-  std::vector<PlannedRun> fitting;  ///< fastest first
-  std::vector<PlannedRun> unfit;    ///< fastest first; of each layout what comes nearest to fitting
-  std::int64_t considered = 0;      ///< layouts, each with all that ZeRO and recompute may be
-  std::int64_t slower = 0;          ///< of them, told to be slower without being compiled
+  Config asked = {};
+  std::vector<PlannedRun> fitting = {};  ///< fastest first
+  /// Fastest first: of each layout what comes nearest to fitting. If none fits, the nearest first.
+  std::vector<PlannedRun> unfit = {};
+  std::int64_t considered = 0;  ///< layouts, each with all that ZeRO and recompute may be
+  std::int64_t slower = 0;      ///< of them, told to be slower without being compiled
 
   /// The fastest that fits, or what comes nearest to fitting.
   const PlannedRun& choice() const;
 };
 
-/// Throws DoesNotFit, naming what comes nearest and what it lacks, if nothing fits.
+/// Throws DoesNotFit, as describe_excess says, if nothing fits.
 void require_fit(const AutoPlan& plan);
+
+/// What comes nearest to fitting, what it lacks, and what would help.
+std::string describe_excess(const AutoPlan& plan);
 
 /// True if `config` leaves an axis, the microbatch, ZeRO or recompute to the planner, or the
 /// partition on devices that differ.
