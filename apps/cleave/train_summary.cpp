@@ -55,14 +55,22 @@ std::string stage_list(const runtime::CompiledStep& step, int device) {
   return text;
 }
 
-/// How much of the replicas' sums went on behind compute, on the device that fared worst.
-std::string describe_reductions(const std::vector<train::DeviceReport>& devices) {
-  const auto worst = std::ranges::min_element(devices, {}, &train::DeviceReport::reduce_hidden);
-  if (worst == devices.end() || worst->reduce == 0) return "";
-  return fmt::format(
-      "gradients on their way between replicas for {} a step, {:.0f} % of it hidden "
-      "behind compute\n",
-      format_seconds(worst->reduce), 100 * worst->reduce_hidden);
+/// How much of what devices exchanged went on behind compute, on the device that fared worst.
+std::string describe_overlap(const std::vector<train::DeviceReport>& devices, std::string_view what,
+                             double train::DeviceReport::*seconds,
+                             double train::DeviceReport::*hidden) {
+  const auto worst = std::ranges::min_element(devices, {}, hidden);
+  if (worst == devices.end() || (*worst).*seconds == 0) return "";
+  return fmt::format("{} for {} a step, {:.0f} % of it hidden behind compute\n", what,
+                     format_seconds((*worst).*seconds), 100 * (*worst).*hidden);
+}
+
+std::string describe_overlaps(const std::vector<train::DeviceReport>& devices) {
+  using train::DeviceReport;
+  return describe_overlap(devices, "gradients on their way between replicas", &DeviceReport::reduce,
+                          &DeviceReport::reduce_hidden) +
+         describe_overlap(devices, "activations on their way inside layers", &DeviceReport::tensor,
+                          &DeviceReport::tensor_hidden);
 }
 
 }  // namespace
@@ -116,7 +124,7 @@ std::string describe_report(const train::RunReport& report) {
                     fmt::format("{} B", device.planned_bytes)});
   }
   text += report::text_table(rows);
-  text += describe_reductions(report.devices);
+  text += describe_overlaps(report.devices);
   if (report.weights.empty()) return text + "emulated: no loss, no weights, nothing saved\n";
   return text + fmt::format("weights {}, saved in {}\n", report.weights, report.checkpoint);
 }
@@ -152,7 +160,9 @@ nlohmann::json to_json(const train::RunReport& report) {
                        {"busy", d.busy},
                        {"wait", d.wait},
                        {"reduce", d.reduce},
-                       {"reduce_hidden", d.reduce_hidden}});
+                       {"reduce_hidden", d.reduce_hidden},
+                       {"tensor", d.tensor},
+                       {"tensor_hidden", d.tensor_hidden}});
   }
   const auto optional = [](const std::optional<double>& value) {
     return value ? nlohmann::json(*value) : nlohmann::json();

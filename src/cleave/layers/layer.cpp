@@ -17,6 +17,11 @@ void Layer::backward_weight(ops::Compute&, const LayerCall&) {
   CLEAVE_CHECK(spec_.parameters.empty(), spec_.name, " has parameters but no backward_weight");
 }
 
+void Layer::backward(ops::Compute& compute, const LayerCall& call) {
+  backward_input(compute, call);
+  if (!spec_.parameters.empty()) backward_weight(compute, call);
+}
+
 std::int64_t Layer::scratch_bytes(ops::Compute& compute) const {
   return std::max(spec_.scratch, product_scratch_bytes(compute));
 }

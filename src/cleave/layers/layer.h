@@ -66,7 +66,10 @@ class Layer {
   /// W: adds this microbatch's share to the gradients.
   virtual void backward_weight(ops::Compute& compute, const LayerCall& call);
 
-  /// Scratch that the three calls need, exactly: what the kernels say, and the spec's own.
+  /// B: I, then W at once. A layer that talks to other devices computes while its messages travel.
+  virtual void backward(ops::Compute& compute, const LayerCall& call);
+
+  /// Scratch that the calls need, exactly: what the kernels say, and the spec's own.
   virtual std::int64_t scratch_bytes(ops::Compute& compute) const;
 
  protected:

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "cleave/ops/elementwise.h"
-#include "cleave/ops/embedding.h"
-#include "cleave/ops/reduce.h"
 #include "cleave/ops/scratch_claim.h"
 
 namespace cleave::parallel {
@@ -12,11 +10,6 @@ namespace {
 
 View view_of(std::byte* data, const TensorSpec& tensor) {
   return View(data, tensor.dtype, tensor.shape);
-}
-
-/// Every row the same.
-ConstView repeated(ConstView row, std::int64_t rows) {
-  return ConstView(row.bytes(), row.dtype(), {rows, row.size(0)}, {0, 1, 0, 0});
 }
 
 }  // namespace
@@ -88,17 +81,29 @@ Sharded::Room Sharded::input_room() const {
   return room;
 }
 
+/// What only I needs makes room for the sum of dx that is on its way.
+Sharded::Room Sharded::backward_room() const {
+  Room room = input_room();
+  if (from_ids() || axis().devices == 1) return room;
+  if (divided()) room.gathered = inner(0).x.bytes();
+  room.inside = std::max(room.inside + room.shared, reduce_workspace(inner(0).x));
+  room.shared = 0;
+  return room;
+}
+
 std::int64_t Sharded::scratch_bytes(ops::Compute& compute) const {
-  std::int64_t inside = 0;
+  std::int64_t kernels = TensorGroup::workspace_bytes(shared_bytes(), axis().devices);
   for (const auto& chain : chains_) {
-    for (const auto& layer : chain) inside = std::max(inside, layer->scratch_bytes(compute));
+    for (const auto& layer : chain)
+      kernels = std::max(kernels, aligned(layer->scratch_bytes(compute)));
   }
-  const std::int64_t largest = std::max(inner(layers() - 1).y.bytes(), inner(0).x.bytes());
-  inside = std::max(aligned(inside), TensorGroup::workspace_bytes(largest, axis().devices));
+  const std::int64_t inside =
+      std::max({kernels, reduce_workspace(inner(layers() - 1).y), reduce_workspace(inner(0).x)});
   const std::int64_t gathered = spec().dy_until == Until::Weight && divided()
                                     ? inner(layers() - 1).y.bytes()
                                     : forward_room().gathered;
-  return inside + std::max({forward_room().bytes(), input_room().bytes(), gathered});
+  return std::max(inside + std::max({forward_room().bytes(), input_room().bytes(), gathered}),
+                  kernels + backward_room().bytes());
 }
 
 // ── One layer of one shard ───────────────────────────────────────────────────────────────────────
@@ -159,14 +164,10 @@ void Sharded::forward(ops::Compute& compute, const LayerCall& call) {
   add_after(compute, reduce(sums[0]), call.y);
 }
 
-void Sharded::backward_input(ops::Compute& compute, const LayerCall& call) {
-  if (from_ids()) return;
-  const Room room = input_room();
-  const ops::ScratchClaim claim(compute, room.bytes());
-  const ConstView dy = divided() ? gather(compute, call.dy, call.kept_by_input[0]) : call.dy;
-  std::byte* inside = claim.data() + room.sums;
+View Sharded::input_of_chains(ops::Compute& compute, const LayerCall& call, ConstView dy,
+                              std::byte* slots, std::byte* inside) {
   const int last = layers() - 1;
-  const PartialSums sums = partial_sums(inner(0).x, call.dx, claim.data());
+  const PartialSums sums = partial_sums(inner(0).x, call.dx, slots);
   for (int k = 0; k < shards(); ++k) {
     for (int i = last; i >= 0; --i) {
       LayerCall step = inner_call(call, k, i);
@@ -178,14 +179,38 @@ void Sharded::backward_input(ops::Compute& compute, const LayerCall& call) {
     }
     sums.merge(compute, k);
   }
-  share_columns(compute, call, inside + room.inside);
-  const View dx = reduce(sums[0]);
+  share_columns(compute, call, inside + input_room().inside);
+  return sums[0];
+}
+
+void Sharded::backward_input(ops::Compute& compute, const LayerCall& call) {
+  if (from_ids()) return;
+  const Room room = input_room();
+  const ops::ScratchClaim claim(compute, room.bytes());
+  const ConstView dy = divided() ? gather(compute, call.dy, call.kept_by_input[0]) : call.dy;
+  const View dx =
+      reduce(input_of_chains(compute, call, dy, claim.data(), claim.data() + room.sums));
   if (divided()) ops::copy(compute, dx, call.dx);
 }
 
-void Sharded::backward_weight(ops::Compute& compute, const LayerCall& call) {
+void Sharded::weight_of_chains(ops::Compute& compute, const LayerCall& call, View x, ConstView dy,
+                               TensorGroup::Flight* meanwhile) {
   const int last = layers() - 1;
-  const TensorSpec& gathered = from_ids() ? inner(last).y : inner(0).x;
+  for (int k = 0; k < shards(); ++k) {
+    for (int i = last; i >= 0; --i) {
+      if (chains_[k][i]->spec().parameters.empty()) continue;
+      LayerCall step = inner_call(call, k, i);
+      step.x = i == 0 ? x : inner_y(call, k, i - 1, nullptr);
+      step.dy = i == last ? dy : ConstView(inner_dx(call, k, i + 1, nullptr));
+      chains_[k][i]->backward_weight(compute, step);
+      if (meanwhile != nullptr) group().look(*meanwhile);
+    }
+  }
+  add_after_gradient(compute, dy, call);
+}
+
+void Sharded::backward_weight(ops::Compute& compute, const LayerCall& call) {
+  const TensorSpec& gathered = from_ids() ? inner(layers() - 1).y : inner(0).x;
   const ops::ScratchClaim claim(compute, divided() ? gathered.bytes() : 0);
   View x = call.x;
   ConstView dy = call.dy;
@@ -198,71 +223,32 @@ void Sharded::backward_weight(ops::Compute& compute, const LayerCall& call) {
       dy = call.kept_by_input[0];
     }
   }
-  for (int k = 0; k < shards(); ++k) {
-    for (int i = last; i >= 0; --i) {
-      if (chains_[k][i]->spec().parameters.empty()) continue;
-      LayerCall step = inner_call(call, k, i);
-      step.x = i == 0 ? x : inner_y(call, k, i - 1, nullptr);
-      step.dy = i == last ? dy : ConstView(inner_dx(call, k, i + 1, nullptr));
-      chains_[k][i]->backward_weight(compute, step);
-    }
-  }
-  add_after_gradient(compute, dy, call);
+  weight_of_chains(compute, call, x, dy);
 }
 
-// ── What is done once for all shards ─────────────────────────────────────────────────────────────
-
-void Sharded::add_after(ops::Compute& compute, ConstView sum, View y) {
-  const int added = static_cast<int>(spec().parameters.size()) - 1;
-  switch (attributes().after) {
-    case AfterSum::Nothing:
-      if (sum.bytes() != y.bytes()) ops::copy(compute, sum, y);
-      return;
-    case AfterSum::Bias:
-      return ops::add(compute, sum, repeated(parameter(added).value, y.size(0)), y);
-    case AfterSum::Positions: {
-      const std::int64_t sequence = attributes().sequence;
-      const std::int64_t first = divided() ? axis().rank * y.size(0) : 0;
-      for (std::int64_t row = 0; row < y.size(0);) {
-        const std::int64_t position = (first + row) % sequence;
-        const std::int64_t rows = std::min(sequence - position, y.size(0) - row);
-        ops::add(compute, sum.slice(0, row, rows), parameter(added).value.slice(0, position, rows),
-                 y.slice(0, row, rows));
-        row += rows;
-      }
-    }
+void Sharded::backward(ops::Compute& compute, const LayerCall& call) {
+  if (from_ids() || axis().devices == 1) return Layer::backward(compute, call);
+  const Room room = backward_room();
+  const ops::ScratchClaim claim(compute, room.bytes());
+  std::byte* const gathered = claim.data() + room.sums;
+  std::byte* const rest = gathered + room.gathered;
+  View x = call.x;
+  ConstView dy = call.dy;
+  TensorGroup::Flight dy_arrives;
+  TensorGroup::Flight x_arrives;
+  if (divided()) {
+    x = view_of(gathered, inner(0).x);
+    dy = call.kept_by_input[0];
+    dy_arrives = start_gather(compute, call.dy, call.kept_by_input[0]);
+    x_arrives = start_gather(compute, call.x, x);
+    group().finish(dy_arrives);
   }
-}
-
-void Sharded::add_after_gradient(ops::Compute& compute, ConstView dy, const LayerCall& call) {
-  if (attributes().after == AfterSum::Nothing) return;
-  const View sum = gradient(static_cast<int>(spec().parameters.size()) - 1, call);
-  if (call.gradient == Write::Overwrite) ops::fill(compute, 0, sum);
-  if (attributes().after == AfterSum::Bias) {
-    ops::add_column_sums(compute, dy, sum);
-  } else {
-    ops::position_backward(compute, dy, attributes().sequence, sum);
-  }
-}
-
-/// Every shard has its own dk and dv of a head that several share; W needs their sum.
-void Sharded::share_columns(ops::Compute& compute, const LayerCall& call, std::byte* room) {
-  const SharedColumns& shared = attributes().shared;
-  if (shared.shards < 2) return;
-  const int here = std::min(shared.shards, shards());
-  const View first(room, inner(0).y.dtype, {axis().tokens, shared.columns});
-  const PartialSums sums(first, room + shared_bytes());
-  const auto columns = [&](int k) {
-    return inner_dx(call, k, 1, nullptr).slice(1, shared.first, shared.columns);
-  };
-  for (int head = 0; head < shards(); head += here) {
-    for (int k = 0; k < here; ++k) {
-      ops::copy(compute, columns(head + k), sums[k]);
-      sums.merge(compute, k);
-    }
-    if (shared.shards > here) group().all_reduce_shared(first);
-    for (int k = 0; k < here; ++k) ops::copy(compute, first, columns(head + k));
-  }
+  const View sum = input_of_chains(compute, call, dy, claim.data(), rest);
+  TensorGroup::Flight dx_leaves = start_reduce(sum, rest);
+  group().finish(x_arrives);
+  weight_of_chains(compute, call, x, dy, &dx_leaves);
+  group().finish(dx_leaves);
+  if (divided()) ops::copy(compute, group().own_rows(sum), call.dx);
 }
 
 }  // namespace cleave::parallel

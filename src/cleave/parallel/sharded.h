@@ -18,6 +18,8 @@ class Sharded : public ShardedLayer {
   /// dy [tokens, out] -> dx [tokens, in]
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
+  /// x is gathered for W while I computes, and dx summed up while W does.
+  void backward(ops::Compute& compute, const LayerCall& call) override;
   std::int64_t scratch_bytes(ops::Compute& compute) const override;
 
  protected:
@@ -43,6 +45,7 @@ class Sharded : public ShardedLayer {
 
   Room forward_room() const;
   Room input_room() const;
+  Room backward_room() const;
   std::int64_t shared_bytes() const;
 
   /// What the layers of shard k are called with, but for x, y, dx and dy.
@@ -50,6 +53,14 @@ class Sharded : public ShardedLayer {
   /// `inside`: what is not kept is behind it; null: and is not needed.
   View inner_y(const LayerCall& call, int k, int layer, std::byte* inside) const;
   View inner_dx(const LayerCall& call, int k, int layer, std::byte* inside) const;
+
+  /// I of all shards: the sum of their dx over this device. Behind `inside`: what Room has so
+  /// named, and `shared`.
+  View input_of_chains(ops::Compute& compute, const LayerCall& call, ConstView dy, std::byte* slots,
+                       std::byte* inside);
+  /// W of all shards, x and dy with all tokens; looks after `meanwhile` behind every layer.
+  void weight_of_chains(ops::Compute& compute, const LayerCall& call, View x, ConstView dy,
+                        TensorGroup::Flight* meanwhile = nullptr);
 
   void add_after(ops::Compute& compute, ConstView sum, View y);
   void add_after_gradient(ops::Compute& compute, ConstView dy, const LayerCall& call);

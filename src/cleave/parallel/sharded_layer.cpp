@@ -21,6 +21,20 @@ View ShardedLayer::gather(ops::Compute& compute, ConstView own, View whole) {
   return whole;
 }
 
+TensorGroup::Flight ShardedLayer::start_gather(ops::Compute& compute, ConstView own, View whole) {
+  ops::copy(compute, own, group_->own_rows(whole));
+  return group_->start_all_gather(whole);
+}
+
+TensorGroup::Flight ShardedLayer::start_reduce(View sum, std::byte* workspace) {
+  return divided() ? group_->start_reduce_scatter(sum, workspace)
+                   : group_->start_all_reduce(sum, workspace);
+}
+
+std::int64_t ShardedLayer::reduce_workspace(const TensorSpec& whole) const {
+  return TensorGroup::workspace_bytes(whole.bytes(), axis_.devices);
+}
+
 View ShardedLayer::reduce(View sum) {
   if (divided()) return group_->reduce_scatter(sum);
   if (axis_.devices > 1) group_->all_reduce(sum);

@@ -29,6 +29,11 @@ class ShardedLayer : public Layer {
   /// The sum over the devices; where the tokens are divided, this device's rows of it.
   View reduce(View sum);
 
+  /// The same two, which only begin. `workspace` has reduce_workspace() bytes.
+  TensorGroup::Flight start_gather(ops::Compute& compute, ConstView own, View whole);
+  TensorGroup::Flight start_reduce(View sum, std::byte* workspace);
+  std::int64_t reduce_workspace(const TensorSpec& whole) const;
+
  private:
   ShardAxis axis_;
   TensorGroup* group_;

@@ -39,10 +39,11 @@ std::int64_t ShardedLoss::state_bytes() const {
 
 std::int64_t ShardedLoss::scratch_bytes(ops::Compute& compute) const {
   const std::int64_t gathered = divided() ? whole_x().bytes() : 0;
-  const std::int64_t inside =
-      std::max(aligned(product_scratch_bytes(compute)),
-               TensorGroup::workspace_bytes(whole_x().bytes(), axis().devices));
-  return inside + std::max({gathered + state_bytes(), sum_bytes(whole_x())});
+  const std::int64_t workspace = reduce_workspace(whole_x());
+  const std::int64_t kernels = aligned(product_scratch_bytes(compute));
+  return std::max(
+      std::max(kernels, workspace) + std::max(gathered + state_bytes(), sum_bytes(whole_x())),
+      kernels + gathered + sum_bytes(whole_x()) + workspace);
 }
 
 ops::VocabBlock ShardedLoss::block(const LayerCall& call, int k) const {
@@ -73,9 +74,8 @@ void ShardedLoss::forward(ops::Compute& compute, const LayerCall& call) {
   ops::cross_entropy_finish(compute, all, targets, call.y, call.kept_by_forward[kLse]);
 }
 
-void ShardedLoss::backward_input(ops::Compute& compute, const LayerCall& call) {
-  const ops::ScratchClaim claim(compute, sum_bytes(whole_x()));
-  const PartialSums sums = partial_sums(whole_x(), call.dx, claim.data());
+View ShardedLoss::input_of_shards(ops::Compute& compute, const LayerCall& call, std::byte* slots) {
+  const PartialSums sums = partial_sums(whole_x(), call.dx, slots);
   for (int k = 0; k < axis().local; ++k) {
     const ops::VocabBlock logits = block(call, k);
     ops::cross_entropy_backward(compute, logits, call.kept_by_forward[kTargets],
@@ -83,19 +83,49 @@ void ShardedLoss::backward_input(ops::Compute& compute, const LayerCall& call) {
     ops::matmul(compute, logits.logits, parameter(k).value, sums[k]);
     sums.merge(compute, k);
   }
-  const View dx = reduce(sums[0]);
+  return sums[0];
+}
+
+void ShardedLoss::weight_of_shards(ops::Compute& compute, const LayerCall& call, ConstView x,
+                                   TensorGroup::Flight* meanwhile) {
+  for (int k = 0; k < axis().local; ++k) {
+    ops::matmul(compute, ConstView(block(call, k).logits).transposed(), x, gradient(k, call),
+                {.write = call.gradient});
+    if (meanwhile != nullptr) group().look(*meanwhile);
+  }
+}
+
+void ShardedLoss::backward_input(ops::Compute& compute, const LayerCall& call) {
+  const ops::ScratchClaim claim(compute, sum_bytes(whole_x()));
+  const View dx = reduce(input_of_shards(compute, call, claim.data()));
   if (divided()) ops::copy(compute, dx, call.dx);
 }
 
 void ShardedLoss::backward_weight(ops::Compute& compute, const LayerCall& call) {
   const ops::ScratchClaim claim(compute, divided() ? whole_x().bytes() : 0);
-  const View x = divided()
-                     ? gather(compute, call.x, View(claim.data(), call.x.dtype(), whole_x().shape))
-                     : call.x;
-  for (int k = 0; k < axis().local; ++k) {
-    ops::matmul(compute, ConstView(block(call, k).logits).transposed(), x, gradient(k, call),
-                {.write = call.gradient});
+  weight_of_shards(
+      compute, call,
+      divided() ? gather(compute, call.x, View(claim.data(), call.x.dtype(), whole_x().shape))
+                : call.x);
+}
+
+void ShardedLoss::backward(ops::Compute& compute, const LayerCall& call) {
+  if (axis().devices == 1) return Layer::backward(compute, call);
+  const std::int64_t sums = sum_bytes(whole_x());
+  const std::int64_t gathered = divided() ? whole_x().bytes() : 0;
+  const ops::ScratchClaim claim(compute, sums + gathered + reduce_workspace(whole_x()));
+  View x = call.x;
+  TensorGroup::Flight x_arrives;
+  if (divided()) {
+    x = View(claim.data() + sums, call.x.dtype(), whole_x().shape);
+    x_arrives = start_gather(compute, call.x, x);
   }
+  const View sum = input_of_shards(compute, call, claim.data());
+  TensorGroup::Flight dx_leaves = start_reduce(sum, claim.data() + sums + gathered);
+  group().finish(x_arrives);
+  weight_of_shards(compute, call, x, &dx_leaves);
+  group().finish(dx_leaves);
+  if (divided()) ops::copy(compute, group().own_rows(sum), call.dx);
 }
 
 }  // namespace cleave::parallel

@@ -18,9 +18,16 @@ class ShardedLoss : public ShardedLayer {
   void forward(ops::Compute& compute, const LayerCall& call) override;
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
+  /// x is gathered for W while I computes, and dx summed up while W does.
+  void backward(ops::Compute& compute, const LayerCall& call) override;
   std::int64_t scratch_bytes(ops::Compute& compute) const override;
 
  private:
+  /// I of all shards: the sum of their dx over this device.
+  View input_of_shards(ops::Compute& compute, const LayerCall& call, std::byte* slots);
+  void weight_of_shards(ops::Compute& compute, const LayerCall& call, ConstView x,
+                        TensorGroup::Flight* meanwhile = nullptr);
+
   const ShardedLossAttributes& attributes() const { return spec().as<ShardedLossAttributes>(); }
   TensorSpec whole_x() const;
   std::int64_t state_bytes() const;

@@ -1,9 +1,16 @@
 #include "cleave/parallel/tensor_group.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "cleave/ops/scratch_claim.h"
 
 namespace cleave::parallel {
 namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 std::span<std::byte> bytes_of(View view) {
   CLEAVE_CHECK(view.dense(), "a sum of ", to_string(view.shape()), " that is not dense");
@@ -31,23 +38,71 @@ std::int64_t TensorGroup::workspace_bytes(std::int64_t bytes, int devices) {
       comm::single_round_workspace(static_cast<std::size_t>(bytes), devices)));
 }
 
-void TensorGroup::all_reduce(comm::Communicator& group, View values) {
-  const std::int64_t bytes = workspace_bytes(values.byte_count(), group.size());
-  const ops::ScratchClaim workspace(compute_, bytes);
-  group
-      .all_reduce({.values = bytes_of(values),
-                   .workspace = {workspace.data(), static_cast<std::size_t>(bytes)},
-                   .adder = adder(values.dtype())})
-      .wait();
+comm::Reduction TensorGroup::reduction(View values, std::byte* workspace, int members) const {
+  const auto bytes = static_cast<std::size_t>(workspace_bytes(values.byte_count(), members));
+  return {
+      .values = bytes_of(values), .workspace = {workspace, bytes}, .adder = adder(values.dtype())};
 }
 
+// ── On their way ─────────────────────────────────────────────────────────────────────────────────
+
+TensorGroup::Flight TensorGroup::fly(comm::Pending pending) const {
+  Flight flight;
+  flight.pending_ = std::move(pending);
+  flight.begun_ = seconds_now();
+  flight.waited_ = waited_;
+  return flight;
+}
+
+TensorGroup::Flight TensorGroup::start_all_reduce(View values, std::byte* workspace) {
+  return fly(all_->all_reduce(reduction(values, workspace, all_->size())));
+}
+
+TensorGroup::Flight TensorGroup::start_reduce_scatter(View values, std::byte* workspace) {
+  return fly(all_->reduce_scatter(reduction(values, workspace, all_->size()), row_borders(values)));
+}
+
+TensorGroup::Flight TensorGroup::start_all_gather(View whole) {
+  return fly(all_->all_gather(bytes_of(whole), row_borders(whole)));
+}
+
+/// While others are waited for, this one is not hidden behind compute.
+void TensorGroup::note(const Flight& flight) {
+  const double length = seconds_now() - flight.begun_;
+  travel_.in_flight += length;
+  travel_.hidden += std::max(0.0, length - (waited_ - flight.waited_));
+}
+
+void TensorGroup::look(Flight& flight) {
+  if (!flight.pending_.in_flight()) return;
+  const double begin = seconds_now();
+  const bool over = flight.pending_.done();
+  waited_ += seconds_now() - begin;
+  if (over) note(flight);
+}
+
+void TensorGroup::finish(Flight& flight) {
+  if (!flight.pending_.in_flight()) return;
+  const double begin = seconds_now();
+  flight.pending_.wait();
+  waited_ += seconds_now() - begin;
+  note(flight);
+}
+
+// ── At once ──────────────────────────────────────────────────────────────────────────────────────
+
 void TensorGroup::all_reduce(View values) {
-  all_reduce(*all_, values);
+  const ops::ScratchClaim workspace(compute_, workspace_bytes(values.byte_count(), all_->size()));
+  Flight flight = start_all_reduce(values, workspace.data());
+  finish(flight);
 }
 
 void TensorGroup::all_reduce_shared(View values) {
   CLEAVE_CHECK(sharers_ != nullptr, "no device shares heads with this one");
-  all_reduce(*sharers_, values);
+  const int members = sharers_->size();
+  const ops::ScratchClaim workspace(compute_, workspace_bytes(values.byte_count(), members));
+  Flight flight = fly(sharers_->all_reduce(reduction(values, workspace.data(), members)));
+  finish(flight);
 }
 
 std::span<const std::size_t> TensorGroup::row_borders(View whole) {
@@ -62,18 +117,15 @@ View TensorGroup::own_rows(View whole) const {
 }
 
 View TensorGroup::reduce_scatter(View values) {
-  const std::int64_t bytes = workspace_bytes(values.byte_count(), all_->size());
-  const ops::ScratchClaim workspace(compute_, bytes);
-  all_->reduce_scatter({.values = bytes_of(values),
-                        .workspace = {workspace.data(), static_cast<std::size_t>(bytes)},
-                        .adder = adder(values.dtype())},
-                       row_borders(values))
-      .wait();
+  const ops::ScratchClaim workspace(compute_, workspace_bytes(values.byte_count(), all_->size()));
+  Flight flight = start_reduce_scatter(values, workspace.data());
+  finish(flight);
   return own_rows(values);
 }
 
 void TensorGroup::all_gather(View whole) {
-  all_->all_gather(bytes_of(whole), row_borders(whole)).wait();
+  Flight flight = start_all_gather(whole);
+  finish(flight);
 }
 
 }  // namespace cleave::parallel

@@ -210,10 +210,9 @@ void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
       pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     const Call call(room_, entry, pass, entry.places->fused, shift);
-    entry.layer->backward_input(compute, call);
+    entry.layer->backward(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
-    if (!entry.layer->spec().parameters.empty()) entry.layer->backward_weight(compute, call);
     between_layers_();
   }
 }

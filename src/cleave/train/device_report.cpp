@@ -13,7 +13,7 @@ double median(std::vector<double> values) {
 }
 
 void StepTimes::note(double seconds, std::span<const plan::Span> spans,
-                     const plan::Overlap& reductions) {
+                     const plan::Overlap& reductions, const plan::Overlap& tensor) {
   seconds_.push_back(seconds);
   double busy = 0;
   double wait = 0;
@@ -26,6 +26,8 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
   wait_.push_back(wait);
   reduce_.push_back(reductions.in_flight);
   reduce_hidden_.push_back(reductions.share());
+  tensor_.push_back(tensor.in_flight);
+  tensor_hidden_.push_back(tensor.share());
 }
 
 double bubble_of(std::span<const DeviceReport> devices, double step_seconds) {

@@ -22,6 +22,8 @@ struct DeviceReport {
   double wait = 0;
   double reduce = 0;         ///< seconds per step in which a REDUCE was on its way, median
   double reduce_hidden = 1;  ///< share of them that the device computed, median
+  double tensor = 0;         ///< seconds per step that sums and gathers of layers were on their way
+  double tensor_hidden = 1;  ///< share of them that the device computed, median
 };
 
 /// The upper one of the two middle values where there are two; 0 of nothing.
@@ -30,7 +32,9 @@ double median(std::vector<double> values);
 /// How long the steps of one device took, and what of it was work.
 class StepTimes {
  public:
-  void note(double seconds, std::span<const plan::Span> spans, const plan::Overlap& reductions);
+  /// `reductions`: of gradients over replicas; `tensor`: inside layers.
+  void note(double seconds, std::span<const plan::Span> spans, const plan::Overlap& reductions,
+            const plan::Overlap& tensor);
 
   int steps() const { return static_cast<int>(seconds_.size()); }
   double seconds() const { return median(seconds_); }
@@ -38,6 +42,8 @@ class StepTimes {
   double wait() const { return median(wait_); }
   double reduce() const { return median(reduce_); }
   double reduce_hidden() const { return reduce_hidden_.empty() ? 1 : median(reduce_hidden_); }
+  double tensor() const { return median(tensor_); }
+  double tensor_hidden() const { return tensor_hidden_.empty() ? 1 : median(tensor_hidden_); }
 
  private:
   std::vector<double> seconds_;
@@ -45,6 +51,8 @@ class StepTimes {
   std::vector<double> wait_;
   std::vector<double> reduce_;
   std::vector<double> reduce_hidden_;
+  std::vector<double> tensor_;
+  std::vector<double> tensor_hidden_;
 };
 
 /// The share of the devices' time in which they did not work.

@@ -63,7 +63,7 @@ RunReport run_device(const Config& config, const RunOptions& options,
     const Clock::time_point start = Clock::now();
     stop = device.executor().run({.stop = stop_was_requested()}).stop;
     const std::chrono::duration<double> seconds = Clock::now() - start;
-    steps.note(seconds.count(), device.executor().spans(), {});
+    steps.note(seconds.count(), device.executor().spans(), {}, {});
   }
   report.steps = steps.steps();
   report.stopped = report.steps < config.train.steps;

@@ -107,7 +107,7 @@ class DeviceRun {
   void note(const StepReport& step) {
     report_.losses.push_back(step.loss);
     const runtime::Executor& executor = trainer_.device().executor();
-    times_.note(step.seconds, executor.spans(), executor.reduction_overlap());
+    times_.note(step.seconds, executor.spans(), executor.reduction_overlap(), step.tensor);
     if (index_ == 0) job_.observer.on_step(step);
   }
 
@@ -175,7 +175,9 @@ class DeviceRun {
             .busy = times_.busy(),
             .wait = times_.wait(),
             .reduce = times_.reduce(),
-            .reduce_hidden = times_.reduce_hidden()};
+            .reduce_hidden = times_.reduce_hidden(),
+            .tensor = times_.tensor(),
+            .tensor_hidden = times_.tensor_hidden()};
   }
 
   /// Our own code allocates nothing inside a step, so what the profile and the first step left on
