@@ -65,23 +65,23 @@ void expect_same_bits(const TinyRun& run, const std::vector<Layout>& all) {
   }
 }
 
-class MpiSameBits : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {
- protected:
-  Keys keys() const {
-    const auto& [kind, dtype] = GetParam();
-    return {"numerics.data_shards=2", std::string("model.kind=") + kind,
-            std::string("train.dtype=") + dtype, "model.kv_heads=4"};
-  }
-};
+class MpiSameBits : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(MpiSameBits, AsOneLocalDevice) {
-  expect_same_bits(TinyRun(keys()), layouts());
+  const auto& [kind, dtype] = GetParam();
+  expect_same_bits(TinyRun({"numerics.data_shards=2", std::string("model.kind=") + kind,
+                            std::string("train.dtype=") + dtype, "model.kv_heads=4"}),
+                   layouts());
 }
 
-TEST_P(MpiSameBits, AsOneLocalDeviceWithTensorShards) {
-  Keys shards = keys();
-  shards.insert(shards.end(), {"numerics.tensor_shards=2", "train.steps=5"});
-  expect_same_bits(TinyRun(shards), tensor_layouts());
+TEST(MpiSameBitsOfShards, AsOneLocalDevice) {
+  const Keys shards = {"numerics.data_shards=2", "numerics.tensor_shards=2", "train.steps=3"};
+  for (const Keys& model : {Keys{"model.kind=gpt", "train.dtype=f32"},
+                            Keys{"model.kind=llama", "model.kv_heads=1", "train.dtype=bf16"}}) {
+    Keys keys = shards;
+    keys.insert(keys.end(), model.begin(), model.end());
+    expect_same_bits(TinyRun(keys), tensor_layouts());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MpiSameBits,

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cleave/parallel/same_order.h"
 #include "cleave/runtime/compile.h"
 
 namespace cleave::runtime {
@@ -229,6 +230,30 @@ TEST(Sharing, GathersNoWeightsForWAndSaysSo) {
   const Layout layout{.data = 2, .schedule = "zb-h1", .zero = 3};
   EXPECT_NO_THROW(compile(whole, {.layout = layout}));
   EXPECT_THROW(compile(blocks, {.layout = layout}), UserError);
+}
+
+// Each mutant would leave a device waiting for ever in a sum that the others do not join.
+TEST(TensorGroups, MeetInTheSameOrder) {
+  using Shares = std::vector<ModelSpec>;
+  const Shares sound =
+      compile(model(), {.layout = {.tensor = 2, .sequence_parallel = true}}).shares;
+  EXPECT_NO_THROW(parallel::check_same_order(sound));
+  const std::vector<void (*)(Shares&)> mutants = {
+      [](Shares& shares) { shares[1].segments.pop_back(); },
+      [](Shares& shares) { shares[1].segments[2].layers.pop_back(); },
+      [](Shares& shares) {
+        auto& layers = shares[1].segments[1].layers;
+        std::swap(layers[0], layers[1]);
+      },
+      [](Shares& shares) {
+        std::get<ShardedAttributes>(shares[1].segments[0].layers[0].attributes).axis.own_tokens = 1;
+      },
+  };
+  for (const auto& mutate : mutants) {
+    Shares shares = sound;
+    mutate(shares);
+    EXPECT_THROW(parallel::check_same_order(shares), InternalError);
+  }
 }
 
 TEST(Sharing, NeedsReplicas) {

@@ -8,12 +8,11 @@
 #include <ranges>
 
 #include "cleave/base/check.h"
-#include "cleave/base/process_memory.h"
-#include "cleave/parallel/sharded_layers.h"
+#include "cleave/parallel/same_order.h"
 #include "cleave/plan/partition.h"
 #include "cleave/runtime/lowering.h"
 #include "cleave/runtime/order_search.h"
-#include "cleave/runtime/stage_memory.h"
+#include "cleave/runtime/step_stages.h"
 #include "cleave/runtime/traffic.h"
 #include "cleave/schedule/forward_only.h"
 #include "cleave/schedule/generators.h"
@@ -55,111 +54,11 @@ std::vector<std::int64_t> segments_per_stage(const ModelSpec& model, const Layou
   return sizes;
 }
 
-plan::Position position_of(int stage, int stages) {
-  if (stages == 1) return plan::Position::Only;
-  if (stage == 0) return plan::Position::First;
-  return stage + 1 == stages ? plan::Position::Last : plan::Position::Middle;
-}
-
-/// What device `number` of a place has of a stage.
-std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number) {
-  std::size_t first = 0;
-  for (int s = 0; s < stage; ++s) first += step.stages[s].size();
-  const auto begin = step.shares[number].segments.begin() + static_cast<std::ptrdiff_t>(first);
-  return {begin, begin + std::ssize(step.stages[stage])};
-}
-
-/// The names of the parameters of all stages that share a device with `stage`.
-std::vector<std::string> resident_names(const CompiledStep& step, int stage) {
-  std::vector<std::string> names;
-  for (int other = 0; other < step.program.stages; ++other) {
-    if (step.program.placement[other][0] != step.program.placement[stage][0]) continue;
-    for (const SegmentSpec& segment : segments_of(step, other, 0)) {
-      for (const LayerSpec& layer : segment.layers) {
-        for (const ParameterSpec& parameter : layer.parameters) names.push_back(parameter.name);
-      }
-    }
-  }
-  return names;
-}
-
-/// The names that some weight of the model is tied to.
-std::vector<std::string> tied_names(std::span<const SegmentSpec> segments) {
-  std::vector<std::string> names;
-  for (const SegmentSpec& segment : segments) {
-    for (const LayerSpec& layer : segment.layers) {
-      for (const ParameterSpec& parameter : layer.parameters) {
-        if (!parameter.tied_to.empty()) names.push_back(parameter.tied_to);
-      }
-    }
-  }
-  return names;
-}
-
-std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int number,
-                                  const LayerFactory& make) {
-  const std::vector<std::string> resident = resident_names(step, stage);
-  const std::vector<std::string> tied = tied_names(step.shares[0].segments);
-  return std::make_unique<Stage>(segments_of(step, stage, number),
-                                 StageOptions{.position = position_of(stage, step.program.stages),
-                                              .state = {.dtype = step.model.flow.dtype,
-                                                        .resident = resident,
-                                                        .tied = tied,
-                                                        .sums = step.fold.sums(),
-                                                        .zero = step.zero,
-                                                        .replicas = step.program.replicas},
-                                              .keep = step.keep[stage]},
-                                 make);
-}
-
-/// Room for the largest of the devices at a place: a vocabulary need not divide evenly.
-void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
-  const auto largest = [](std::int64_t& bytes, std::int64_t others) {
-    bytes = std::max(bytes, others);
-  };
-  largest(memory.weights, other.weights);
-  largest(memory.gradients, other.gradients);
-  largest(memory.optimizer, other.optimizer);
-  for (std::size_t s = 0; s < memory.segments.size(); ++s) {
-    plan::SegmentMemory& mine = memory.segments[s];
-    largest(mine.kept_for_input, other.segments[s].kept_for_input);
-    largest(mine.kept_for_weight, other.segments[s].kept_for_weight);
-    largest(mine.input_kept, other.segments[s].input_kept);
-    largest(mine.recomputed, other.segments[s].recomputed);
-    largest(mine.gathered, other.segments[s].gathered);
-    largest(mine.sums, other.segments[s].sums);
-    largest(mine.share, other.segments[s].share);
-    largest(mine.reducing, other.segments[s].reducing);
-  }
-}
-
 void set_edge_bytes(CompiledStep& step) {
   for (schedule::Edge& edge : step.program.edges) {
     const std::int64_t bytes = segments_of(step, edge.to, 0).front().layers.front().x.bytes();
     edge.forward_bytes = bytes;
     edge.backward_bytes = bytes;
-  }
-}
-
-/// [stage][number at a place]
-using Stages = std::vector<std::vector<std::unique_ptr<Stage>>>;
-
-/// Scratch is a device's own: the largest kernel scratch of its stages, then the largest work.
-void plan_scratch(CompiledStep& step, const Stages& stages, int threads) {
-  ops::Compute compute(threads);
-  step.kernel_scratch.assign(step.program.devices, 0);
-  for (int s = 0; s < step.program.stages; ++s) {
-    std::int64_t needed = step.program.ties.empty() ? 0 : GradientSync::kTieWorkspace;
-    for (const auto& stage : stages[s])
-      needed = std::max(needed, stage->kernel_scratch_bytes(compute));
-    for (int device : step.program.placement[s]) {
-      step.kernel_scratch[device] = std::max(step.kernel_scratch[device], needed);
-    }
-  }
-  for (int s = 0; s < step.program.stages; ++s) {
-    std::int64_t work = 0;
-    for (const auto& stage : stages[s]) work = std::max(work, stage->work_bytes());
-    step.memory[s].scratch = step.kernel_scratch[step.program.placement[s][0]] + work;
   }
 }
 
@@ -269,6 +168,7 @@ CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
   }
   step.mesh = layout.mesh();
   step.shares = shares_of(model, options);
+  parallel::check_same_order(step.shares);
   set_edge_bytes(step);
   set_ties(step);
   step.fold = fold_of(options);
@@ -295,20 +195,7 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   const schedule::LowerOptions lowering = lowering_of(step.keep, layout);
   step.program = schedule::lower(std::move(step.program), lowering);
 
-  Stages stages(step.program.stages);
-  const LayerFactory make = parallel::sharded_layers(options.make_layer, nullptr);
-  for (int s = 0; s < step.program.stages; ++s) {
-    step.memory.emplace_back();
-    for (int number = 0; number < step.mesh.tensor; ++number) {
-      stages[s].push_back(make_stage(step, s, number, make));
-      const plan::StageMemory memory = memory_of(*stages[s].back());
-      if (number == 0) step.memory.back() = memory;
-      enlarge(step.memory.back(), memory);
-    }
-  }
-  const std::int64_t heap = heap_bytes();
-  plan_scratch(step, stages, options.threads);
-  step.library_bytes = heap_bytes() - heap;
+  const Stages stages = plan_stages(step, options);
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
   for (int device = 0; device < step.devices(); ++device) {
@@ -374,18 +261,6 @@ CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
   CLEAVE_CHECK(in_evaluation.empty(),
                "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));
   return step;
-}
-
-std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,
-                                                const LayerFactory& make) {
-  std::vector<std::unique_ptr<Stage>> stages(step.program.stages);
-  for (int s = 0; s < step.program.stages; ++s) {
-    const auto& places = step.program.placement[s];
-    if (std::ranges::find(places, step.place_of(device)) != places.end()) {
-      stages[s] = make_stage(step, s, step.mesh.number_of(device), make);
-    }
-  }
-  return stages;
 }
 
 int CompiledStep::replica_of(int device) const {

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <span>
+
+#include "cleave/spec/model_spec.h"
+
+namespace cleave::parallel {
+
+/// Throws InternalError unless the devices at a place meet in the same sums and gathers, in the
+/// same order and with the same sizes, whatever instruction they run.
+///
+/// They run one list, so the order of instructions is the same by construction; this is about the
+/// layers inside them. `shares`: [number at a place].
+void check_same_order(std::span<const ModelSpec> shares);
+
+}  // namespace cleave::parallel

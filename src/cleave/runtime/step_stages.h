@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cleave/runtime/compile.h"
+
+namespace cleave::runtime {
+
+/// [stage][number at a place], without memory.
+using Stages = std::vector<std::vector<std::unique_ptr<Stage>>>;
+
+/// What device `number` of a place has of a stage.
+std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number);
+
+/// All stages of a step that is laid out and lowered; sets what they need of memory and scratch.
+Stages plan_stages(CompiledStep& step, const CompileOptions& options);
+
+}  // namespace cleave::runtime
