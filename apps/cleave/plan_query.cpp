@@ -109,8 +109,6 @@ plan::Workload parse_workload(const PlanFlags& flags) {
   workload.cluster = plan::parse_cluster(flags.cluster);
   workload.attention = parse_attention(keys, workload.model, *workload.cluster.hardware);
   workload.batch = flags.batch;
-  require(workload.batch != 0,
-          "--batch is missing or 0; give the sequences per step, all devices together");
   require(workload.batch >= 1, "--batch ", workload.batch,
           " must be at least 1: sequences per step, all devices together");
   return workload;
