@@ -59,7 +59,8 @@ Measured measure(const std::string& kind, const Flags& flags, comm::Communicator
   const schedule::Program program = program_of(kind, flags, world.size());
   const double seconds = 1e-3 * flags.milliseconds;
   const runtime::EmulatedTimes times{.f = seconds, .i = seconds, .w = seconds, .speed = {}};
-  runtime::EmulatedDevice device(program, times, world.rank(), &world);
+  runtime::EmulatedDevice device(program, runtime::emulated_costs(program, times, world.rank()),
+                                 world.rank(), &world);
 
   Measured measured{.kind = kind, .steps = {}};
   plan::Costs costs = runtime::emulated_costs(program, times);

@@ -60,8 +60,8 @@ Program generate_for(std::string_view kind, const ScheduleQuery& query, const Co
 int receive_ahead(const Program& program, const plan::Costs& costs) {
   double shortest = std::numeric_limits<double>::infinity();
   for (int stage = 0; stage < program.stages; ++stage) {
-    const auto& [forward, input, weight, recompute, gather, reduce] = costs.stages[stage];
-    shortest = std::min({shortest, forward, input, weight});
+    const plan::StageCosts& of = costs.stages[stage];
+    shortest = std::min({shortest, of.forward, of.input, of.weight});
   }
   double latency = 0;
   for (const plan::LinkCosts& link : costs.edges) latency = std::max(latency, link.latency);

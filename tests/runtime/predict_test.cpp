@@ -1,5 +1,6 @@
 // Emulated devices, the watchdog and the profile: structure only, no timing.
 
+#include <algorithm>
 #include <future>
 #include <mutex>
 #include <string>
@@ -34,7 +35,8 @@ TEST(Emulated, RunsEveryInstructionOfEverySchedule) {
   for (std::string_view name : schedule::schedule_names()) {
     const schedule::Program program = lowered(name, 3);
     comm::run_devices(3, [&](comm::Communicator& world) {
-      EmulatedDevice device(program, kShort, world.rank(), &world);
+      EmulatedDevice device(program, emulated_costs(program, kShort, world.rank()), world.rank(),
+                            &world);
       const StepResult result = device.executor().run({.stop = world.rank() == 1});
       EXPECT_TRUE(result.stop) << name;
       EXPECT_EQ(device.executor().spans().size(), program.lists[world.rank()].size()) << name;
@@ -53,13 +55,44 @@ TEST(Emulated, SlowDevicesTakeLongerInTheirCosts) {
   EXPECT_DOUBLE_EQ(costs.stages[1].forward, 2 * costs.stages[0].forward);
 }
 
+// Whatever else the machine does, sleeping devices take no less than their costs say: a simulator
+// that waits where the executor does not would predict more than they take.
+TEST(Emulated, ExchangesParametersAndGradientsBehindComputeAsSimulated) {
+  schedule::Program program = schedule::generate("1f1b", {.devices = 2, .microbatches = 2});
+  program.segments = {3, 3};
+  program = schedule::lower(std::move(program), {.replicas = 2,
+                                                 .grain = schedule::Grain::Segment,
+                                                 .parameters = schedule::Parameters::Sharded});
+  plan_messages(program);
+  plan::Costs costs = emulated_costs(program, {.f = 6e-3, .i = 6e-3, .w = 6e-3, .speed = {}});
+  for (plan::StageCosts& stage : costs.stages) stage.gather = stage.reduce = 6e-3;
+
+  std::vector<double> ends(4);
+  comm::run_devices(4, [&](comm::Communicator& world) {
+    EmulatedDevice device(program, costs, world.rank(), &world);
+    world.barrier().wait();
+    (void)device.executor().run({});
+    ends[world.rank()] = device.executor().spans().back().end;
+  });
+
+  // NORM ends for all at the same time, and the first to begin has taken all of it.
+  const double simulated = plan::summarise(program, plan::simulate(program, costs)).makespan;
+  EXPECT_GE(*std::ranges::max_element(ends), simulated);
+  double blocking = 0;  // of device 0 alone: what it would take without any overlap
+  for (const schedule::Instruction& i : program.lists[0])
+    blocking += plan::duration(program, costs, 0, i);
+  EXPECT_LT(simulated, blocking);
+}
+
 TEST(Watchdog, NamesWhoWaitsForWhatWhenADeviceStopsAnswering) {
   const schedule::Program program = lowered("1f1b", 2);
   std::promise<void> gave_up;
   std::string message;
   EXPECT_THROW(comm::run_devices(2,
                                  [&](comm::Communicator& world) {
-                                   EmulatedDevice device(program, kShort, world.rank(), &world);
+                                   EmulatedDevice device(
+                                       program, emulated_costs(program, kShort, world.rank()),
+                                       world.rank(), &world);
                                    if (world.rank() == 1) return gave_up.get_future().wait();
                                    world.set_patience(std::chrono::milliseconds(50));
                                    try {

@@ -26,11 +26,24 @@ Costs uniform_costs(const Program& program, const UniformCosts& uniform) {
   return costs;
 }
 
+namespace {
+
+double share_of(double stage, const Program& program, const Instruction& instruction) {
+  return instruction.segment < 0 ? stage : stage / program.segments[instruction.stage];
+}
+
+}  // namespace
+
+double own_work(const Program& program, const Costs& costs, const Instruction& instruction) {
+  const StageCosts& stage = costs.stages[instruction.stage];
+  return share_of(instruction.op == Op::Gather ? stage.gather_work : stage.reduce_work, program,
+                  instruction);
+}
+
 double duration(const Program& program, const Costs& costs, int device,
                 const Instruction& instruction) {
   const auto share = [&](double StageCosts::*cost) {
-    const double whole = costs.stages[instruction.stage].*cost;
-    return instruction.segment < 0 ? whole : whole / program.segments[instruction.stage];
+    return share_of(costs.stages[instruction.stage].*cost, program, instruction);
   };
   switch (instruction.op) {
     case Op::Forward:
@@ -84,8 +97,8 @@ void check(const Program& program, const Costs& costs) {
 
   for (std::size_t s = 0; s < costs.stages.size(); ++s) {
     const StageCosts& stage = costs.stages[s];
-    for (const double value :
-         {stage.forward, stage.input, stage.weight, stage.recompute, stage.gather, stage.reduce})
+    for (const double value : {stage.forward, stage.input, stage.weight, stage.recompute,
+                               stage.gather, stage.gather_work, stage.reduce, stage.reduce_work})
       check_number(value, "stage", s);
   }
   for (std::size_t e = 0; e < costs.edges.size(); ++e) {

@@ -54,9 +54,9 @@ class Simulation {
 
  private:
   struct Device {
-    std::size_t next = 0;      ///< instruction to start
-    bool computing = false;    ///< instruction next - 1 ends now
-    double blocked_since = 0;  ///< start of the wait in front of instruction `next`
+    std::size_t next = 0;                    ///< instruction to start
+    const Instruction* computing = nullptr;  ///< what ends now
+    double blocked_since = 0;                ///< start of the wait in front of instruction `next`
     bool blocked = false;
   };
 
@@ -66,14 +66,10 @@ class Simulation {
     return bound;
   }
 
-  const Instruction& last_started(int d) const {
-    return setting_.program.lists[d][devices_[d].next - 1];
-  }
-
   void end_computation() {
     const auto ended = cores_.advance();
     if (!ended) return;
-    const Instruction& instruction = last_started(ended->device);
+    const Instruction& instruction = *devices_[ended->device].computing;
     timeline_.add(ended->device, span_kind(instruction.op), ended->begin, ended->end, instruction);
     resume(ended->device, ended->end);
     cores_.release();
@@ -83,13 +79,14 @@ class Simulation {
   void resume(int d, double time) {
     Device& device = devices_[d];
     const std::vector<Instruction>& list = setting_.program.lists[d];
-    if (device.computing) {
-      device.computing = false;
-      messages_.post_implied(d, last_started(d), time);
+    if (const Instruction* ended = std::exchange(device.computing, nullptr)) {
+      messages_.post_implied(d, *ended, time);
+      if (ended->op == Op::Step && collectives_.exchange(d, *ended, time)) return;
     }
     while (device.next < list.size()) {
       const Instruction& instruction = list[device.next];
-      if (messages_.blocks(d, instruction, time)) {
+      if (finishes_work(d, instruction, time)) return;
+      if (messages_.blocks(d, instruction, time) || collectives_.blocks(d, instruction, time)) {
         if (!std::exchange(device.blocked, true)) device.blocked_since = time;
         return;
       }
@@ -101,9 +98,17 @@ class Simulation {
 
   void end_wait(int d, const Instruction& instruction, double time) {
     Device& device = devices_[d];
-    if (device.blocked && device.blocked_since < time)
-      timeline_.add(d, SpanKind::Wait, device.blocked_since, time, instruction);
-    device.blocked = false;
+    if (!std::exchange(device.blocked, false) || device.blocked_since >= time) return;
+    timeline_.add(d, SpanKind::Wait, device.blocked_since, time, instruction);
+    collectives_.waited(d, time - device.blocked_since);
+  }
+
+  // TIE and NORM need the sums that this device has not added up yet.
+  bool finishes_work(int d, const Instruction& instruction, double time) {
+    if (instruction.op != Op::Tie && instruction.op != Op::Norm) return false;
+    const double work = devices_[d].blocked ? 0 : collectives_.take_work(d);
+    if (work > 0) occupy(d, instruction, time, work);
+    return work > 0;
   }
 
   // Starts `instruction`; true if the device is then occupied and will be woken.
@@ -118,19 +123,22 @@ class Simulation {
         return false;
       case Op::Gather:
       case Op::Reduce:
+        collectives_.post(d, instruction, time);
+        return false;
       case Op::Tie:
       case Op::Norm:
         collectives_.enter(d, instruction, time);
         return true;
       default:
-        compute(d, instruction, time);
+        occupy(
+            d, instruction, time,
+            duration(setting_.program, setting_.costs, d, instruction) + collectives_.take_work(d));
         return true;
     }
   }
 
-  void compute(int d, const Instruction& instruction, double time) {
-    const double length = duration(setting_.program, setting_.costs, d, instruction);
-    devices_[d].computing = true;
+  void occupy(int d, const Instruction& instruction, double time, double length) {
+    devices_[d].computing = &instruction;
     if (setting_.options.at_once > 0) return cores_.compute(d, length);
     timeline_.add(d, span_kind(instruction.op), time, time + length, instruction);
     timeline_.wake(d, time + length);

@@ -33,8 +33,9 @@ struct SimulateOptions {
 /// SEND and RECV post and take no time; a message starts when both are posted (no buffering) and
 /// takes latency + bytes * per_byte; WAIT blocks until it has arrived. An edge between devices on
 /// which the program has no SEND is implied: the message leaves when its producer ends and the
-/// consumer waits for it. A collective starts when all its members have come. Time grows linearly
-/// with instructions.
+/// consumer waits for it. A collective starts when all its members have come. REDUCE and GATHER only
+/// post: TIE and NORM wait for the first, a pass for the second (simulation/collectives.h). Time
+/// grows linearly with instructions.
 ///
 /// Throws UserError if the program stops making progress, naming who waits where.
 Trace simulate(const schedule::Program& program, const Costs& costs,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cleave/plan/memory.h"
@@ -70,11 +71,11 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
   return costs;
 }
 
-EmulatedDevice::EmulatedDevice(const schedule::Program& program, const EmulatedTimes& times,
-                               int index, comm::Communicator* world)
+EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int index,
+                               comm::Communicator* world)
     : compute_(1),
       arena_(plan::peak_bytes(program)[index]),
-      emulator_(program, emulated_costs(program, times, index), index),
+      emulator_(program, std::move(costs), index, world),
       executor_(with(parts_of(program, index, arena_), compute_, emulator_, world)) {}
 
 }  // namespace cleave::runtime

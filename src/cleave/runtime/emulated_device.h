@@ -33,8 +33,9 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
 /// A device without layers: its list, its messages and its waits are real, its compute is sleep.
 class EmulatedDevice {
  public:
-  /// `program` and `world` must outlive the device; made by the thread that runs it.
-  EmulatedDevice(const schedule::Program& program, const EmulatedTimes& times, int index,
+  /// `program` and `world` must outlive the device; made by the thread that runs it. `costs` in
+  /// seconds: what this device takes.
+  EmulatedDevice(const schedule::Program& program, plan::Costs costs, int index,
                  comm::Communicator* world = nullptr);
 
   Executor& executor() { return executor_; }

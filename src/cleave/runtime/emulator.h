@@ -1,24 +1,49 @@
 #pragma once
 
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "cleave/comm/communicator.h"
 #include "cleave/plan/costs.h"
 #include "cleave/schedule/program.h"
 
 namespace cleave::runtime {
 
-/// Sleeps where a device would compute, so that many devices can be measured on few cores.
+/// Sleeps where a device would compute, and meets others where it would exchange parameters or
+/// gradients with them, so that many devices can be measured on few cores.
 class Emulator {
  public:
   /// `program` must outlive the emulator. `costs` in seconds. To be made by the thread of its
-  /// device: it asks the system for exact sleeps.
-  Emulator(const schedule::Program& program, plan::Costs costs, int device);
+  /// device, by all devices of `world` at the same time: it asks the system for exact sleeps, and
+  /// groups are formed. `world` is null for one device alone.
+  Emulator(const schedule::Program& program, plan::Costs costs, int device,
+           comm::Communicator* world);
 
-  /// Takes as long as the costs say, from now on.
+  /// Takes as long as the costs say, from now on. GATHER and REDUCE are only posted, as in
+  /// training: a pass waits for the GATHER of its segment, TIE and NORM for every REDUCE.
   void run(const schedule::Instruction& instruction);
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  /// A GATHER or REDUCE; it ends a while after its last member is there.
+  struct Exchange {
+    schedule::Instruction instruction;
+    comm::Pending meeting;
+    Clock::time_point end;
+  };
+
+  Clock::duration seconds_of(const schedule::Instruction& instruction) const;
+  void look();
+  void finish_what(const schedule::Instruction& instruction);
+
   const schedule::Program* program_;
   plan::Costs costs_;
   int device_;
+  std::vector<std::unique_ptr<comm::Communicator>>
+      replicas_;  ///< [stage], null: alone or elsewhere
+  std::vector<Exchange> exchanges_;
 };
 
 }  // namespace cleave::runtime

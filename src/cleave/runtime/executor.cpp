@@ -151,7 +151,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   }
 }
 
-/// Collectives of emulated devices move nothing; NORM still brings all of them together.
+/// NORM brings all devices together, emulated or not.
 void Executor::emulate(const Instruction& instruction, const StepInput& input) {
   parts_.emulator->run(instruction);
   if (instruction.op != Op::Norm) return;

@@ -85,6 +85,10 @@ class Executor {
   /// Times this device's share of NORM, and STEP. Leaves garbage in weights and optimizer state.
   void rehearse_update(const StepInput& input, Rehearsal& into);
 
+  /// Times REDUCE, GATHER, TIE and the exchange behind STEP, with the other devices: all call it at
+  /// the same time.
+  void rehearse_exchanges(Rehearsal& into);
+
   /// A step without messages and collectives: the least that this device can take for its part.
   /// Leaves garbage in weights, gradients and optimizer state.
   void compute_alone(const StepInput& input);
@@ -111,6 +115,7 @@ class Executor {
   void norm(const StepInput& input);
   void step(const StepInput& input);
   double time_of(const LinkedInstruction& entry, const StepInput& input);
+  void rehearse_exchange_of_updates(Rehearsal& into);
   void own_norm();
   void place_ungathered_values();
   void square_gradients();

@@ -1,6 +1,7 @@
 #include "cleave/runtime/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -10,9 +11,12 @@
 namespace cleave::runtime {
 namespace {
 
-// What the devices tell each other: [norm, then STEP of every device, then F, I, W, R of every
-// stage].
-constexpr int kPasses = 4;
+// Of every stage.
+constexpr std::array kStageCosts = {
+    &plan::StageCosts::forward,   &plan::StageCosts::input,       &plan::StageCosts::weight,
+    &plan::StageCosts::recompute, &plan::StageCosts::gather,      &plan::StageCosts::gather_work,
+    &plan::StageCosts::reduce,    &plan::StageCosts::reduce_work,
+};
 
 // Enough of a step to see its caches at work, and long enough to even out disturbances.
 constexpr int kMicrobatches = 3;
@@ -30,7 +34,8 @@ class Turns {
         world_(world),
         places_(step.program.devices),
         at_once_(std::max(1, at_once)),
-        rehearsal_(step.program.stages) {}
+        program_(step.program),
+        rehearsal_(step.program) {}
 
   Rehearsal run() && {
     const int rounds = rounds_for(touch_memory());
@@ -44,6 +49,10 @@ class Turns {
         if (turn) device_.executor().rehearse_update(input_, rehearsal_);
       }
     }
+    for (int i = 0; i <= kRounds; ++i) {
+      meet();
+      device_.executor().rehearse_exchanges(rehearsal_);
+    }
     return std::move(rehearsal_);
   }
 
@@ -54,10 +63,11 @@ class Turns {
 
   /// [place] -> seconds for a round.
   std::vector<double> touch_memory() {
-    Rehearsal first(static_cast<int>(rehearsal_.stages.size()));
+    Rehearsal first(program_);
     std::vector<double> seconds(places_);
     seconds[device_.place()] = device_.executor().rehearse_passes(input_, kMicrobatches, first);
     device_.executor().rehearse_update(input_, first);
+    device_.executor().rehearse_exchanges(first);
     if (world_ != nullptr) world_->combine(seconds, comm::Combine::Max);
     return seconds;
   }
@@ -74,50 +84,33 @@ class Turns {
   comm::Communicator* world_;
   int places_;
   int at_once_;
+  const schedule::Program& program_;
   Rehearsal rehearsal_;
 };
 
-std::vector<double> share(const Rehearsal& mine, const schedule::Program& program, int device,
-                          comm::Communicator* world) {
-  std::vector<double> numbers(1 + program.devices + kPasses * program.stages);
-  numbers[0] = mine.norm.typical();
-  numbers[1 + device] = mine.step.typical();
-  for (int s = 0; s < program.stages; ++s) {
-    double* passes = &numbers[1 + program.devices + kPasses * s];
-    const plan::StageCosts costs = mine.costs(s);
-    passes[0] = costs.forward;
-    passes[1] = costs.input;
-    passes[2] = costs.weight;
-    passes[3] = costs.recompute;
-  }
-  // Replicas of a stage may differ: the slowest counts.
+/// The costs of all devices from what each has measured: [norm, STEP of every device, every TIE,
+/// everything of every stage]. Replicas of a stage may differ: the slowest counts.
+plan::Costs share(const Rehearsal& mine, const schedule::Program& program, int device,
+                  comm::Communicator* world) {
+  std::vector<double> numbers = {mine.norm.typical()};
+  for (int d = 0; d < program.devices; ++d)
+    numbers.push_back(d == device ? mine.step.typical() : 0);
+  for (const Samples& tie : mine.ties) numbers.push_back(tie.typical());
+  for (int s = 0; s < program.stages; ++s)
+    for (const auto cost : kStageCosts) numbers.push_back(mine.costs(s).*cost);
   if (world != nullptr) world->combine(numbers, comm::Combine::Max);
-  return numbers;
-}
 
-/// Sums over devices, from what a message takes: every byte goes there and comes back as a sum.
-void add_sums(const CompiledStep& step, const std::vector<plan::LinkCosts>& links,
-              plan::Costs& costs) {
-  plan::LinkCosts slowest;
-  for (const plan::LinkCosts& link : links) {
-    slowest.latency = std::max(slowest.latency, link.latency);
-    slowest.per_byte = std::max(slowest.per_byte, link.per_byte);
-  }
-  for (const schedule::Tie& tie : step.program.ties) {
-    costs.ties.push_back(2 * (slowest.latency + slowest.per_byte * static_cast<double>(tie.bytes)));
-  }
-  const double replicas = step.program.replicas;
-  for (int s = 0; s < step.program.stages && replicas > 1; ++s) {
-    double elements = 0;
-    for (const SegmentSpec& segment : step.stages[s])
-      elements += static_cast<double>(parameter_count(segment));
-    const auto moving = [&](DType dtype) {
-      const double bytes = elements * static_cast<double>(size_of(dtype));
-      return slowest.latency + slowest.per_byte * bytes * (replicas - 1) / replicas;
-    };
-    costs.stages[s].reduce = (step.zero > 0 ? 1 : 2) * moving(DType::F32);
-    costs.stages[s].gather = moving(step.model.flow.dtype);
-  }
+  plan::Costs costs;
+  auto at = numbers.begin();
+  costs.norm = *at++;
+  costs.steps.assign(at, at + program.devices);
+  at += program.devices;
+  costs.ties.assign(at, at + std::ssize(program.ties));
+  at += std::ssize(program.ties);
+  costs.stages.resize(program.stages);
+  for (plan::StageCosts& stage : costs.stages)
+    for (const auto cost : kStageCosts) stage.*cost = *at++;
+  return costs;
 }
 
 }  // namespace
@@ -128,23 +121,16 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
   device.initialise(/*seed=*/0);  // pages that were never written cost less to read
   const int places = std::max(1, static_cast<int>(at_once) / step.mesh.tensor);
   const Rehearsal mine = Turns(step, device, input, world, places).run();
-  const std::vector<double> numbers = share(mine, program, device.place(), world);
   device.clear_moments();
 
-  plan::Costs costs;
+  plan::Costs costs = share(mine, program, device.place(), world);
+  costs.reduces_in_turn = step.zero > 1;
   // All devices add up their squares at the same time, as far as there are cores for them.
-  costs.norm = numbers[0] * std::max(1.0, static_cast<double>(program.devices) / places);
-  costs.steps.assign(numbers.begin() + 1, numbers.begin() + 1 + program.devices);
-  for (int s = 0; s < program.stages; ++s) {
-    const double* passes = &numbers[1 + program.devices + kPasses * s];
-    costs.stages.push_back(
-        {.forward = passes[0], .input = passes[1], .weight = passes[2], .recompute = passes[3]});
-  }
+  costs.norm *= std::max(1.0, static_cast<double>(program.devices) / places);
   if (world != nullptr) {
     if (device.peers() != nullptr) costs.edges = profile_links(program, *device.peers());
     costs.norm += profile_combine(*world, static_cast<int>(step.tensor_names.size()));
   }
-  add_sums(step, costs.edges, costs);
   return costs;
 }
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 #include <map>
+#include <set>
 #include <tuple>
+#include <utility>
 
 #include "cleave/runtime/executor.h"
 
@@ -17,6 +20,42 @@ namespace {
 /// Received bytes are made up of this one: 0.0115 in f32 and in bf16, so that no kernel stumbles
 /// over numbers that training does not have.
 constexpr int kReceived = 0x3c;
+
+/// Time, and how much of it this thread had a core.
+class Stopwatch {
+ public:
+  void start() {
+    wall_ -= now(CLOCK_MONOTONIC);
+    thread_ -= now(CLOCK_THREAD_CPUTIME_ID);
+  }
+  void stop() {
+    wall_ += now(CLOCK_MONOTONIC);
+    thread_ += now(CLOCK_THREAD_CPUTIME_ID);
+  }
+  void add_to(Rehearsal::Exchange& exchange, double share = 1) const {
+    exchange.seconds.add(wall_ * share);
+    exchange.work.add(std::min(wall_, thread_) * share);
+  }
+
+ private:
+  static double now(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  double wall_ = 0;
+  double thread_ = 0;
+};
+
+/// The first of `count` microbatches whose backward comes in two parts, if it does for any.
+int first_to_rehearse(const LinkedProgram& program, int microbatches, int count) {
+  int first = microbatches;
+  for (const LinkedInstruction& entry : program.instructions)
+    if (entry.instruction.op == Op::BackwardInput)
+      first = std::min(first, entry.instruction.microbatch);
+  return first == microbatches ? 0 : std::max(0, std::min(first, microbatches - count));
+}
 
 }  // namespace
 
@@ -53,7 +92,11 @@ plan::StageCosts Rehearsal::costs(int stage) const {
   return {.forward = measured.forward.typical(),
           .input = split ? measured.input.typical() : measured.backward.typical(),
           .weight = measured.weight.typical(),
-          .recompute = measured.recompute.typical()};
+          .recompute = measured.recompute.typical(),
+          .gather = measured.gather.seconds.typical(),
+          .gather_work = measured.gather.work.typical(),
+          .reduce = measured.reduce.seconds.typical(),
+          .reduce_work = measured.reduce.work.typical()};
 }
 
 // What follows belongs to Executor: it runs the device's own instructions, without the others.
@@ -93,10 +136,11 @@ void Executor::compute_alone(const StepInput& input) {
 double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehearsal& into) {
   const Clock::time_point start = Clock::now();
   place_ungathered_values();
+  const int first = first_to_rehearse(parts_.linked, parts_.program->microbatches, microbatches);
   std::map<std::tuple<Op, int, int>, double> passes;  // of (stage, microbatch), segments added up
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Instruction& instruction = entry.instruction;
-    if (instruction.microbatch >= microbatches) continue;
+    if (instruction.microbatch < first || instruction.microbatch >= first + microbatches) continue;
     if (instruction.op == Op::Receive)
       std::memset(entry.message.data(), kReceived, entry.message.size());
     if (!schedule::is_compute(instruction.op)) continue;
@@ -114,6 +158,50 @@ void Executor::rehearse_update(const StepInput& input, Rehearsal& into) {
   step(input);
   into.norm.add(std::chrono::duration<double>(middle - start).count());
   into.step.add(std::chrono::duration<double>(Clock::now() - middle).count());
+}
+
+void Executor::rehearse_exchanges(Rehearsal& into) {
+  std::map<std::pair<Op, int>, Stopwatch> stages;
+  std::set<std::pair<int, int>> gathered;  // once, though a step gathers for every microbatch
+  sync_.begin_step(Clock::now());
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    const Instruction& i = entry.instruction;
+    const int segment = std::max(i.segment, 0);
+    Stopwatch& watch = stages[{i.op, i.stage}];
+    watch.start();
+    if (i.op == Op::Tie) {
+      into.ties[i.edge].add(time_of(entry, {}));
+    } else if (i.op == Op::Reduce) {
+      sync_.reduce(i.stage, segment, entry.workspace);
+      sync_.finish_reductions();
+    } else if (i.op == Op::Gather && gathered.insert({i.stage, segment}).second) {
+      values_.gather(i.stage, segment, entry.workspace);
+      values_.finish(i.stage, segment);
+    }
+    watch.stop();
+  }
+  for (const auto& [what, watch] : stages) {
+    if (what.first == Op::Reduce) watch.add_to(into.stages[what.second].reduce);
+    if (what.first == Op::Gather) watch.add_to(into.stages[what.second].gather);
+  }
+  rehearse_exchange_of_updates(into);
+}
+
+/// A device exchanges what its stages have updated all at once; they get an equal share of it.
+void Executor::rehearse_exchange_of_updates(Rehearsal& into) {
+  std::vector<Rehearsal::Exchange*> shared;
+  for (std::size_t s = 0; s < parts_.stages.size(); ++s) {
+    if (parts_.stages[s] == nullptr) continue;
+    const plan::StateLayout& layout = parts_.stages[s]->parameters().layout();
+    if (layout.shares_state() && !layout.shares_values()) shared.push_back(&into.stages[s].gather);
+  }
+  if (shared.empty()) return;
+  Stopwatch watch;
+  watch.start();
+  values_.gather_updated();
+  watch.stop();
+  for (Rehearsal::Exchange* each : shared)
+    watch.add_to(*each, 1.0 / static_cast<double>(shared.size()));
 }
 
 }  // namespace cleave::runtime

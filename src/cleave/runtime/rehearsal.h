@@ -22,15 +22,24 @@ class Samples {
 
 /// What a device takes for its part of a step, in seconds, measured piece by piece.
 struct Rehearsal {
+  /// Something that several devices do together.
+  struct Exchange {
+    Samples seconds;
+    Samples work;  ///< of it, what this device's thread computed and copied
+  };
+
   struct Stage {
     Samples forward;
     Samples input;
     Samples weight;
     Samples backward;
     Samples recompute;
+    Exchange reduce;  ///< all segments, one after another
+    Exchange gather;
   };
 
-  explicit Rehearsal(int stage_count) : stages(stage_count) {}
+  explicit Rehearsal(const schedule::Program& program)
+      : stages(program.stages), ties(program.ties.size()) {}
 
   Samples& of(schedule::Op op, int stage);
 
@@ -38,6 +47,7 @@ struct Rehearsal {
   plan::StageCosts costs(int stage) const;
 
   std::vector<Stage> stages;
+  std::vector<Samples> ties;
   Samples norm;  ///< its own share: without waiting for the others
   Samples step;
 };

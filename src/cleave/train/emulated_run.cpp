@@ -47,7 +47,8 @@ RunReport run_device(const Config& config, const RunOptions& options,
   const schedule::Program& program = compiled.program;
   const int index = world == nullptr ? 0 : world->rank();
   const runtime::EmulatedTimes times = times_of(config);
-  runtime::EmulatedDevice device(program, times, index, world);
+  runtime::EmulatedDevice device(program, runtime::emulated_costs(program, times, index), index,
+                                 world);
   if (world != nullptr) world->set_patience(options.patience);
 
   plan::Costs costs = runtime::emulated_costs(program, times);
