@@ -131,7 +131,7 @@ std::string weights_after(int devices, bool profiled) {
     const StepInput input{.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / 64};
     optimizer.begin_step(0);
     if (profiled) {
-      const plan::Costs costs = profile(step, device, input, &world, 1);
+      const plan::Costs costs = profile(step, device, input, &world, {.steps = 1});
       plan::check(step.program, costs);
       for (const plan::StageCosts& stage : costs.stages) EXPECT_GT(stage.forward * stage.input, 0);
     }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <ctime>
 #include <map>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -59,14 +60,9 @@ int first_to_rehearse(const LinkedProgram& program, int microbatches, int count)
 
 }  // namespace
 
-double Samples::typical() const {
+double Samples::mean() const {
   if (values_.empty()) return 0;
-  std::vector<double> sorted = values_;
-  std::ranges::sort(sorted);
-  const std::size_t cut = sorted.size() / 4;
-  double sum = 0;
-  for (std::size_t i = cut; i < sorted.size() - cut; ++i) sum += sorted[i];
-  return sum / static_cast<double>(sorted.size() - 2 * cut);
+  return std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(values_.size());
 }
 
 Samples& Rehearsal::of(Op op, int index) {
@@ -89,14 +85,14 @@ plan::StageCosts Rehearsal::costs(int stage) const {
   const Stage& measured = stages.at(stage);
   // A list has a stage's backward in two parts, or in one, or both: the parts tell more.
   const bool split = !measured.input.empty();
-  return {.forward = measured.forward.typical(),
-          .input = split ? measured.input.typical() : measured.backward.typical(),
-          .weight = measured.weight.typical(),
-          .recompute = measured.recompute.typical(),
-          .gather = measured.gather.seconds.typical(),
-          .gather_work = measured.gather.work.typical(),
-          .reduce = measured.reduce.seconds.typical(),
-          .reduce_work = measured.reduce.work.typical()};
+  return {.forward = measured.forward.mean(),
+          .input = split ? measured.input.mean() : measured.backward.mean(),
+          .weight = measured.weight.mean(),
+          .recompute = measured.recompute.mean(),
+          .gather = measured.gather.seconds.mean(),
+          .gather_work = measured.gather.work.mean(),
+          .reduce = measured.reduce.seconds.mean(),
+          .reduce_work = measured.reduce.work.mean()};
 }
 
 // What follows belongs to Executor: it runs the device's own instructions, without the others.

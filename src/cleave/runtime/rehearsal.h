@@ -13,8 +13,8 @@ class Samples {
   void add(double value) { values_.push_back(value); }
   bool empty() const { return values_.empty(); }
 
-  /// The mean of the middle half: neither one disturbance nor one lucky run counts. 0 of nothing.
-  double typical() const;
+  /// Not the median: a step adds up many of them, slow ones too. 0 of nothing.
+  double mean() const;
 
  private:
   std::vector<double> values_;

@@ -23,7 +23,7 @@ plan::Costs profile_device(const Config& config, const runtime::CompiledStep& st
   AdamW optimizer(config.train);
   optimizer.begin_step(0);
   return runtime::profile(step, device, {.source = &source, .optimizer = &optimizer}, world,
-                          at_once);
+                          {.at_once = at_once});
 }
 
 plan::Costs profile_run(const Config& config, const runtime::CompiledStep& step, double at_once) {

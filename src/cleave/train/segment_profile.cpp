@@ -54,8 +54,8 @@ Numbers measure(const Config& small) {
   RandomSource source(1, small.model.vocab);
   AdamW optimizer(small.train);
   optimizer.begin_step(0);
-  const plan::Costs costs =
-      runtime::profile(step, device, {.source = &source, .optimizer = &optimizer}, nullptr, 1);
+  const plan::Costs costs = runtime::profile(
+      step, device, {.source = &source, .optimizer = &optimizer}, nullptr, {.steps = 1});
   Numbers numbers{};
   for (int s = 0; s < 3; ++s) {
     numbers[3 * s] = costs.stages[s].forward;

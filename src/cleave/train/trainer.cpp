@@ -88,7 +88,7 @@ plan::Costs Trainer::profile(double at_once) {
   RandomSource source(1, compiled_->model.shape.vocab);
   optimizer_.begin_step(0);
   return runtime::profile(*compiled_, device_, {.source = &source, .optimizer = &optimizer_},
-                          world_, at_once);
+                          world_, {.at_once = at_once, .steps = config_->train.steps});
 }
 
 void Trainer::initialise() {
