@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <unordered_map>
 
 namespace cleave::plan::ordering {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kTiny = 1e-9;
 
 // Instructions run so far, and when that lets the rest go on.

@@ -1,13 +1,10 @@
 #include "cleave/plan/ordering/list_scheduler.h"
 
 #include <algorithm>
-#include <limits>
 #include <queue>
 
 namespace cleave::plan::ordering {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class ListScheduler {
  public:

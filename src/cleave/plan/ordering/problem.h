@@ -17,6 +17,8 @@ namespace cleave::plan::ordering {
 enum Pass { kForward, kInput, kWeight };
 inline constexpr int kPasses = 3;
 
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
 constexpr int lane_of(int stage, Pass pass) {
   return stage * kPasses + pass;
 }
