@@ -22,11 +22,6 @@ using plan::Region;
 constexpr std::array kForwardRegions = {Region::Input, Region::Output, Region::KeptForInput,
                                         Region::KeptForWeight, Region::Work};
 
-View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
-  if (place.region == plan::Region::None) return {};
-  return View(frame[static_cast<int>(place.region)] + place.offset, tensor.dtype, tensor.shape);
-}
-
 std::string cache_name(const LayerSpec& layer, const TensorSpec& cache) {
   return layer.name + " " + cache.name;
 }

@@ -12,33 +12,33 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTag = comm::kTags - 1;  // no edge has this one
+constexpr int kProfileTag = comm::kTags - 1;  // no edge has this one
 constexpr std::size_t kSmall = 64, kLarge = std::size_t{1} << 20;
-constexpr int kRounds = 9;
+constexpr int kTrips = 9;
 
 // In a pipeline the receiver has mostly waited for a while and sleeps when the message comes.
 constexpr std::chrono::microseconds kWaitedFor{1000}, kNotAtAll{0};
 
-double median(std::array<double, kRounds> values) {
-  std::ranges::nth_element(values, values.begin() + kRounds / 2);
-  return values[kRounds / 2];
+double median(std::array<double, kTrips> values) {
+  std::ranges::nth_element(values, values.begin() + kTrips / 2);
+  return values[kTrips / 2];
 }
 
 /// Half the time of a message there and back, which `first` measures.
 double one_way(comm::Communicator& world, int first, int second, std::span<std::byte> bytes,
                std::chrono::microseconds pause) {
-  std::array<double, kRounds> seconds{};
-  for (int round = -1; round < kRounds; ++round) {  // the first round warms up
+  std::array<double, kTrips> seconds{};
+  for (int round = -1; round < kTrips; ++round) {  // the first round warms up
     if (world.rank() == first) {
       std::this_thread::sleep_for(pause);
       const Clock::time_point start = Clock::now();
-      world.send(bytes, second, kTag).wait();
-      world.receive(bytes, second, kTag).wait();
+      world.send(bytes, second, kProfileTag).wait();
+      world.receive(bytes, second, kProfileTag).wait();
       const std::chrono::duration<double> both_ways = Clock::now() - start;
       if (round >= 0) seconds[round] = both_ways.count() / 2;
     } else {
-      world.receive(bytes, first, kTag).wait();
-      world.send(bytes, first, kTag).wait();
+      world.receive(bytes, first, kProfileTag).wait();
+      world.send(bytes, first, kProfileTag).wait();
     }
   }
   return median(seconds);
@@ -82,7 +82,7 @@ std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
 
 double profile_combine(comm::Communicator& world, int values) {
   std::vector<double> numbers(values);
-  std::array<double, kRounds> seconds{};
+  std::array<double, kTrips> seconds{};
   for (double& each : seconds) {
     const Clock::time_point start = Clock::now();
     world.combine(numbers, comm::Combine::Max);

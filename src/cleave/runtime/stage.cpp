@@ -9,11 +9,6 @@
 namespace cleave::runtime {
 namespace {
 
-View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
-  if (place.region == plan::Region::None) return {};
-  return View(frame[static_cast<int>(place.region)] + place.offset, tensor.dtype, tensor.shape);
-}
-
 void search_non_finite(ops::Compute& compute, const LayerSpec& layer, ConstView result,
                        const char* what) {
   if (!result || ops::all_finite(compute, result)) return;
@@ -21,6 +16,11 @@ void search_non_finite(ops::Compute& compute, const LayerSpec& layer, ConstView 
 }
 
 }  // namespace
+
+View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
+  if (place.region == plan::Region::None) return {};
+  return View(frame[static_cast<int>(place.region)] + place.offset, tensor.dtype, tensor.shape);
+}
 
 /// The arguments of one call of a layer; `room` is for the views of its kept tensors.
 class Stage::Call {

@@ -18,6 +18,9 @@ namespace cleave::runtime {
 /// Where the regions of one microbatch in one segment begin.
 using Frame = std::array<std::byte*, plan::kRegions>;
 
+/// What lies at `place`; nothing where it has none.
+View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor);
+
 /// One pass of one microbatch through a segment of a stage.
 struct Pass {
   int segment = 0;

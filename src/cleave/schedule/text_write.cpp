@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kLineWidth = 98;
 
 /// Lines of words.
-class Writer {
+class TextWriter {
  public:
   template <class... Words>
   void line(const Words&... words) {
@@ -61,7 +61,7 @@ class Writer {
   std::string text_;
 };
 
-void write_header(Writer& out, const Program& program) {
+void write_header(TextWriter& out, const Program& program) {
   out.line("cleave-program", kTextVersion);
   if (!program.schedule.empty()) out.line("schedule", program.schedule);
   out.line("stages", program.stages);
@@ -90,7 +90,7 @@ void write_header(Writer& out, const Program& program) {
     out.line("budget", static_cast<std::int64_t>(device), program.budgets[device]);
 }
 
-void write_buffer(Writer& out, const Buffer& buffer) {
+void write_buffer(TextWriter& out, const Buffer& buffer) {
   out.word("buffer");
   out.word(name_of(buffer.kind));
   out.word(buffer.device);
@@ -112,7 +112,7 @@ std::string body(const Program& program) {
   require(std::ranges::none_of(name, breaks) && !name.starts_with(' ') && !name.ends_with(' '),
           "the schedule name '", name, "' cannot be written; leave out #, line breaks and blanks ",
           "at its ends");
-  Writer out;
+  TextWriter out;
   write_header(out, program);
   for (std::size_t device = 0; device < program.lists.size(); ++device) {
     out.line("device", static_cast<std::int64_t>(device));

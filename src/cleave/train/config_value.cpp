@@ -12,7 +12,7 @@ struct Overload : F... {
 template <class... F>
 Overload(F...) -> Overload<F...>;
 
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -70,7 +70,7 @@ std::string to_toml(const Value& value) {
   return std::visit(Overload{[](bool b) { return std::string(b ? "true" : "false"); },
                              [](std::int64_t i) { return std::to_string(i); },
                              [](double d) { return float_text(d); },
-                             [](const std::string& s) { return quoted(s); }, list_text,
+                             [](const std::string& s) { return quoted_text(s); }, list_text,
                              [](const Value::Other& other) { return other.text; }},
                     value.is);
 }
