@@ -149,6 +149,34 @@ TEST(Sharing, OfGradientsGivesTheWholeOnesBackWhereThatTakesLess) {
   EXPECT_TRUE(apart(compiled(2, 4, "gpipe")));
 }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> lasting(const schedule::Program& program) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> places;
+  for (const schedule::Buffer& b : program.buffers) {
+    const bool lasts = b.kind <= BufferKind::Optimizer || b.kind == BufferKind::Scratch;
+    if (lasts) places.emplace_back(b.offset, b.bytes);
+  }
+  return places;
+}
+
+TEST(Sharing, LeavesWhatLastsInItsPlaceWhileEvaluating) {
+  int apart = 0, in_place = 0;
+  for (int zero = 0; zero <= 3; ++zero) {
+    for (const int microbatches : {1, 2, 5}) {
+      for (const int replicas : {2, 4}) {
+        const CompiledStep step = compile(
+            model(), {.layout = {.data = replicas, .zero = zero}, .microbatches = microbatches});
+        EXPECT_EQ(lasting(step.evaluation), lasting(step.program)) << zero << ' ' << microbatches;
+        if (zero < 2) continue;
+        const auto& buffers = step.program.buffers;
+        const bool shares = std::ranges::count(buffers, BufferKind::Share, &schedule::Buffer::kind);
+        ++(shares ? apart : in_place);
+      }
+    }
+  }
+  EXPECT_GT(apart, 0);
+  EXPECT_GT(in_place, 0);
+}
+
 TEST(Sharing, KeepsAtMostTwoSegmentsWhole) {
   const CompiledStep step = compiled(3, 3);
   for (std::size_t at = 0; at < step.program.lists[0].size(); ++at) {

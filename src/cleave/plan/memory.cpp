@@ -66,17 +66,36 @@ std::vector<Buffer> plan_device(const Program& program, const schedule::Topology
   return less ? in_place : apart;
 }
 
-}  // namespace
-
-void plan_memory(Program& program, std::span<const StageMemory> stages) {
+void plan_devices(Program& program, std::span<const StageMemory> stages, const auto& plan_one) {
   CLEAVE_CHECK(std::ssize(stages) == program.stages, stages.size(), " stages have sizes, ",
                program.stages, " are in the program");
   const schedule::Topology topology(program);
   program.buffers.clear();
   for (int d = 0; d < program.devices; ++d) {
-    const std::vector<Buffer> buffers = plan_device(program, topology, stages, d);
+    const std::vector<Buffer> buffers = plan_one(topology, d);
     program.buffers.insert(program.buffers.end(), buffers.begin(), buffers.end());
   }
+}
+
+}  // namespace
+
+void plan_memory(Program& program, std::span<const StageMemory> stages) {
+  plan_devices(program, stages, [&](const schedule::Topology& topology, int device) {
+    return plan_device(program, topology, stages, device);
+  });
+}
+
+void plan_evaluation_memory(Program& evaluation, std::span<const StageMemory> stages,
+                            const Program& training) {
+  plan_devices(evaluation, stages, [&](const schedule::Topology& topology, int device) {
+    const bool apart = std::ranges::any_of(training.buffers, [&](const Buffer& b) {
+      return b.device == device && b.kind == BufferKind::Share;
+    });
+    std::vector<Buffer> buffers = collect_buffers(evaluation, topology, stages, device,
+                                                  apart ? Shares::Apart : Shares::InPlace);
+    place(buffers, kEffort / evaluation.devices);
+    return buffers;
+  });
 }
 
 std::vector<std::int64_t> peak_bytes(const Program& program) {

@@ -71,6 +71,11 @@ struct StageMemory {
 /// that takes less than leaving them in the sums. Buffers of no bytes are left out.
 void plan_memory(schedule::Program& program, std::span<const StageMemory> stages);
 
+/// The same for a program without a backward pass that runs between steps of `training`, whose plan
+/// is made: what lives the whole step is where that one has it.
+void plan_evaluation_memory(schedule::Program& evaluation, std::span<const StageMemory> stages,
+                            const schedule::Program& training);
+
 /// [device] -> the end of its highest buffer: what its budget must hold.
 std::vector<std::int64_t> peak_bytes(const schedule::Program& program);
 

@@ -145,7 +145,7 @@ void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica,
   for (int at_once = std::min(one_replica.microbatches, kEvaluatedAtOnce); at_once > 0 && !fits;
        --at_once) {
     step.evaluation = schedule::forward_only(one_replica, at_once, options);
-    plan::plan_memory(step.evaluation, step.memory);
+    plan::plan_evaluation_memory(step.evaluation, step.memory, step.program);
     fits = std::ranges::equal(plan::peak_bytes(step.evaluation), step.planned_bytes,
                               std::less_equal());
   }
