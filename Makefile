@@ -20,7 +20,7 @@ test: build      ## every test; ends with ctest's summary
 
 test-all: test   ## and every case of `auto` and of layouts, and the sanitizer runs
 	@CLEAVE_ALL_CASES=1 ctest --test-dir build/$(PRESET) --output-on-failure -R '^(auto_quality|train_engine)$$'
-	@scripts/sanitize
+	@scripts/sanitize all
 
 quickstart:      ## train a small GPT on four devices, about a minute after the build
 	@scripts/setup --quiet
