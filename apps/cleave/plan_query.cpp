@@ -61,14 +61,17 @@ ModelShape parse_shape(const KeyValues& keys) {
   return shape;
 }
 
-plan::AttentionKernel parse_attention(const KeyValues& keys, const ModelShape& shape,
-                                      const plan::Hardware& hardware) {
+/// What software of the hardware's day did; eager code came with fused attention.
+plan::AttentionKernel usual_attention(const plan::Workload& workload, const PlanFlags& flags) {
+  const bool early = workload.cluster.hardware->software == plan::Software::Early;
+  const bool eager =
+      flags.layout && KeyValues("--layout", *flags.layout, kLayoutKeys).number("zero", 0) == 3;
+  return workload.model.kind == ModelKind::Gpt && early && !eager ? plan::AttentionKernel::Plain
+                                                                  : plan::AttentionKernel::Flash;
+}
+
+plan::AttentionKernel parse_attention(const std::string& name) {
   using enum plan::AttentionKernel;
-  if (!keys.has("attention")) {
-    const bool early = hardware.software == plan::Software::Early;
-    return shape.kind == ModelKind::Gpt && early ? Plain : Flash;
-  }
-  const std::string name = keys.text("attention", "");
   require(name == "flash" || name == "plain", "--model attention=", name,
           " is not known; known are flash and plain");
   return name == "flash" ? Flash : Plain;
@@ -107,7 +110,8 @@ plan::Workload parse_workload(const PlanFlags& flags) {
   workload.model.context = workload.sequence;
   check(workload.model);
   workload.cluster = plan::parse_cluster(flags.cluster);
-  workload.attention = parse_attention(keys, workload.model, *workload.cluster.hardware);
+  workload.attention = keys.has("attention") ? parse_attention(keys.text("attention", ""))
+                                             : usual_attention(workload, flags);
   workload.batch = flags.batch;
   require(workload.batch >= 1, "--batch ", workload.batch,
           " must be at least 1: sequences per step, all devices together");

@@ -10,10 +10,16 @@ namespace cleave::plan {
 /// How attention runs: scores written to memory, or never leaving the chip.
 enum class AttentionKernel : std::uint8_t { Plain, Flash };
 
+/// Who wrote the kernels of a run. ZeRO-3 runs are PyTorch's FSDP or code like it.
+enum class Kernels : std::uint8_t {
+  Fused,  ///< element-wise work in few kernels, attention written for the hardware
+  Eager,  ///< a kernel for each operation, attention written for the generation before
+};
+
 /// The training software that a kind of hardware is used with, unless one says otherwise.
 enum class Software : std::uint8_t {
   Early,    ///< GPT writes its scores to memory and has dropout; Llama gathers logits for the loss
-  Current,  ///< attention is fused, the loss is split over the vocabulary
+  Current,  ///< attention is fused, the loss split over the vocabulary, communication overlapped
 };
 
 /// One kind of device: what its data sheet says, and the share of it that programs sustain.

@@ -8,12 +8,18 @@ namespace cleave::plan {
 namespace {
 
 // Shares of the data sheet that good kernels reach, the same for all hardware.
-constexpr double kStreamShare = 0.70;         // element-wise kernels, of the memory bandwidth
-constexpr double kOperandShare = 0.90;        // operands of products, of the memory bandwidth
-constexpr double kLinkShare = 0.72;           // NCCL rings over NVLink
-constexpr double kNetworkShare = 0.80;        // NCCL rings over the network
-constexpr double kFlashForwardShare = 0.58;   // of matmul_flops: softmax between the products
-constexpr double kFlashBackwardShare = 0.46;  // five products, four of them on scores
+constexpr double kStreamShare = 0.70;   // element-wise kernels, of the memory bandwidth
+constexpr double kOperandShare = 0.90;  // operands of products, of the memory bandwidth
+constexpr double kLinkShare = 0.72;     // NCCL rings over NVLink
+constexpr double kNetworkShare = 0.80;  // NCCL rings over the network
+/// Fused attention, of the peak: softmax stands between the products, and backward has five.
+struct FlashShares {
+  double forward;
+  double backward;
+};
+constexpr FlashShares kFusedFlash = {0.49, 0.39};
+constexpr FlashShares kEagerFlash = {0.40, 0.30};
+constexpr double kOlderInstructions = 0.60;  // kernels of Ampere on later hardware
 
 constexpr double kLaunch = 4e-6;             // between two kernels
 constexpr double kLinkStart = 15e-6;         // of a collective in a node
@@ -61,9 +67,12 @@ double stream_seconds(const Hardware& hardware, double bytes) {
   return bytes / (hardware.memory_bandwidth * kStreamShare) + kLaunch;
 }
 
-double flash_seconds(const Hardware& hardware, double flops, FlashPass pass) {
-  const double share = pass == FlashPass::Forward ? kFlashForwardShare : kFlashBackwardShare;
-  return flops / (hardware.matmul_flops * share) + kLaunch;
+double flash_seconds(const Hardware& hardware, double flops, FlashPass pass, Kernels kernels) {
+  const bool eager = kernels == Kernels::Eager;
+  const FlashShares& shares = eager ? kEagerFlash : kFusedFlash;
+  double share = pass == FlashPass::Forward ? shares.forward : shares.backward;
+  if (eager && hardware.software == Software::Current) share *= kOlderInstructions;
+  return flops / (hardware.peak_flops * share) + kLaunch;
 }
 
 double gather_seconds(const Hardware& hardware, double bytes, const CollectiveGroup& group) {

@@ -23,7 +23,7 @@ double stream_seconds(const Hardware& hardware, double bytes);
 
 /// Seconds of fused attention that does `flops` operations.
 enum class FlashPass : std::uint8_t { Forward, Backward };
-double flash_seconds(const Hardware& hardware, double flops, FlashPass pass);
+double flash_seconds(const Hardware& hardware, double flops, FlashPass pass, Kernels kernels);
 
 /// Members of a collective, as they are spread over nodes.
 struct CollectiveGroup {

@@ -63,6 +63,10 @@ std::int64_t most_stages(const ModelShape& model) {
   return model.layers + (model.layers > 1 ? 2 : 0);
 }
 
+Kernels kernels_of(const Layout& layout) {
+  return layout.zero == 3 ? Kernels::Eager : Kernels::Fused;
+}
+
 std::int64_t microbatches(const Workload& workload, const Layout& layout) {
   return workload.batch / (layout.data * layout.microbatch);
 }

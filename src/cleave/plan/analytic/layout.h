@@ -43,6 +43,9 @@ std::string to_string(const Layout& layout);
 /// The embedding and the head can be stages of their own.
 std::int64_t most_stages(const ModelShape& model);
 
+/// ZeRO-3 runs are those of PyTorch's FSDP, the others those of Megatron.
+Kernels kernels_of(const Layout& layout);
+
 /// Microbatches of one step on one replica.
 std::int64_t microbatches(const Workload& workload, const Layout& layout);
 

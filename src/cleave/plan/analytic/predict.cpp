@@ -24,6 +24,7 @@ ModelCost model_cost(const Workload& workload, const Layout& layout) {
   const SegmentContext context{
       .hardware = *workload.cluster.hardware,
       .attention = workload.attention,
+      .kernels = kernels_of(layout),
       .tensor = layout.tensor,
       .sequence_parallel = layout.sequence_parallel && layout.tensor > 1,
       .gathers_logits = workload.model.kind == ModelKind::Llama &&
@@ -56,8 +57,8 @@ double model_flops(const Workload& workload) {
 
 const ModelCost& Predictor::cost_of(const Layout& layout) {
   const bool accumulates = microbatches(workload_, layout) > 1;
-  const auto key =
-      std::tuple(layout.tensor, layout.microbatch, layout.sequence_parallel, accumulates);
+  const auto key = std::tuple(layout.tensor, layout.microbatch, layout.sequence_parallel,
+                              accumulates, kernels_of(layout));
   const auto found = costs_.find(key);
   if (found != costs_.end()) return found->second;
   return costs_.emplace(key, model_cost(workload_, layout)).first->second;
@@ -88,7 +89,8 @@ Prediction Predictor::memory(const Layout& layout) {
 }
 
 /// Reducing gradients, the update, gathering weights: what follows the last microbatch.
-double Predictor::after_pipeline(const Layout& layout, TimeParts& parts) {
+double Predictor::after_pipeline(const PipelineWork& work, TimeParts& parts) {
+  const Layout& layout = work.layout;
   const Hardware& hardware = *workload_.cluster.hardware;
   const double parameters = most_parameters(workload_, layout, cost_of(layout));
   const CollectiveGroup group = data_group(workload_, layout);
@@ -98,6 +100,10 @@ double Predictor::after_pipeline(const Layout& layout, TimeParts& parts) {
   } else if (layout.zero <= 2) {
     parts.data_communication += (layout.zero == 1 ? 2 : 1) * pass;
   }
+  if (hardware.software == Software::Current) {
+    // Behind the last microbatch's backward and the first one's F.
+    parts.data_communication = exposed_seconds(parts.data_communication, busiest_device(work));
+  }
   const double split = layout.zero >= 1 ? static_cast<double>(layout.data) : 1;
   parts.optimizer = stream_seconds(hardware, kOptimizerTraffic * parameters / split);
   return parts.data_communication + parts.optimizer;
@@ -105,9 +111,9 @@ double Predictor::after_pipeline(const Layout& layout, TimeParts& parts) {
 
 double Predictor::bound(const Layout& layout) {
   const std::vector<StageTime> stages = stage_times(workload_, layout, cost_of(layout));
+  const PipelineWork work{layout, microbatches(workload_, layout), stages};
   TimeParts parts;
-  return pipeline_bound({layout, microbatches(workload_, layout), stages}) +
-         after_pipeline(layout, parts);
+  return pipeline_bound(work) + after_pipeline(work, parts);
 }
 
 Prediction Predictor::predict(const Layout& layout) {
@@ -119,7 +125,7 @@ Prediction Predictor::predict(const Layout& layout) {
   const double pipeline = pipeline_seconds(work);
 
   TimeParts& parts = prediction.parts;
-  prediction.step_seconds = pipeline + after_pipeline(layout, parts);
+  prediction.step_seconds = pipeline + after_pipeline(work, parts);
   const double count = static_cast<double>(prediction.microbatches);
   const double blocks =
       count * static_cast<double>(workload_.model.layers) / static_cast<double>(layout.pipeline);

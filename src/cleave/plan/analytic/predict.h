@@ -7,6 +7,7 @@
 
 #include "cleave/plan/analytic/device_memory.h"
 #include "cleave/plan/analytic/layout.h"
+#include "cleave/plan/analytic/pipeline_time.h"
 #include "cleave/plan/analytic/stage_cost.h"
 
 namespace cleave::plan {
@@ -66,10 +67,10 @@ class Predictor {
  private:
   const ModelCost& cost_of(const Layout& layout);
   const std::vector<double>& alive_of(const Layout& layout);
-  double after_pipeline(const Layout& layout, TimeParts& parts);
+  double after_pipeline(const PipelineWork& work, TimeParts& parts);
 
   Workload workload_;
-  std::map<std::tuple<std::int64_t, std::int64_t, bool, bool>, ModelCost> costs_;
+  std::map<std::tuple<std::int64_t, std::int64_t, bool, bool, Kernels>, ModelCost> costs_;
   std::map<std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>, std::vector<double>>
       alive_;
 };

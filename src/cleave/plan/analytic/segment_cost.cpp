@@ -25,7 +25,10 @@ constexpr Passes kSoftmax = {2, 3};      // of plain attention: scores p; p dp d
 constexpr Passes kMasking = {2.5, 2.5};  // dropout of p, with its mask
 constexpr double kTranspose = 8.0 / 3;   // q, k, v to heads first, and y back
 
-// dw is written by the product, then added to the sum.
+/// In eager code residual branches, biases, splits and casts are kernels of their own.
+constexpr double kUnfused = 1.6;
+
+// dw is written by the product, then added to the sum; or cast to f32 to be reduced.
 constexpr double kAccumulateBytes = 6;
 
 // Bytes per score that plain attention keeps: p, the mask, p with dropout.
@@ -33,18 +36,19 @@ constexpr double kScoreBytes = 5;
 constexpr double kMaskBytes = 1;
 
 /// The logits in all their forms, in bytes per logit.
-///   split over the tensor group: bf16, f32, softmax, gradient
+///   split over the tensor group: bf16, f32, gradient
 ///   gathered on every member: bf16 twice, f32, shifted copy, log-softmax; the same back
 struct LogitBytes {
   double kept;
   double forward;
   double backward;
 };
-constexpr LogitBytes kSplitLogits = {12, 18, 10};
+constexpr LogitBytes kSplitLogits = {8, 18, 10};
 constexpr LogitBytes kGatheredLogits = {28, 28, 28};
 
-/// The share of the second gathering of x for dw that does not hide behind the product for dx.
-constexpr double kExposedRegather = 0.5;
+/// The share of the second gathering of x for dw that does not hide behind the product for dx; and
+/// of all collectives, where products are cut into pieces that each wait for their part alone.
+constexpr double kExposed = 0.5;
 
 double to_double(std::int64_t value) {
   return static_cast<double>(value);
@@ -87,18 +91,21 @@ class Walk {
   }
 
   void stream(const Passes& passes, double bytes) {
+    if (context_.kernels == Kernels::Eager) bytes *= kUnfused;
     cost_.forward += stream_seconds(hardware_, passes.forward * bytes);
     cost_.input += stream_seconds(hardware_, passes.backward * bytes);
   }
 
   void communicate(double SegmentCost::*pass, double seconds) {
+    const bool overlaps = context_.sequence_parallel && hardware_.software == Software::Current;
+    if (overlaps) seconds *= kExposed;
     cost_.*pass += seconds;
     cost_.tensor_communication += seconds;
   }
 
   void own(double parameters) {
     cost_.parameters += parameters;
-    if (context_.accumulates) {
+    if (context_.accumulates || context_.kernels == Kernels::Eager) {
       cost_.weight += stream_seconds(hardware_, kAccumulateBytes * parameters);
     }
   }
@@ -134,7 +141,7 @@ class Walk {
     if (column) {
       communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x, group_));
       if (context_.sequence_parallel) {
-        communicate(&SegmentCost::input, kExposedRegather * gather_seconds(hardware_, x, group_));
+        communicate(&SegmentCost::input, kExposed * gather_seconds(hardware_, x, group_));
       }
     } else {
       communicate(&SegmentCost::forward, all_reduce_seconds(hardware_, y, group_));
@@ -163,9 +170,9 @@ class Walk {
     // Half the scores are masked and skipped. Backward has five products where F has two.
     const double flops = 2 * to_double(shape.sequences * heads * shape.sequence) *
                          to_double(shape.sequence * shape.head_dim);
-    cost_.core_attention = flash_seconds(hardware_, flops, FlashPass::Forward);
+    cost_.core_attention = flash_seconds(hardware_, flops, FlashPass::Forward, context_.kernels);
     cost_.forward += cost_.core_attention;
-    cost_.input += flash_seconds(hardware_, 2.5 * flops, FlashPass::Backward);
+    cost_.input += flash_seconds(hardware_, 2.5 * flops, FlashPass::Backward, context_.kernels);
   }
 
   void plain_attention(const AttentionShape& shape, std::int64_t heads, double qkv) {

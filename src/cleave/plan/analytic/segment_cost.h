@@ -28,6 +28,7 @@ struct SegmentCost {
 struct SegmentContext {
   const Hardware& hardware;
   AttentionKernel attention = AttentionKernel::Flash;
+  Kernels kernels = Kernels::Fused;
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
   bool gathers_logits = false;  ///< every member computes the loss on all logits

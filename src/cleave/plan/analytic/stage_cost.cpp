@@ -12,18 +12,17 @@ using schedule::Recompute;
 /// Communication that runs beside arithmetic takes processors and memory bandwidth away from it.
 constexpr double kContention = 0.2;
 
-/// What `communication` adds to `arithmetic` that runs at the same time.
-double exposed(double communication, double arithmetic) {
-  return std::max(0.0, communication - arithmetic) +
-         kContention * std::min(communication, arithmetic);
-}
-
 double recomputed(const SegmentCost& block, Recompute recompute) {
   if (recompute == Recompute::Full) return block.forward;
   return recompute == Recompute::Selective ? block.core_attention : 0;
 }
 
 }  // namespace
+
+double exposed_seconds(double communication, double arithmetic) {
+  return std::max(0.0, communication - arithmetic) +
+         kContention * std::min(communication, arithmetic);
+}
 
 std::vector<std::int64_t> blocks_of_stages(std::int64_t layers, std::int64_t stages) {
   std::vector<std::int64_t> blocks(stages, layers / stages);
@@ -52,7 +51,9 @@ double hop_seconds(const Workload& workload, const Layout& layout) {
     seconds += gather_seconds(
         hardware, x, {layout.tensor, std::min<std::int64_t>(layout.tensor, hardware.node)});
   }
-  return seconds;
+  // Between two chunks of a device there is work to do meanwhile.
+  const bool overlaps = layout.chunks > 1 && hardware.software == Software::Current;
+  return overlaps ? exposed_seconds(seconds, seconds) : seconds;
 }
 
 namespace {
@@ -69,8 +70,9 @@ Exposed zero_exposed(const Workload& workload, const Layout& layout, const Segme
   const CollectiveGroup group = data_group(workload, layout);
   const double pass = gather_seconds(hardware, kElement * block.parameters, group);
   const double backward = block.backward() + recomputed(block, layout.recompute);
-  if (layout.zero == 2) return {0, exposed(pass, backward)};
-  return {exposed(pass, block.forward), exposed(2 * pass, backward)};  // gather, then reduce
+  if (layout.zero == 2) return {0, exposed_seconds(pass, backward)};
+  const double reduce = gather_seconds(hardware, kGradient * block.parameters, group);
+  return {exposed_seconds(pass, block.forward), exposed_seconds(pass + reduce, backward)};
 }
 
 }  // namespace

@@ -42,6 +42,9 @@ struct BlockOverheads {
 BlockOverheads block_overheads(const Workload& workload, const Layout& layout,
                                const ModelCost& cost);
 
+/// What `communication` adds to `arithmetic` that runs at the same time.
+double exposed_seconds(double communication, double arithmetic);
+
 /// Sending x on and dx back, for one stage and microbatch.
 double hop_seconds(const Workload& workload, const Layout& layout);
 
