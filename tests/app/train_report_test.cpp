@@ -43,6 +43,34 @@ TEST(TrainReport, TracesEveryComputationAsMeasuredAndAsPredicted) {
   EXPECT_EQ(computed[0], computed[1]);
 }
 
+// Without sequence parallelism one collective is on its way at a time, so they add up.
+TEST(TrainReport, TracesWhatLayersExchangeAsItIsReported) {
+  const TinyRun run({"parallel.tensor=2", "devices.count=2", "train.steps=1"});
+  const std::string path = run.path("step.json");
+
+  const json report = run.report({}, {"--trace", path});
+  const json trace = json::parse(text_of(path));
+
+  std::map<int, double> seconds, waited, bytes;  // [device]
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] != "b" || event["cat"] != "collective") continue;
+    const json& args = event["args"];
+    const int device = args["device"];
+    seconds[device] += 1e-6 * (args["waited_us"].get<double>() + args["hidden_us"].get<double>());
+    waited[device] += 1e-6 * args["waited_us"].get<double>();
+    bytes[device] += args["bytes"].get<double>();
+  }
+  ASSERT_EQ(seconds.size(), 2u);
+  for (const int device : {0, 1}) {
+    const json& of = report["devices"][device];
+    EXPECT_EQ(bytes[device],
+              of["sent"]["reduce"].get<double>() + of["sent"]["gather"].get<double>());
+    // The trace has nanoseconds.
+    EXPECT_NEAR(seconds[device], of["tensor"], 1e-4 * seconds[device]);
+    EXPECT_NEAR(1 - waited[device] / seconds[device], of["tensor_hidden"], 1e-4);
+  }
+}
+
 TEST(TrainReport, DrawsBothTimelinesOnOnePage) {
   const TinyRun run({"parallel.pipeline=2", "train.steps=1"});
 

@@ -57,23 +57,27 @@ TEST(Summary, KeepsUpdatesOutOfTheCostAndTransfersOutOfBusy) {
   EXPECT_DOUBLE_EQ(summary.makespan, 10);
 }
 
-// Two sums on their way from 1 to 6, one from 8 to 9; compute from 0 to 2, 3 to 5 and 7 to 8.
-TEST(Overlap, CountsTimeInWhichTheDeviceComputes) {
-  const auto span = [](SpanKind kind, double begin, double end) {
-    return Span{.kind = kind, .begin = begin, .end = end};
+// Sums on their way from 1 to 4, 2 to 6 and 8 to 9; of a gathering from 0 to 10 nobody asks.
+// The device was at its messages from 1 to 2, 3 to 5 and 8 to 9.
+TEST(Overlap, CountsTimeOnceAndWithoutTheMessagesThemselves) {
+  const auto exchange = [](Op op, double begin, double end, double waited_before, double waited) {
+    return Exchange{.begin = begin,
+                    .end = end,
+                    .waited_before = waited_before,
+                    .waited = waited,
+                    .instruction = {.op = op}};
   };
-  const std::vector<Span> spans = {span(SpanKind::Compute, 0, 2), span(SpanKind::Collective, 2, 3),
-                                   span(SpanKind::Compute, 3, 5), span(SpanKind::Wait, 5, 7),
-                                   span(SpanKind::Compute, 7, 8)};
-  const std::vector<Span> sums = {span(SpanKind::Transfer, 1, 4), span(SpanKind::Transfer, 2, 6),
-                                  span(SpanKind::Transfer, 8, 9)};
+  const std::vector<Exchange> exchanges = {
+      exchange(Op::Gather, 0, 10, 0, 4), exchange(Op::Reduce, 1, 4, 0, 2),
+      exchange(Op::Reduce, 2, 6, 1, 2), exchange(Op::Reduce, 8, 9, 3, 1)};
+  const auto reduces = [](Op op) { return op == Op::Reduce; };
 
-  const Overlap found = overlap(spans, sums);
+  const Overlap found = overlap(exchanges, reduces);
 
   EXPECT_EQ(found.in_flight, 6);
-  EXPECT_EQ(found.hidden, 3);
-  EXPECT_EQ(found.share(), 0.5);
-  EXPECT_EQ(overlap(spans, {}).share(), 1);
+  EXPECT_EQ(found.hidden, 2);
+  EXPECT_EQ(overlap({}, reduces).share(), 1);
+  EXPECT_EQ(exchanges[2].hidden(), 2);
 }
 
 TEST(PeakActivations, CountAChunkAsItsShareOfTheDevice) {

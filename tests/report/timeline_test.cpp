@@ -116,6 +116,53 @@ TEST(TimelineHtml, CarriesEverySpan) {
   EXPECT_EQ(data["end"], 7);
 }
 
+/// A sum of 768 bytes inside 1W0, on its way from 4 to 4.5, of which device 1 waited 0.125.
+Timeline with_a_sum() {
+  Timeline timeline = two_devices("inside");
+  timeline.trace.exchanges = {{.device = 1,
+                               .kind = CollectiveKind::ReduceScatter,
+                               .begin = 4,
+                               .end = 4.5,
+                               .waited = 0.125,
+                               .bytes = 768,
+                               .instruction = timeline.trace.spans[5].instruction}};
+  return timeline;
+}
+
+TEST(TimelineHtml, CarriesEveryExchange) {
+  const std::vector timelines = {with_a_sum()};
+
+  const nlohmann::json data = data_of(timeline_html(timelines, "sum"));
+
+  const nlohmann::json& exchanges = data["traces"][0]["exchanges"];
+  EXPECT_EQ(exchanges["count"], 1);
+  EXPECT_EQ(exchanges["device"], nlohmann::json{1});
+  EXPECT_EQ(exchanges["end"], nlohmann::json{4.5});
+  EXPECT_EQ(exchanges["waited"], nlohmann::json{0.125});
+  EXPECT_EQ(exchanges["bytes"], nlohmann::json{768});
+  EXPECT_EQ(data["words"][exchanges["kind"][0].get<int>()], "reduce_scatter");
+  EXPECT_EQ(data["words"][exchanges["word"][0].get<int>()], "1W0");
+}
+
+TEST(ChromeTrace, SaysHowMuchOfAnExchangeWasHidden) {
+  const std::vector timelines = {with_a_sum()};
+
+  const auto events = nlohmann::json::parse(chrome_trace(timelines))["traceEvents"];
+
+  const auto found = std::ranges::find_if(
+      events, [](const auto& event) { return event["name"] == "reduce_scatter"; });
+  ASSERT_NE(found, events.end());
+  EXPECT_EQ((*found)["cat"], "collective");
+  EXPECT_EQ((*found)["tid"], 1);
+  EXPECT_EQ((*found)["ts"], 4000);
+  const nlohmann::json args = {{"device", 1},
+                               {"instruction", "1W0"},
+                               {"bytes", 768},
+                               {"waited_us", 125.0},
+                               {"hidden_us", 375.0}};
+  EXPECT_EQ((*found)["args"], args);
+}
+
 TEST(TimelineHtml, StandsAloneAndEscapesNames) {
   const std::string evil = "</script><img src=x onerror=alert(1)>{{data}}";
   const std::vector timelines = {two_devices(evil)};

@@ -162,10 +162,13 @@ TEST(Allocations, OurCodeMakesNoneInsideAStep) {
     for (const DType dtype : {DType::F32, DType::BF16}) {
       for (const runtime::Layout& layout :
            {runtime::Layout{}, runtime::Layout{.pipeline = 2},
-            runtime::Layout{.pipeline = 2, .data = 2, .schedule = "zb-h1"}}) {
+            runtime::Layout{.pipeline = 2, .data = 2, .schedule = "zb-h1"},
+            runtime::Layout{.tensor = 2, .schedule = "zb-h1"},
+            runtime::Layout{.tensor = 2, .sequence_parallel = true}}) {
         const Counts step = allocated_in_a_step(kind, dtype, layout);
         EXPECT_EQ(step.ours, 0) << to_string(kind) << ", " << to_string(dtype) << ", pipeline "
-                                << layout.pipeline << ", data " << layout.data;
+                                << layout.pipeline << ", data " << layout.data << ", tensor "
+                                << layout.tensor;
         RecordProperty("library_calls", std::to_string(step.libraries));
         RecordProperty("library_bytes", std::to_string(step.library_bytes));
       }

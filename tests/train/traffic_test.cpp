@@ -32,6 +32,16 @@ std::string text_of(const comm::Sent& sent) {
                         " gathered, ", sent.numbers, " of numbers");
 }
 
+/// What the collectives of a step sent, by what the device recorded of each.
+comm::Sent sent_by(const std::vector<plan::Exchange>& exchanges) {
+  comm::Sent sent;
+  for (const plan::Exchange& exchange : exchanges) {
+    const bool gathers = exchange.kind == CollectiveKind::AllGather;
+    (gathers ? sent.gather : sent.reduce) += exchange.bytes;
+  }
+  return sent;
+}
+
 /// Runs a step and compares what every device sent.
 void expect_as_planned(const ModelSpec& model, const runtime::Layout& layout, int tensor_shards) {
   SCOPED_TRACE(text_of(layout));
@@ -48,7 +58,10 @@ void expect_as_planned(const ModelSpec& model, const runtime::Layout& layout, in
     ReplicaSource source(step.replica_of(world.rank()) * kMicrobatches, 0);
     const comm::Sent before = world.sent();
     device.executor().run({.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / 32});
-    sent[static_cast<std::size_t>(world.rank())] = world.sent() - before;
+    comm::Sent& mine = sent[static_cast<std::size_t>(world.rank())];
+    mine = world.sent() - before;
+    EXPECT_EQ(text_of(sent_by(device.executor().exchanges())),
+              text_of({.reduce = mine.reduce, .gather = mine.gather}));
   });
   for (int d = 0; d < step.devices(); ++d)
     EXPECT_EQ(text_of(sent[d]), text_of(step.traffic[d])) << "device " << d;

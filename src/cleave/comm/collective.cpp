@@ -17,8 +17,13 @@ Collective::Collective(Communicator& comm) : comm_(comm) {
 
 // ── Rounds ───────────────────────────────────────────────────────────────────────────────────────
 
-void Collective::start(const char* name, int tag, Traffic traffic, Round next) {
-  name_ = name;
+void Collective::start(CollectiveKind kind, int tag, Traffic traffic, Round next) {
+  ExchangeLog& log = comm_.transport().log();
+  const ExchangeLog::Stay stay(log);
+  const bool logs = kind != CollectiveKind::Barrier && traffic != Traffic::Numbers;
+  logged_ = logs ? log.begin(kind) : ExchangeLog::kNone;
+  sent_ = 0;
+  kind_ = kind;
   tag_ = tag;
   traffic_ = traffic;
   next_ = next;
@@ -35,6 +40,7 @@ bool Collective::advance() {
     if (!arrived) return false;
     flights_.clear();
     complete_ = !(this->*next_)();
+    if (complete_) comm_.transport().log().end(logged_, sent_);
   }
   return true;
 }
@@ -49,10 +55,11 @@ void Collective::release() noexcept {
 std::string Collective::describe() const {
   for (const Pending& flight : flights_) {
     if (flight.in_flight()) {
-      return detail::concat(name_, " among ", comm_.size(), " devices: ", flight.describe());
+      return detail::concat(name_of(kind_), " among ", comm_.size(),
+                            " devices: ", flight.describe());
     }
   }
-  return detail::concat(name_, " among ", comm_.size(), " devices");
+  return detail::concat(name_of(kind_), " among ", comm_.size(), " devices");
 }
 
 int Collective::awaited() const {
@@ -61,6 +68,7 @@ int Collective::awaited() const {
 }
 
 void Collective::send(std::span<std::byte> bytes, int to) {
+  sent_ += static_cast<std::int64_t>(bytes.size());
   flights_.push_back(comm_.post(
       {.direction = Direction::Send, .member = to, .tag = tag_, .bytes = bytes}, traffic_));
 }
@@ -73,7 +81,7 @@ void Collective::receive(std::span<std::byte> bytes, int from) {
 // ── Barrier: after round k everyone knows of the 2^(k+1) members up to itself ────────────────────
 
 void Collective::start_barrier(int tag) {
-  start("barrier", tag, Traffic::Gather, &Collective::next_of_barrier);
+  start(CollectiveKind::Barrier, tag, Traffic::Gather, &Collective::next_of_barrier);
 }
 
 bool Collective::next_of_barrier() {
@@ -89,7 +97,7 @@ bool Collective::next_of_barrier() {
 void Collective::start_broadcast(int tag, std::span<std::byte> bytes, int root) {
   bytes_ = bytes;
   root_ = root;
-  start("broadcast", tag, Traffic::Gather, &Collective::next_of_broadcast);
+  start(CollectiveKind::Broadcast, tag, Traffic::Gather, &Collective::next_of_broadcast);
 }
 
 bool Collective::next_of_broadcast() {
@@ -117,7 +125,7 @@ void Collective::start_all_gather(int tag, std::span<std::byte> whole,
                                   std::span<const std::size_t> borders, Traffic traffic) {
   bytes_ = whole;
   borders_.assign(borders.begin(), borders.end());
-  start("all_gather", tag, traffic, &Collective::next_of_all_gather);
+  start(CollectiveKind::AllGather, tag, traffic, &Collective::next_of_all_gather);
 }
 
 bool Collective::next_of_all_gather() {
@@ -147,8 +155,8 @@ void Collective::start_reduce(int tag, const Reduction& reduction,
   then_ = then;
   CLEAVE_CHECK(piece_bytes_ > 0, "a workspace of ", workspace_.size(), " B for a sum over ",
                comm_.size(), " devices needs at least ", others * kReduceGrain, " B");
-  start(then == Then::Gather ? "all_reduce" : "reduce_scatter", tag, Traffic::Reduce,
-        &Collective::next_of_reduce);
+  start(then == Then::Gather ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, tag,
+        Traffic::Reduce, &Collective::next_of_reduce);
 }
 
 std::span<std::byte> Collective::piece(int member, std::size_t round) const {

@@ -36,7 +36,7 @@ class Collective final : public Operation {
  private:
   using Round = bool (Collective::*)();  ///< posts the next round; false when there is none
 
-  void start(const char* name, int tag, Traffic traffic, Round next);
+  void start(CollectiveKind kind, int tag, Traffic traffic, Round next);
   bool next_of_barrier();
   bool next_of_broadcast();
   bool next_of_all_gather();
@@ -52,11 +52,13 @@ class Collective final : public Operation {
   Communicator& comm_;
   std::vector<Pending> flights_;  ///< of the current round
   bool complete_ = false;
-  const char* name_ = "";
+  CollectiveKind kind_ = CollectiveKind::Barrier;
   int tag_ = 0;
   Traffic traffic_ = Traffic::Gather;
   Round next_ = nullptr;
   std::size_t round_ = 0;  ///< posted so far
+  std::size_t logged_ = ExchangeLog::kNone;
+  std::int64_t sent_ = 0;  ///< bytes
 
   std::span<std::byte> bytes_;
   std::vector<std::size_t> borders_;  ///< slice of member i: [borders_[i], borders_[i+1])

@@ -66,6 +66,7 @@ Communicator::~Communicator() = default;
 Pending Communicator::post(Message message, Traffic traffic) {
   CLEAVE_CHECK(0 <= message.member && message.member < size() && message.member != rank_, "device ",
                device(rank_), " and member ", message.member, " of ", size());
+  const ExchangeLog::Stay stay(transport_->log());
   message.context = context_;
   message.peer = devices_[static_cast<std::size_t>(message.member)];
   if (message.direction == Direction::Send) {

@@ -98,6 +98,10 @@ class Communicator {
   /// What this device sent so far, over all its groups.
   const Sent& sent() const { return transport_->sent(); }
 
+  /// The collectives of this device, over all its groups, but for barrier() and combine().
+  ExchangeLog& log() { return transport_->log(); }
+  const ExchangeLog& log() const { return transport_->log(); }
+
  private:
   friend class Collective;
   struct Collectives;

@@ -34,7 +34,9 @@ void Pending::withdraw() noexcept {
 }
 
 bool Pending::done() {
-  if (operation_ != nullptr && operation_->advance()) withdraw();
+  if (operation_ == nullptr) return true;
+  const ExchangeLog::Stay stay(transport_->log());
+  if (operation_->advance()) withdraw();
   return operation_ == nullptr;
 }
 

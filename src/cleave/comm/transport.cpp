@@ -23,11 +23,13 @@ void Transport::advance_collectives() {
 }
 
 void Transport::progress() {
+  const ExchangeLog::Stay stay(log_);
   progress_messages();
   advance_collectives();
 }
 
 bool Transport::wait(Operation& wanted, Clock::time_point deadline) {
+  const ExchangeLog::Stay stay(log_);
   struct Scope {
     Transport& transport;
     ~Scope() { transport.end_wait(); }

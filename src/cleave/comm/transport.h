@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-namespace cleave::comm {
+#include "cleave/comm/exchange_log.h"
 
-using Clock = std::chrono::steady_clock;
+namespace cleave::comm {
 
 inline constexpr int kNobody = -1;
 
@@ -110,6 +110,9 @@ class Transport {
   void count(Traffic traffic, std::int64_t bytes);
   const Sent& sent() const { return sent_; }
 
+  ExchangeLog& log() { return log_; }
+  const ExchangeLog& log() const { return log_; }
+
  protected:
   /// What idle() needs to know about the wait it is part of.
   struct Wait {
@@ -141,6 +144,7 @@ class Transport {
   Clock::duration patience_ = Clock::duration::max();
   std::atomic<int> awaited_ = kNobody;
   Sent sent_;
+  ExchangeLog log_;
 };
 
 }  // namespace cleave::comm

@@ -194,7 +194,7 @@ void Sharded::backward_input(ops::Compute& compute, const LayerCall& call) {
 }
 
 void Sharded::weight_of_chains(ops::Compute& compute, const LayerCall& call, View x, ConstView dy,
-                               TensorGroup::Flight* meanwhile) {
+                               comm::Pending* meanwhile) {
   const int last = layers() - 1;
   for (int k = 0; k < shards(); ++k) {
     for (int i = last; i >= 0; --i) {
@@ -203,7 +203,7 @@ void Sharded::weight_of_chains(ops::Compute& compute, const LayerCall& call, Vie
       step.x = i == 0 ? x : inner_y(call, k, i - 1, nullptr);
       step.dy = i == last ? dy : ConstView(inner_dx(call, k, i + 1, nullptr));
       chains_[k][i]->backward_weight(compute, step);
-      if (meanwhile != nullptr) group().look(*meanwhile);
+      if (meanwhile != nullptr) meanwhile->done();
     }
   }
   add_after_gradient(compute, dy, call);
@@ -234,20 +234,20 @@ void Sharded::backward(ops::Compute& compute, const LayerCall& call) {
   std::byte* const rest = gathered + room.gathered;
   View x = call.x;
   ConstView dy = call.dy;
-  TensorGroup::Flight dy_arrives;
-  TensorGroup::Flight x_arrives;
+  comm::Pending dy_arrives;
+  comm::Pending x_arrives;
   if (divided()) {
     x = view_of(gathered, inner(0).x);
     dy = call.kept_by_input[0];
     dy_arrives = start_gather(compute, call.dy, call.kept_by_input[0]);
     x_arrives = start_gather(compute, call.x, x);
-    group().finish(dy_arrives);
+    dy_arrives.wait();
   }
   const View sum = input_of_chains(compute, call, dy, claim.data(), rest);
-  TensorGroup::Flight dx_leaves = start_reduce(sum, rest);
-  group().finish(x_arrives);
+  comm::Pending dx_leaves = start_reduce(sum, rest);
+  x_arrives.wait();
   weight_of_chains(compute, call, x, dy, &dx_leaves);
-  group().finish(dx_leaves);
+  dx_leaves.wait();
   if (divided()) ops::copy(compute, group().own_rows(sum), call.dx);
 }
 

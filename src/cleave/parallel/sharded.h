@@ -60,7 +60,7 @@ class Sharded : public ShardedLayer {
                        std::byte* inside);
   /// W of all shards, x and dy with all tokens; looks after `meanwhile` behind every layer.
   void weight_of_chains(ops::Compute& compute, const LayerCall& call, View x, ConstView dy,
-                        TensorGroup::Flight* meanwhile = nullptr);
+                        comm::Pending* meanwhile = nullptr);
 
   void add_after(ops::Compute& compute, ConstView sum, View y);
   void add_after_gradient(ops::Compute& compute, ConstView dy, const LayerCall& call);

@@ -21,12 +21,12 @@ View ShardedLayer::gather(ops::Compute& compute, ConstView own, View whole) {
   return whole;
 }
 
-TensorGroup::Flight ShardedLayer::start_gather(ops::Compute& compute, ConstView own, View whole) {
+comm::Pending ShardedLayer::start_gather(ops::Compute& compute, ConstView own, View whole) {
   ops::copy(compute, own, group_->own_rows(whole));
   return group_->start_all_gather(whole);
 }
 
-TensorGroup::Flight ShardedLayer::start_reduce(View sum, std::byte* workspace) {
+comm::Pending ShardedLayer::start_reduce(View sum, std::byte* workspace) {
   return divided() ? group_->start_reduce_scatter(sum, workspace)
                    : group_->start_all_reduce(sum, workspace);
 }

@@ -30,8 +30,8 @@ class ShardedLayer : public Layer {
   View reduce(View sum);
 
   /// The same two, which only begin. `workspace` has reduce_workspace() bytes.
-  TensorGroup::Flight start_gather(ops::Compute& compute, ConstView own, View whole);
-  TensorGroup::Flight start_reduce(View sum, std::byte* workspace);
+  comm::Pending start_gather(ops::Compute& compute, ConstView own, View whole);
+  comm::Pending start_reduce(View sum, std::byte* workspace);
   std::int64_t reduce_workspace(const TensorSpec& whole) const;
 
  private:

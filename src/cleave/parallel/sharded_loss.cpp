@@ -87,11 +87,11 @@ View ShardedLoss::input_of_shards(ops::Compute& compute, const LayerCall& call, 
 }
 
 void ShardedLoss::weight_of_shards(ops::Compute& compute, const LayerCall& call, ConstView x,
-                                   TensorGroup::Flight* meanwhile) {
+                                   comm::Pending* meanwhile) {
   for (int k = 0; k < axis().local; ++k) {
     ops::matmul(compute, ConstView(block(call, k).logits).transposed(), x, gradient(k, call),
                 {.write = call.gradient});
-    if (meanwhile != nullptr) group().look(*meanwhile);
+    if (meanwhile != nullptr) meanwhile->done();
   }
 }
 
@@ -115,16 +115,16 @@ void ShardedLoss::backward(ops::Compute& compute, const LayerCall& call) {
   const std::int64_t gathered = divided() ? whole_x().bytes() : 0;
   const ops::ScratchClaim claim(compute, sums + gathered + reduce_workspace(whole_x()));
   View x = call.x;
-  TensorGroup::Flight x_arrives;
+  comm::Pending x_arrives;
   if (divided()) {
     x = View(claim.data() + sums, call.x.dtype(), whole_x().shape);
     x_arrives = start_gather(compute, call.x, x);
   }
   const View sum = input_of_shards(compute, call, claim.data());
-  TensorGroup::Flight dx_leaves = start_reduce(sum, claim.data() + sums + gathered);
-  group().finish(x_arrives);
+  comm::Pending dx_leaves = start_reduce(sum, claim.data() + sums + gathered);
+  x_arrives.wait();
   weight_of_shards(compute, call, x, &dx_leaves);
-  group().finish(dx_leaves);
+  dx_leaves.wait();
   if (divided()) ops::copy(compute, group().own_rows(sum), call.dx);
 }
 

@@ -26,7 +26,7 @@ class ShardedLoss : public ShardedLayer {
   /// I of all shards: the sum of their dx over this device.
   View input_of_shards(ops::Compute& compute, const LayerCall& call, std::byte* slots);
   void weight_of_shards(ops::Compute& compute, const LayerCall& call, ConstView x,
-                        TensorGroup::Flight* meanwhile = nullptr);
+                        comm::Pending* meanwhile = nullptr);
 
   const ShardedLossAttributes& attributes() const { return spec().as<ShardedLossAttributes>(); }
   TensorSpec whole_x() const;

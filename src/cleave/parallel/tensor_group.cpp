@@ -1,16 +1,9 @@
 #include "cleave/parallel/tensor_group.h"
 
-#include <algorithm>
-#include <chrono>
-
 #include "cleave/ops/scratch_claim.h"
 
 namespace cleave::parallel {
 namespace {
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::span<std::byte> bytes_of(View view) {
   CLEAVE_CHECK(view.dense(), "a sum of ", to_string(view.shape()), " that is not dense");
@@ -44,65 +37,28 @@ comm::Reduction TensorGroup::reduction(View values, std::byte* workspace, int me
       .values = bytes_of(values), .workspace = {workspace, bytes}, .adder = adder(values.dtype())};
 }
 
-// ── On their way ─────────────────────────────────────────────────────────────────────────────────
-
-TensorGroup::Flight TensorGroup::fly(comm::Pending pending) const {
-  Flight flight;
-  flight.pending_ = std::move(pending);
-  flight.begun_ = seconds_now();
-  flight.waited_ = waited_;
-  return flight;
+comm::Pending TensorGroup::start_all_reduce(View values, std::byte* workspace) {
+  return all_->all_reduce(reduction(values, workspace, all_->size()));
 }
 
-TensorGroup::Flight TensorGroup::start_all_reduce(View values, std::byte* workspace) {
-  return fly(all_->all_reduce(reduction(values, workspace, all_->size())));
+comm::Pending TensorGroup::start_reduce_scatter(View values, std::byte* workspace) {
+  return all_->reduce_scatter(reduction(values, workspace, all_->size()), row_borders(values));
 }
 
-TensorGroup::Flight TensorGroup::start_reduce_scatter(View values, std::byte* workspace) {
-  return fly(all_->reduce_scatter(reduction(values, workspace, all_->size()), row_borders(values)));
+comm::Pending TensorGroup::start_all_gather(View whole) {
+  return all_->all_gather(bytes_of(whole), row_borders(whole));
 }
-
-TensorGroup::Flight TensorGroup::start_all_gather(View whole) {
-  return fly(all_->all_gather(bytes_of(whole), row_borders(whole)));
-}
-
-/// While others are waited for, this one is not hidden behind compute.
-void TensorGroup::note(const Flight& flight) {
-  const double length = seconds_now() - flight.begun_;
-  travel_.in_flight += length;
-  travel_.hidden += std::max(0.0, length - (waited_ - flight.waited_));
-}
-
-void TensorGroup::look(Flight& flight) {
-  if (!flight.pending_.in_flight()) return;
-  const double begin = seconds_now();
-  const bool over = flight.pending_.done();
-  waited_ += seconds_now() - begin;
-  if (over) note(flight);
-}
-
-void TensorGroup::finish(Flight& flight) {
-  if (!flight.pending_.in_flight()) return;
-  const double begin = seconds_now();
-  flight.pending_.wait();
-  waited_ += seconds_now() - begin;
-  note(flight);
-}
-
-// ── At once ──────────────────────────────────────────────────────────────────────────────────────
 
 void TensorGroup::all_reduce(View values) {
   const ops::ScratchClaim workspace(compute_, workspace_bytes(values.byte_count(), all_->size()));
-  Flight flight = start_all_reduce(values, workspace.data());
-  finish(flight);
+  start_all_reduce(values, workspace.data()).wait();
 }
 
 void TensorGroup::all_reduce_shared(View values) {
   CLEAVE_CHECK(sharers_ != nullptr, "no device shares heads with this one");
   const int members = sharers_->size();
   const ops::ScratchClaim workspace(compute_, workspace_bytes(values.byte_count(), members));
-  Flight flight = fly(sharers_->all_reduce(reduction(values, workspace.data(), members)));
-  finish(flight);
+  sharers_->all_reduce(reduction(values, workspace.data(), members)).wait();
 }
 
 std::span<const std::size_t> TensorGroup::row_borders(View whole) {
@@ -118,14 +74,12 @@ View TensorGroup::own_rows(View whole) const {
 
 View TensorGroup::reduce_scatter(View values) {
   const ops::ScratchClaim workspace(compute_, workspace_bytes(values.byte_count(), all_->size()));
-  Flight flight = start_reduce_scatter(values, workspace.data());
-  finish(flight);
+  start_reduce_scatter(values, workspace.data()).wait();
   return own_rows(values);
 }
 
 void TensorGroup::all_gather(View whole) {
-  Flight flight = start_all_gather(whole);
-  finish(flight);
+  start_all_gather(whole).wait();
 }
 
 }  // namespace cleave::parallel

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "cleave/comm/communicator.h"
@@ -13,24 +12,9 @@
 
 namespace cleave::parallel {
 
-/// How long sums and gathers were on their way, one by one and added up.
-struct Travel {
-  double in_flight = 0;  ///< seconds, from posting one to seeing that it arrived
-  double hidden = 0;     ///< of them, seconds in which the device computed
-};
-
 /// The devices that share the layers of a stage: one end of the tensor axis, as a device sees it.
 class TensorGroup {
  public:
-  /// A sum or a gather on its way.
-  class Flight {
-   private:
-    friend class TensorGroup;
-    comm::Pending pending_;
-    double begun_ = 0;
-    double waited_ = 0;  ///< of the group, when it began
-  };
-
   /// `members`: ranks in `world`, in the order of their shards, this device among them; all of them
   /// make theirs at the same time. `sharers` neighbours have the same key-value heads.
   TensorGroup(ops::Compute& compute, comm::Communicator& world, std::span<const int> members,
@@ -47,16 +31,9 @@ class TensorGroup {
   /// Fills the rows of the others in `whole`; this device's are there.
   void all_gather(View whole);
   /// The same three, which only begin; `workspace` has workspace_bytes() and stays until the end.
-  Flight start_all_reduce(View values, std::byte* workspace);
-  Flight start_reduce_scatter(View values, std::byte* workspace);
-  Flight start_all_gather(View whole);
-  /// Between products: moves on what is on its way.
-  void look(Flight& flight);
-  /// Waits for the end.
-  void finish(Flight& flight);
-
-  /// Since the last call.
-  Travel take_travel() { return std::exchange(travel_, {}); }
+  comm::Pending start_all_reduce(View values, std::byte* workspace);
+  comm::Pending start_reduce_scatter(View values, std::byte* workspace);
+  comm::Pending start_all_gather(View whole);
 
   /// This device's rows of `whole`.
   View own_rows(View whole) const;
@@ -67,8 +44,6 @@ class TensorGroup {
  private:
   const comm::Adder& adder(DType dtype) const { return dtype == DType::F32 ? f32_ : bf16_; }
   comm::Reduction reduction(View values, std::byte* workspace, int members) const;
-  Flight fly(comm::Pending pending) const;
-  void note(const Flight& flight);
   std::span<const std::size_t> row_borders(View whole);
 
   ops::Compute& compute_;
@@ -77,8 +52,6 @@ class TensorGroup {
   std::unique_ptr<comm::Communicator> all_;
   std::unique_ptr<comm::Communicator> sharers_;  ///< null: nobody shares
   std::vector<std::size_t> borders_;
-  Travel travel_;
-  double waited_ = 0;  ///< seconds that went into waiting and looking, so far
 };
 
 }  // namespace cleave::parallel

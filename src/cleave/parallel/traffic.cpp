@@ -77,4 +77,11 @@ TensorTraffic tensor_traffic(const LayerSpec& layer) {
   return {};
 }
 
+std::size_t most_collectives(const LayerSpec& layer) {
+  if (layer.kind == "sharded") return 4;  // B: dy, x, the columns that shards share, dx
+  if (layer.kind == "sharded_loss") return 2;
+  if (layer.kind == "token_sliced") return layer.parameters.size();
+  return 0;
+}
+
 }  // namespace cleave::parallel

@@ -17,6 +17,9 @@ struct TensorTraffic {
 
 TensorTraffic tensor_traffic(const LayerSpec& layer);
 
+/// How many collectives one pass through a layer posts at most.
+std::size_t most_collectives(const LayerSpec& layer);
+
 /// Bytes that member `rank` sends in a sum of `bytes` over `members`, on all of them: what the
 /// others add up, then its own part of the sum.
 std::int64_t all_reduce_bytes(std::int64_t bytes, int members, int rank);

@@ -121,21 +121,19 @@ int peak_alive(const std::vector<Instruction>& list, const Program& program) {
 
 }  // namespace
 
-Overlap overlap(std::span<const Span> spans, std::span<const Span> transfers) {
+Overlap overlap(std::span<const Exchange> exchanges, bool (*counts)(Op)) {
   Overlap result;
-  auto span = spans.begin();
-  for (std::size_t at = 0; at < transfers.size();) {
-    const double begin = transfers[at].begin;
-    double end = transfers[at].end;
-    for (++at; at < transfers.size() && transfers[at].begin <= end; ++at)
-      end = std::max(end, transfers[at].end);
-    result.in_flight += end - begin;
-    for (; span != spans.end() && span->begin < end; ++span) {
-      const bool computes = span->kind == SpanKind::Compute;
-      const double both = std::min(end, span->end) - std::max(begin, span->begin);
-      if (computes && both > 0) result.hidden += both;
-      if (span->end > end) break;  // the next transfer may meet it too
-    }
+  double end = 0;     // of what was on its way at once
+  double waited = 0;  // by then
+  for (const Exchange& exchange : exchanges) {
+    if (!counts(exchange.instruction.op) || exchange.end <= end) continue;
+    const bool joins = exchange.begin < end;
+    const double length = exchange.end - (joins ? end : exchange.begin);
+    const double by_end = exchange.waited_before + exchange.waited;
+    result.in_flight += length;
+    result.hidden += length - (by_end - (joins ? waited : exchange.waited_before));
+    end = exchange.end;
+    waited = by_end;
   }
   return result;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cleave/base/collective_kind.h"
 #include "cleave/schedule/program.h"
 
 namespace cleave::plan {
@@ -34,6 +35,21 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
+/// A collective on its way between devices, while the device computed or waited for it. Those that
+/// compute instructions post are inside layers, over the tensor axis.
+struct Exchange {
+  std::int32_t device = 0;
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  double begin = 0;          ///< posted, in Trace::unit
+  double end = 0;            ///< complete
+  double waited_before = 0;  ///< by `begin`, time in which the device was at its messages
+  double waited = 0;         ///< of end - begin, time in which it was; in the rest it computed
+  std::int64_t bytes = 0;    ///< that the device sent
+  schedule::Instruction instruction = {};  ///< that posted it
+
+  double hidden() const { return end - begin - waited; }
+};
+
 /// A timeline of one step, predicted or measured: one format, so that the two can be compared.
 /// Among the spans of one device, those other than Transfer are in order of time and do not
 /// overlap.
@@ -42,6 +58,7 @@ struct Trace {
   std::string unit = "s";  ///< "s", or empty for the plain numbers of `cleave schedule`
   int devices = 0;
   std::vector<Span> spans = {};
+  std::vector<Exchange> exchanges = {};  ///< measured; of one device in the order of `begin`
 };
 
 struct DeviceSummary {
@@ -64,8 +81,8 @@ struct Overlap {
   double share() const { return in_flight > 0 ? hidden / in_flight : 1; }
 };
 
-/// `spans` of one device in order, and its `transfers` in the order in which they began.
-Overlap overlap(std::span<const Span> spans, std::span<const Span> transfers);
+/// Of the `exchanges` of one device whose instruction `counts`.
+Overlap overlap(std::span<const Exchange> exchanges, bool (*counts)(schedule::Op));
 
 /// What a timeline comes to.
 ///

@@ -66,6 +66,25 @@ void add_spans(Events& events, const plan::Trace& trace, std::size_t process, st
   }
 }
 
+/// Several may be on their way at once, so they are not slices of the device's own lane.
+void add_exchanges(Events& events, const plan::Trace& trace, std::size_t process, std::size_t& id) {
+  const double microseconds = trace.unit == "s" ? 1e6 : 1e3;
+  for (const plan::Exchange& exchange : trace.exchanges) {
+    const auto add = [&](char phase, double time, const std::string& more) {
+      events.add(
+          R"("ph":"{}","cat":"collective","id":{},"name":"{}","pid":{},"tid":{},"ts":{:.12g}{})",
+          phase, id, name_of(exchange.kind), process, exchange.device, time * microseconds, more);
+    };
+    ++id;
+    add('b', exchange.begin,
+        fmt::format(R"(,"args":{{"device":{},"instruction":"{}","bytes":{},"waited_us":{:.3f},)"
+                    R"("hidden_us":{:.3f}}})",
+                    exchange.device, schedule::to_string(exchange.instruction), exchange.bytes,
+                    exchange.waited * microseconds, exchange.hidden() * microseconds));
+    add('e', exchange.end, "");
+  }
+}
+
 }  // namespace
 
 std::string chrome_trace(std::span<const Timeline> timelines) {
@@ -74,6 +93,7 @@ std::string chrome_trace(std::span<const Timeline> timelines) {
   for (std::size_t i = 0; i < timelines.size(); ++i) {
     add_names(events, timelines[i].trace, i);
     add_spans(events, timelines[i].trace, i, id);
+    add_exchanges(events, timelines[i].trace, i, id);
   }
   return std::move(events).finish();
 }

@@ -15,11 +15,10 @@ namespace cleave::report {
 
 namespace {
 
-/// Instruction texts, each once.
+/// Texts, each once.
 class Words {
  public:
-  std::size_t index_of(const schedule::Instruction& instruction) {
-    std::string text = schedule::to_string(instruction);
+  std::size_t index_of(std::string text) {
     const auto [place, fresh] = places_.try_emplace(text, words_.size());
     if (fresh) words_.push_back(std::move(text));
     return place->second;
@@ -54,16 +53,16 @@ std::string paints_json(int chunks) {
   return out;
 }
 
-/// `"name":[value, …]` with the value of every span.
-template <class Value>
-void append_column(std::string& out, std::string_view name, const plan::Trace& trace,
+/// `,"name":[value, …]` with the value of every span, or of every exchange.
+template <class Row, class Value>
+void append_column(std::string& out, std::string_view name, const std::vector<Row>& rows,
                    const Value& value) {
   fmt::format_to(std::back_inserter(out), ",\"{}\":[", name);
   bool first = true;
-  for (const plan::Span& span : trace.spans) {
+  for (const Row& row : rows) {
     if (!first) out += ',';
     first = false;
-    fmt::format_to(std::back_inserter(out), "{:.10g}", static_cast<double>(value(span)));
+    fmt::format_to(std::back_inserter(out), "{:.10g}", static_cast<double>(value(row)));
   }
   out += ']';
 }
@@ -80,9 +79,39 @@ void append_devices(std::string& out, const plan::Summary& summary) {
   }
 }
 
+void append_spans(std::string& out, const std::vector<plan::Span>& spans, Words& words) {
+  using Span = plan::Span;
+  append_column(out, "device", spans, [](const Span& s) { return s.device; });
+  append_column(out, "peer", spans,
+                [](const Span& s) { return s.kind == plan::SpanKind::Transfer ? s.peer : -1; });
+  append_column(out, "begin", spans, [](const Span& s) { return s.begin; });
+  append_column(out, "length", spans, [](const Span& s) { return s.end - s.begin; });
+  append_column(out, "paint", spans, [](const Span& s) { return static_cast<int>(paint_of(s)); });
+  append_column(out, "stage", spans, [](const Span& s) { return s.instruction.stage; });
+  append_column(out, "microbatch", spans, [](const Span& s) { return s.instruction.microbatch; });
+  append_column(out, "word", spans,
+                [&](const Span& s) { return words.index_of(schedule::to_string(s.instruction)); });
+}
+
+void append_exchanges(std::string& out, const plan::Trace& trace, Words& words) {
+  using plan::Exchange;
+  const std::vector<Exchange>& rows = trace.exchanges;
+  fmt::format_to(std::back_inserter(out), ",\"exchanges\":{{\"count\":{}", rows.size());
+  append_column(out, "device", rows, [](const Exchange& e) { return e.device; });
+  append_column(out, "begin", rows, [](const Exchange& e) { return e.begin; });
+  append_column(out, "end", rows, [](const Exchange& e) { return e.end; });
+  append_column(out, "waited", rows, [](const Exchange& e) { return e.waited; });
+  append_column(out, "bytes", rows, [](const Exchange& e) { return e.bytes; });
+  append_column(out, "kind", rows,
+                [&](const Exchange& e) { return words.index_of(name_of(e.kind)); });
+  append_column(out, "word", rows, [&](const Exchange& e) {
+    return words.index_of(schedule::to_string(e.instruction));
+  });
+  out += '}';
+}
+
 void append_trace(std::string& out, const Timeline& timeline, Words& words) {
   const plan::Trace& trace = timeline.trace;
-  using Span = plan::Span;
   fmt::format_to(std::back_inserter(out),
                  "{{\"name\":{},\"makespan\":{:.10g},\"bubble_rate\":{:.10g},"
                  "\"chunk_of_stage\":"
@@ -91,15 +120,8 @@ void append_trace(std::string& out, const Timeline& timeline, Words& words) {
                  fmt::join(chunk_of_stage(trace), ","));
   append_devices(out, timeline.summary);
   out += ']';
-  append_column(out, "device", trace, [](const Span& s) { return s.device; });
-  append_column(out, "peer", trace,
-                [](const Span& s) { return s.kind == plan::SpanKind::Transfer ? s.peer : -1; });
-  append_column(out, "begin", trace, [](const Span& s) { return s.begin; });
-  append_column(out, "length", trace, [](const Span& s) { return s.end - s.begin; });
-  append_column(out, "paint", trace, [](const Span& s) { return static_cast<int>(paint_of(s)); });
-  append_column(out, "stage", trace, [](const Span& s) { return s.instruction.stage; });
-  append_column(out, "microbatch", trace, [](const Span& s) { return s.instruction.microbatch; });
-  append_column(out, "word", trace, [&](const Span& s) { return words.index_of(s.instruction); });
+  append_spans(out, trace.spans, words);
+  append_exchanges(out, trace, words);
   out += '}';
 }
 

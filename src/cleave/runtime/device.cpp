@@ -116,12 +116,6 @@ void Device::join(const CompiledStep& step, int index, comm::Communicator* world
       compute_, *world, mesh.group_at(mesh.place_of(index)), static_cast<int>(sharing));
 }
 
-plan::Overlap Device::take_tensor_overlap() {
-  if (group_ == nullptr) return {};
-  const parallel::Travel travel = group_->take_travel();
-  return {.in_flight = travel.in_flight, .hidden = travel.hidden};
-}
-
 void Device::list(const ParameterState& parameter) {
   const ParameterSpec& spec = *parameter.spec;
   if (parameter.borrowed) return;

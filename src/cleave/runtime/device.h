@@ -33,10 +33,6 @@ class Device {
   ops::Compute& compute() { return compute_; }
   const Arena& arena() const { return arena_; }
 
-  /// What it exchanged with the other devices at its place, since the last call: how long that was
-  /// on its way, one by one added up, and how much of it the device computed.
-  plan::Overlap take_tensor_overlap();
-
   /// The initial weights: the same for a seed and a name, on whatever device the tensor is.
   void initialise(std::uint64_t seed);
 

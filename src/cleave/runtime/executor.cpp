@@ -6,6 +6,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/ops/elementwise.h"
+#include "cleave/runtime/exchanges.h"
 
 namespace cleave::runtime {
 
@@ -43,15 +44,9 @@ Executor::Executor(Parts parts)
   pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
   spans_.reserve(2 * parts_.linked.instructions.size());
   if (parts_.world == nullptr) return;
-  for (Stage* stage : parts_.stages) {
-    if (stage == nullptr) continue;
-    stage->set_between_layers([this] {
-      const bool reducing = sync_.reducing();
-      const double begin = reducing ? now() : 0;
-      look_after_messages();
-      if (reducing) looked_after_ += now() - begin;
-    });
-  }
+  parts_.world->log().reserve(most_exchanges(parts_.linked, parts_.stages));
+  for (Stage* stage : parts_.stages)
+    if (stage != nullptr) stage->set_between_layers([this] { look_after_messages(); });
 }
 
 std::int64_t Executor::numbers_of_norm(const schedule::Program& program, std::int64_t pieces) {
@@ -64,10 +59,9 @@ void Executor::look_after_messages() {
   if (sync_.reducing()) sync_.look();
 }
 
-plan::Overlap Executor::reduction_overlap() const {
-  plan::Overlap overlap = plan::overlap(spans_, sync_.reductions());
-  overlap.hidden = std::max(0.0, overlap.hidden - looked_after_);
-  return overlap;
+std::vector<plan::Exchange> Executor::exchanges() const {
+  if (parts_.world == nullptr) return {};
+  return exchanges_of(parts_.world->log(), start_, spans_);
 }
 
 double Executor::now() const {
@@ -84,8 +78,8 @@ StepResult Executor::run(const StepInput& input) {
   interrupted_ = true;
   start_ = Clock::now();
   spans_.clear();
-  sync_.begin_step(start_);
-  looked_after_ = 0;
+  sync_.begin_step();
+  if (parts_.world != nullptr) parts_.world->log().clear();
   result_ = {};
   std::ranges::fill(shared_, 0.0);
   for (const LinkedInstruction& entry : parts_.linked.instructions) {

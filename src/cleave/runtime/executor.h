@@ -96,11 +96,8 @@ class Executor {
   /// The last step of this device, instruction by instruction, in seconds since its start.
   std::span<const plan::Span> spans() const { return spans_; }
 
-  /// When each REDUCE of the last step was posted and when its sum had arrived.
-  std::span<const plan::Span> reductions() const { return sync_.reductions(); }
-
-  /// How much of that time the device computed; what it did for the sums themselves is not compute.
-  plan::Overlap reduction_overlap() const;
+  /// The collectives of that step, but for the numbers that NORM makes known.
+  std::vector<plan::Exchange> exchanges() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -135,7 +132,6 @@ class Executor {
   std::vector<plan::Span> spans_;
   StepResult result_;
   bool interrupted_ = false;  ///< the last run threw
-  double looked_after_ = 0;   ///< seconds of the step's compute that went into REDUCEs
   Clock::time_point start_;
 };
 

@@ -52,7 +52,6 @@ GradientSync::GradientSync(Parts parts)
       most += std::max<std::size_t>(1, segment.runs.size());
   }
   reductions_.reserve(most);
-  spans_.reserve(most);
   borders_.reserve(static_cast<std::size_t>(program.replicas) + 1);
   ties_.resize(program.ties.size());
   if (parts_.world == nullptr) return;
@@ -79,10 +78,8 @@ std::vector<comm::Communicator*> GradientSync::replicas() const {
   return groups;
 }
 
-void GradientSync::begin_step(Clock::time_point start) {
-  start_ = start;
+void GradientSync::begin_step() {
   reductions_.clear();
-  spans_.clear();
   in_flight_ = 0;
 }
 
@@ -96,17 +93,6 @@ void GradientSync::merge(int stage, int segment, int microbatch) {
   }
 }
 
-void GradientSync::begin_span(int stage, int segment) {
-  const std::chrono::duration<double> now = Clock::now() - start_;
-  spans_.push_back(
-      {.device = parts_.device,
-       .kind = plan::SpanKind::Transfer,
-       .begin = now.count(),
-       .end = now.count(),
-       .instruction = {.op = schedule::Op::Reduce, .stage = stage, .segment = segment}});
-  ++in_flight_;
-}
-
 void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {
   if (replicas_[stage] == nullptr) return;
   const StageParameters& parameters = parts_.stages[stage]->parameters();
@@ -116,12 +102,13 @@ void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace
     reduce_run(stage, segment, run, workspace);
   if (parameters.layout().shares_state()) return;
   const View sum = parameters.sums(segment, 0);
-  begin_span(stage, segment);
+  ++in_flight_;
   reductions_.push_back({.pending = replicas_[stage]->all_reduce(
                              {.values = {sum.bytes(), static_cast<std::size_t>(sum.byte_count())},
                               .workspace = workspace,
                               .adder = adder_}),
-                         .span = spans_.size() - 1});
+                         .stage = stage,
+                         .segment = segment});
 }
 
 void GradientSync::reduce_run(int stage, int segment, const plan::ShareRun& run,
@@ -134,24 +121,22 @@ void GradientSync::reduce_run(int stage, int segment, const plan::ShareRun& run,
   for (const std::int64_t border : run.borders)
     borders_.push_back(static_cast<std::size_t>((border - run.begin()) * size_of(DType::F32)));
   const auto bytes = static_cast<std::size_t>(run_workspace(run, replicas_[stage]->size()));
-  begin_span(stage, segment);
+  ++in_flight_;
   reductions_.push_back({.pending = replicas_[stage]->reduce_scatter(
                              {.values = {sum.bytes(), static_cast<std::size_t>(sum.byte_count())},
                               .workspace = workspace.first(bytes),
                               .adder = adder_},
                              borders_),
-                         .span = spans_.size() - 1,
+                         .stage = stage,
+                         .segment = segment,
                          .run = &run});
   workspace = workspace.subspan(bytes);
 }
 
 void GradientSync::arrived(Reduction& reduction) {
-  plan::Span& span = spans_[reduction.span];
-  span.end = std::chrono::duration<double>(Clock::now() - start_).count();
   --in_flight_;
-  const StageParameters& parameters = parts_.stages[span.instruction.stage]->parameters();
-  if (parameters.keeps_shares_apart())
-    parameters.keep_share(span.instruction.segment, *reduction.run);
+  const StageParameters& parameters = parts_.stages[reduction.stage]->parameters();
+  if (parameters.keeps_shares_apart()) parameters.keep_share(reduction.segment, *reduction.run);
 }
 
 void GradientSync::look() {

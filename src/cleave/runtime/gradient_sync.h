@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,7 +10,6 @@
 #include "cleave/comm/communicator.h"
 #include "cleave/comm/tensor_adder.h"
 #include "cleave/ops/compute.h"
-#include "cleave/plan/trace.h"
 #include "cleave/runtime/stage.h"
 #include "cleave/schedule/program.h"
 
@@ -36,8 +34,6 @@ struct ShardFold {
 /// Brings the gradients of one device together with those of its replicas and of tied weights.
 class GradientSync {
  public:
-  using Clock = std::chrono::steady_clock;
-
   struct Parts {
     const schedule::Program* program = nullptr;
     int device = 0;
@@ -69,11 +65,8 @@ class GradientSync {
   /// True while a REDUCE is on its way.
   bool reducing() const { return in_flight_ > 0; }
 
-  /// When each REDUCE of this step was posted and when its sum had arrived.
-  std::span<const plan::Span> reductions() const { return spans_; }
-
-  /// Before the first instruction of a step, which begins at `start`.
-  void begin_step(Clock::time_point start);
+  /// Before the first instruction of a step.
+  void begin_step();
 
   /// Bytes that the sum of a segment's gradients over `replicas` is added up in.
   static std::int64_t workspace_bytes(const plan::SegmentState& segment, int replicas);
@@ -85,16 +78,16 @@ class GradientSync {
   static constexpr std::int64_t kTieWorkspace = std::int64_t{1} << 20;
 
  private:
-  /// A sum on its way, and its place in spans_. Where replicas share state it is that of one run.
+  /// A sum on its way. Where replicas share state it is that of one run.
   struct Reduction {
     comm::Pending pending;
-    std::size_t span = 0;
+    int stage = 0;
+    int segment = 0;
     const plan::ShareRun* run = nullptr;
   };
 
   void reduce_run(int stage, int segment, const plan::ShareRun& run,
                   std::span<std::byte>& workspace);
-  void begin_span(int stage, int segment);
   void arrived(Reduction& reduction);
 
   Parts parts_;
@@ -102,10 +95,8 @@ class GradientSync {
   std::vector<std::unique_ptr<comm::Communicator>> replicas_;  ///< [stage]
   std::vector<std::unique_ptr<comm::Communicator>> ties_;      ///< [tie], null: one device or none
   std::vector<Reduction> reductions_;                          ///< of this step, as posted
-  std::vector<plan::Span> spans_;                              ///< the same
   std::vector<std::size_t> borders_;                           ///< of the run being posted
   int in_flight_ = 0;
-  Clock::time_point start_;
 };
 
 }  // namespace cleave::runtime

@@ -159,7 +159,7 @@ void Executor::rehearse_update(const StepInput& input, Rehearsal& into) {
 void Executor::rehearse_exchanges(Rehearsal& into) {
   std::map<std::pair<Op, int>, Stopwatch> stages;
   std::set<std::pair<int, int>> gathered;  // once, though a step gathers for every microbatch
-  sync_.begin_step(Clock::now());
+  sync_.begin_step();
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Instruction& i = entry.instruction;
     const int segment = std::max(i.segment, 0);

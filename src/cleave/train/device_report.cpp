@@ -13,7 +13,7 @@ double median(std::vector<double> values) {
 }
 
 void StepTimes::note(double seconds, std::span<const plan::Span> spans,
-                     const plan::Overlap& reductions, const plan::Overlap& tensor) {
+                     std::span<const plan::Exchange> exchanges) {
   seconds_.push_back(seconds);
   double busy = 0;
   double wait = 0;
@@ -24,6 +24,9 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
   }
   busy_.push_back(busy);
   wait_.push_back(wait);
+  const plan::Overlap reductions =
+      plan::overlap(exchanges, [](schedule::Op op) { return op == schedule::Op::Reduce; });
+  const plan::Overlap tensor = plan::overlap(exchanges, &schedule::is_compute);
   reduce_.push_back(reductions.in_flight);
   reduce_hidden_.push_back(reductions.share());
   tensor_.push_back(tensor.in_flight);

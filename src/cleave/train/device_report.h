@@ -22,8 +22,8 @@ struct DeviceReport {
   double wait = 0;
   double reduce = 0;         ///< seconds per step in which a REDUCE was on its way, median
   double reduce_hidden = 1;  ///< share of them that the device computed, median
-  double tensor = 0;         ///< seconds per step that sums and gathers of layers were on their way
-  double tensor_hidden = 1;  ///< share of them that the device computed, median
+  double tensor = 0;         ///< the same of sums and gatherings inside layers
+  double tensor_hidden = 1;
 };
 
 /// The upper one of the two middle values where there are two; 0 of nothing.
@@ -32,9 +32,8 @@ double median(std::vector<double> values);
 /// How long the steps of one device took, and what of it was work.
 class StepTimes {
  public:
-  /// `reductions`: of gradients over replicas; `tensor`: inside layers.
-  void note(double seconds, std::span<const plan::Span> spans, const plan::Overlap& reductions,
-            const plan::Overlap& tensor);
+  void note(double seconds, std::span<const plan::Span> spans,
+            std::span<const plan::Exchange> exchanges);
 
   int steps() const { return static_cast<int>(seconds_.size()); }
   double seconds() const { return median(seconds_); }

@@ -54,7 +54,7 @@ RunReport run_device(const Config& config, const RunOptions& options,
   plan::Costs costs = runtime::emulated_costs(program, times);
   if (world != nullptr) costs.edges = runtime::profile_links(program, *world);
   RunReport report;
-  report.predicted = predicted_step(program, costs, {});
+  report.predicted = predicted_step(compiled, costs, {});
   report.predicted_step_seconds = report.predicted->summary.makespan;
 
   StepTimes steps;
@@ -64,7 +64,7 @@ RunReport run_device(const Config& config, const RunOptions& options,
     const Clock::time_point start = Clock::now();
     stop = device.executor().run({.stop = stop_was_requested()}).stop;
     const std::chrono::duration<double> seconds = Clock::now() - start;
-    steps.note(seconds.count(), device.executor().spans(), {}, {});
+    steps.note(seconds.count(), device.executor().spans(), {});
   }
   report.steps = steps.steps();
   report.stopped = report.steps < config.train.steps;
@@ -77,7 +77,7 @@ RunReport run_device(const Config& config, const RunOptions& options,
     mine.sent.message = (world->sent().message - sent) / steps.steps();
   report.devices = gather_reports(mine, index, program.devices, world);
   report.bubble = bubble_of(report.devices, report.step_seconds);
-  if (options.trace) report.measured = measured_step(program, device.executor().spans(), world);
+  if (options.trace) report.measured = measured_step(compiled, device.executor(), world);
   return report;
 }
 

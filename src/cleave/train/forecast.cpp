@@ -49,13 +49,12 @@ Forecast forecast(const Config& config) {
   Forecast result{.step = emulated ? runtime::compile_emulated(model_of(config), options)
                                    : runtime::compile(model_of(config), options),
                   .predicted = {}};
-  const schedule::Program& program = result.step.program;
   if (emulated) {
-    result.predicted = predicted_step(program, emulated_costs(config, program), {});
+    result.predicted = predicted_step(result.step, emulated_costs(config, result.step.program), {});
   } else {
     const double at_once =
         runtime::devices_at_once(result.step.devices(), static_cast<int>(config.devices.threads));
-    result.predicted = predicted_step(program, profile_run(config, result.step, at_once),
+    result.predicted = predicted_step(result.step, profile_run(config, result.step, at_once),
                                       {.at_once = at_once / result.step.mesh.tensor});
   }
   result.step.budgets = budgets;

@@ -85,8 +85,8 @@ class DeviceRun {
     const std::int64_t heap = heap_bytes();
     const plan::Costs costs = trainer_.profile(job_.at_once);
     library_heap_ = heap_bytes() - heap;
-    report_.predicted = predicted_step(job_.compiled.program, costs,
-                                       {.at_once = job_.at_once / job_.compiled.mesh.tensor});
+    report_.predicted =
+        predicted_step(job_.compiled, costs, {.at_once = job_.at_once / job_.compiled.mesh.tensor});
     report_.predicted_step_seconds = report_.predicted->summary.makespan;
   }
 
@@ -107,7 +107,7 @@ class DeviceRun {
   void note(const StepReport& step) {
     report_.losses.push_back(step.loss);
     const runtime::Executor& executor = trainer_.device().executor();
-    times_.note(step.seconds, executor.spans(), executor.reduction_overlap(), step.tensor);
+    times_.note(step.seconds, executor.spans(), executor.exchanges());
     if (index_ == 0) job_.observer.on_step(step);
   }
 
@@ -155,8 +155,7 @@ class DeviceRun {
     report_.devices = gather_reports(report_of_device(), index_, job_.compiled.devices(), world_);
     report_.bubble = bubble_of(report_.devices, report_.step_seconds);
     if (job_.options.trace) {
-      report_.measured = measured_step(job_.compiled.program, trainer_.device().executor().spans(),
-                                       trainer_.device().peers());
+      report_.measured = measured_step(job_.compiled, trainer_.device().executor(), world_);
     }
     gather_weights();
     return std::move(report_);

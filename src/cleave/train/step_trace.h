@@ -1,11 +1,10 @@
 #pragma once
 
-#include <span>
-
 #include "cleave/comm/communicator.h"
 #include "cleave/plan/simulator.h"
 #include "cleave/plan/trace.h"
-#include "cleave/schedule/program.h"
+#include "cleave/runtime/compile.h"
+#include "cleave/runtime/executor.h"
 
 namespace cleave::train {
 
@@ -16,12 +15,12 @@ struct TracedStep {
 };
 
 /// What the simulator makes of `costs`.
-TracedStep predicted_step(const schedule::Program& program, const plan::Costs& costs,
+TracedStep predicted_step(const runtime::CompiledStep& compiled, const plan::Costs& costs,
                           const plan::SimulateOptions& options);
 
-/// The timeline of all devices from the spans of each, on every device. Clocks of different
-/// machines are brought together at the end of NORM, where all devices meet.
-TracedStep measured_step(const schedule::Program& program, std::span<const plan::Span> mine,
+/// The timeline of all devices from what the executor of each recorded, on every device. Clocks of
+/// different machines are brought together at the end of NORM, where all devices meet.
+TracedStep measured_step(const runtime::CompiledStep& compiled, const runtime::Executor& executor,
                          comm::Communicator* world);
 
 }  // namespace cleave::train

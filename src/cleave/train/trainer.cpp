@@ -107,7 +107,6 @@ StepReport Trainer::step(bool stop) {
                            .stop = stop};
   const comm::Sent before = world_ == nullptr ? comm::Sent{} : world_->sent();
   runtime::StepResult result;
-  device_.take_tensor_overlap();
   try {
     result = device_.executor().run(input);
   } catch (const NonFinite& error) {
@@ -128,8 +127,7 @@ StepReport Trainer::step(bool stop) {
           .gradient_norm = result.gradient_norm,
           .lr = optimizer_.lr(),
           .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
-          .stop = result.stop,
-          .tensor = device_.take_tensor_overlap()};
+          .stop = result.stop};
 }
 
 std::optional<double> Trainer::evaluate() {

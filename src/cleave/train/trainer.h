@@ -24,8 +24,7 @@ struct StepReport {
   double gradient_norm = 0;
   double lr = 0;
   double seconds = 0;
-  bool stop = false;          ///< some device was asked to stop
-  plan::Overlap tensor = {};  ///< of what this device exchanged inside layers
+  bool stop = false;  ///< some device was asked to stop
 };
 
 /// The model of `config` in microbatches, as data.

@@ -46,6 +46,10 @@ function makePanel(trace, index) {
   return { trace, lanes, base, above, ...indexSpans(trace) };
 }
 
+/// Collectives on their way have a strip of their own beneath the boxes of their device.
+const stripHeight = (panel) => panel.trace.exchanges.count > 0 ? Math.max(2, Math.floor(rowHeight / 3)) : 0;
+const boxHeight = (panel) => rowHeight - (rowHeight > 9 ? 2 : 1) - stripHeight(panel);
+
 /// rows[device]: its spans in order of time, without transfers and what takes no time.
 /// related[microbatch]: all that belong to it.
 function indexSpans(trace) {
@@ -107,7 +111,7 @@ function visible(panel, device, visit) {
 
 /// Where boxes are smaller than pixels, each pixel has the mean of its boxes' colours.
 function drawBlend(pen, panel, device) {
-  const { trace } = panel, wide = Math.floor(width - LEFT - RIGHT), high = rowHeight - (rowHeight > 9 ? 2 : 1);
+  const { trace } = panel, wide = Math.floor(width - LEFT - RIGHT), high = boxHeight(panel);
   const sums = new Float32Array(4 * wide);
   visible(panel, device, (i, begin, end) => {
     const [red, green, blue] = data.paints[trace.paint[i]].shades[trace.chunk[i]].channels;
@@ -139,7 +143,7 @@ function isCrowded(panel, device) {
 /// Colour by colour: changing the pen's colour is what takes the time.
 function drawBoxes(pen, panel, device) {
   const { trace } = panel, boxes = data.paints.map((paint) => paint.shades.map(() => []));
-  const y = device * rowHeight, high = rowHeight - (rowHeight > 9 ? 2 : 1);
+  const y = device * rowHeight, high = boxHeight(panel);
   visible(panel, device, (i, begin, end) => {
     boxes[trace.paint[i]][trace.chunk[i]].push(i, LEFT + begin, end - begin);
   });
@@ -165,6 +169,21 @@ function drawNumber(pen, microbatch, x, wide, y) {
   const text = String(microbatch);
   const left = Math.max(x, LEFT), right = Math.min(x + shownWidth(wide), width - RIGHT);
   if (right - left >= 7 * text.length + 3) pen.fillText(text, (left + right) / 2, y + 0.5);
+}
+
+/// Faint while the device computed, full for as long as it waited: it computes first.
+function drawExchanges(pen, panel) {
+  const { exchanges } = panel.trace, per = scale(), high = stripHeight(panel);
+  pen.fillStyle = data.paints[COMMUNICATION].shades[0].fill;
+  for (let i = 0; i < exchanges.count; ++i) {
+    if (exchanges.end[i] < view.from || exchanges.begin[i] > view.to) continue;
+    const y = exchanges.device[i] * rowHeight + boxHeight(panel), end = xOf(exchanges.end[i]);
+    const wide = end - xOf(exchanges.begin[i]), waited = exchanges.waited[i] * per;
+    pen.globalAlpha = FAINT;
+    pen.fillRect(end - wide, y, wide, high);
+    pen.globalAlpha = 1;
+    pen.fillRect(end - waited, y, waited, high);
+  }
 }
 
 function drawMeter(pen, panel, device) {
@@ -205,6 +224,7 @@ function drawPanel(panel) {
   for (let device = 0; device < count; ++device) {
     (isCrowded(panel, device) ? drawBlend : drawBoxes)(pen, panel, device);
   }
+  drawExchanges(pen, panel);
   pen.restore();
 }
 

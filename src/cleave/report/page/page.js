@@ -43,7 +43,31 @@ function spanUnder(panel, x, y) {
   return null;
 }
 
+/// The shortest one there: several may be on their way at once.
+function exchangeUnder(panel, x, y) {
+  const { exchanges } = panel.trace, device = Math.floor(y / rowHeight), time = timeAt(x), slack = 1.5 / scale();
+  if (y - device * rowHeight < boxHeight(panel) || x < LEFT || x > width - RIGHT) return null;
+  let found = null;
+  const length = (i) => exchanges.end[i] - exchanges.begin[i];
+  for (let i = 0; i < exchanges.count; ++i) {
+    if (exchanges.device[i] !== device || exchanges.begin[i] > time + slack || exchanges.end[i] < time - slack) continue;
+    if (found === null || length(i) < length(found)) found = i;
+  }
+  return found;
+}
+
+function describeExchange(panel, i) {
+  const { exchanges } = panel.trace, length = exchanges.end[i] - exchanges.begin[i];
+  const hidden = length - exchanges.waited[i];
+  return [`${data.words[exchanges.kind[i]]} in ${data.words[exchanges.word[i]]}`,
+          `device ${exchanges.device[i]} sends ${exchanges.bytes[i].toLocaleString()} bytes\n` +
+          `${formatTime(exchanges.begin[i])} to ${formatTime(exchanges.end[i])}\ntakes ${formatTime(length)}\n` +
+          `${formatTime(hidden)} (${percent(length > 0 ? hidden / length : 0)}) hidden behind compute`];
+}
+
 function describe(panel, x, y) {
+  const exchange = exchangeUnder(panel, x, y);
+  if (exchange !== null) return describeExchange(panel, exchange);
   const { trace } = panel, i = spanUnder(panel, x, y);
   const device = Math.min(Math.max(Math.floor(y / rowHeight), 0), panel.rows.length - 1);
   const own = trace.devices[device];
