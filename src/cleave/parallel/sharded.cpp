@@ -1,6 +1,7 @@
 #include "cleave/parallel/sharded.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/scratch_claim.h"
@@ -176,6 +177,7 @@ View Sharded::input_of_chains(ops::Compute& compute, const LayerCall& call, Cons
       step.dy = i == last ? dy : ConstView(inner_dx(call, k, i + 1, inside));
       step.dx = i == 0 ? sums[k] : inner_dx(call, k, i, inside);
       chains_[k][i]->backward_input(compute, step);
+      progress();
     }
     sums.merge(compute, k);
   }
@@ -194,7 +196,7 @@ void Sharded::backward_input(ops::Compute& compute, const LayerCall& call) {
 }
 
 void Sharded::weight_of_chains(ops::Compute& compute, const LayerCall& call, View x, ConstView dy,
-                               comm::Pending* meanwhile) {
+                               comm::Pending x_arrives) {
   const int last = layers() - 1;
   for (int k = 0; k < shards(); ++k) {
     for (int i = last; i >= 0; --i) {
@@ -202,8 +204,9 @@ void Sharded::weight_of_chains(ops::Compute& compute, const LayerCall& call, Vie
       LayerCall step = inner_call(call, k, i);
       step.x = i == 0 ? x : inner_y(call, k, i - 1, nullptr);
       step.dy = i == last ? dy : ConstView(inner_dx(call, k, i + 1, nullptr));
+      if (i == 0) x_arrives.wait();
       chains_[k][i]->backward_weight(compute, step);
-      if (meanwhile != nullptr) meanwhile->done();
+      progress();
     }
   }
   add_after_gradient(compute, dy, call);
@@ -212,18 +215,12 @@ void Sharded::weight_of_chains(ops::Compute& compute, const LayerCall& call, Vie
 void Sharded::backward_weight(ops::Compute& compute, const LayerCall& call) {
   const TensorSpec& gathered = from_ids() ? inner(layers() - 1).y : inner(0).x;
   const ops::ScratchClaim claim(compute, divided() ? gathered.bytes() : 0);
-  View x = call.x;
-  ConstView dy = call.dy;
-  if (divided()) {
-    const View whole = view_of(claim.data(), gathered);
-    if (from_ids()) {
-      dy = gather(compute, call.dy, whole);
-    } else {
-      x = gather(compute, call.x, whole);
-      dy = call.kept_by_input[0];
-    }
-  }
-  weight_of_chains(compute, call, x, dy);
+  if (!divided()) return weight_of_chains(compute, call, call.x, call.dy, {});
+  const View whole = view_of(claim.data(), gathered);
+  if (from_ids())
+    return weight_of_chains(compute, call, call.x, gather(compute, call.dy, whole), {});
+  weight_of_chains(compute, call, whole, call.kept_by_input[0],
+                   start_gather(compute, call.x, whole));
 }
 
 void Sharded::backward(ops::Compute& compute, const LayerCall& call) {
@@ -234,19 +231,17 @@ void Sharded::backward(ops::Compute& compute, const LayerCall& call) {
   std::byte* const rest = gathered + room.gathered;
   View x = call.x;
   ConstView dy = call.dy;
-  comm::Pending dy_arrives;
   comm::Pending x_arrives;
   if (divided()) {
     x = view_of(gathered, inner(0).x);
     dy = call.kept_by_input[0];
-    dy_arrives = start_gather(compute, call.dy, call.kept_by_input[0]);
+    comm::Pending dy_arrives = start_gather(compute, call.dy, call.kept_by_input[0]);
     x_arrives = start_gather(compute, call.x, x);
     dy_arrives.wait();
   }
   const View sum = input_of_chains(compute, call, dy, claim.data(), rest);
   comm::Pending dx_leaves = start_reduce(sum, rest);
-  x_arrives.wait();
-  weight_of_chains(compute, call, x, dy, &dx_leaves);
+  weight_of_chains(compute, call, x, dy, std::move(x_arrives));
   dx_leaves.wait();
   if (divided()) ops::copy(compute, group().own_rows(sum), call.dx);
 }

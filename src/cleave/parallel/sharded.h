@@ -18,7 +18,8 @@ class Sharded : public ShardedLayer {
   /// dy [tokens, out] -> dx [tokens, in]
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
-  /// x is gathered for W while I computes, and dx summed up while W does.
+  /// x is gathered for W while I computes, or W of the layers behind the first; dx is summed up
+  /// while W computes.
   void backward(ops::Compute& compute, const LayerCall& call) override;
   std::int64_t scratch_bytes(ops::Compute& compute) const override;
 
@@ -58,9 +59,9 @@ class Sharded : public ShardedLayer {
   /// named, and `shared`.
   View input_of_chains(ops::Compute& compute, const LayerCall& call, ConstView dy, std::byte* slots,
                        std::byte* inside);
-  /// W of all shards, x and dy with all tokens; looks after `meanwhile` behind every layer.
+  /// W of all shards, x and dy with all tokens; x may still be arriving.
   void weight_of_chains(ops::Compute& compute, const LayerCall& call, View x, ConstView dy,
-                        comm::Pending* meanwhile = nullptr);
+                        comm::Pending x_arrives);
 
   void add_after(ops::Compute& compute, ConstView sum, View y);
   void add_after_gradient(ops::Compute& compute, ConstView dy, const LayerCall& call);

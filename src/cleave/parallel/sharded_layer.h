@@ -32,6 +32,10 @@ class ShardedLayer : public Layer {
   /// The same two, which only begin. `workspace` has reduce_workspace() bytes.
   comm::Pending start_gather(ops::Compute& compute, ConstView own, View whole);
   comm::Pending start_reduce(View sum, std::byte* workspace);
+  /// Behind every product: moves them on.
+  void progress() {
+    if (group_ != nullptr) group_->progress();
+  }
   std::int64_t reduce_workspace(const TensorSpec& whole) const;
 
  private:

@@ -81,17 +81,17 @@ View ShardedLoss::input_of_shards(ops::Compute& compute, const LayerCall& call, 
     ops::cross_entropy_backward(compute, logits, call.kept_by_forward[kTargets],
                                 call.kept_by_forward[kLse], call.loss_scale);
     ops::matmul(compute, logits.logits, parameter(k).value, sums[k]);
+    progress();
     sums.merge(compute, k);
   }
   return sums[0];
 }
 
-void ShardedLoss::weight_of_shards(ops::Compute& compute, const LayerCall& call, ConstView x,
-                                   comm::Pending* meanwhile) {
+void ShardedLoss::weight_of_shards(ops::Compute& compute, const LayerCall& call, ConstView x) {
   for (int k = 0; k < axis().local; ++k) {
     ops::matmul(compute, ConstView(block(call, k).logits).transposed(), x, gradient(k, call),
                 {.write = call.gradient});
-    if (meanwhile != nullptr) meanwhile->done();
+    progress();
   }
 }
 
@@ -123,7 +123,7 @@ void ShardedLoss::backward(ops::Compute& compute, const LayerCall& call) {
   const View sum = input_of_shards(compute, call, claim.data());
   comm::Pending dx_leaves = start_reduce(sum, claim.data() + sums + gathered);
   x_arrives.wait();
-  weight_of_shards(compute, call, x, &dx_leaves);
+  weight_of_shards(compute, call, x);
   dx_leaves.wait();
   if (divided()) ops::copy(compute, group().own_rows(sum), call.dx);
 }

@@ -25,8 +25,7 @@ class ShardedLoss : public ShardedLayer {
  private:
   /// I of all shards: the sum of their dx over this device.
   View input_of_shards(ops::Compute& compute, const LayerCall& call, std::byte* slots);
-  void weight_of_shards(ops::Compute& compute, const LayerCall& call, ConstView x,
-                        comm::Pending* meanwhile = nullptr);
+  void weight_of_shards(ops::Compute& compute, const LayerCall& call, ConstView x);
 
   const ShardedLossAttributes& attributes() const { return spec().as<ShardedLossAttributes>(); }
   TensorSpec whole_x() const;

@@ -34,6 +34,8 @@ class TensorGroup {
   comm::Pending start_all_reduce(View values, std::byte* workspace);
   comm::Pending start_reduce_scatter(View values, std::byte* workspace);
   comm::Pending start_all_gather(View whole);
+  /// Between products: moves on what is on its way.
+  void progress() { all_->progress(); }
 
   /// This device's rows of `whole`.
   View own_rows(View whole) const;
