@@ -71,6 +71,22 @@ TEST(TrainReport, TracesWhatLayersExchangeAsItIsReported) {
   }
 }
 
+// Two microbatches of 3 ms on each device; the second tensor group is as slow as device 3.
+TEST(TrainReport, CoversTensorGroupsOfEmulatedDevices) {
+  const TinyRun run({"devices.count=4", "parallel.pipeline=2", "parallel.tensor=2",
+                     "parallel.partition=[2, 2]", "train.microbatch=2", "train.steps=2",
+                     "devices.speed=[1, 1, 1, 0.5]", "devices.emulate=\"f=1ms,i=1ms,w=1ms\""});
+
+  const json report = run.report();
+
+  EXPECT_EQ(report["steps"], 2);
+  EXPECT_TRUE(report["loss"].is_null());
+  ASSERT_EQ(report["devices"].size(), 4u);
+  EXPECT_GE(report["predicted_step_seconds"], 0.012);
+  for (const int device : {0, 1}) EXPECT_GE(report["devices"][device]["busy"], 0.006);
+  for (const int device : {2, 3}) EXPECT_GE(report["devices"][device]["busy"], 0.012);
+}
+
 TEST(TrainReport, DrawsBothTimelinesOnOnePage) {
   const TinyRun run({"parallel.pipeline=2", "train.steps=1"});
 

@@ -245,9 +245,6 @@ CompiledStep scheduled(const CompileOptions& options, const CompileOrder& compil
 }  // namespace
 
 CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options) {
-  require(options.layout.order == kDefaultOrder, "parallel.order is \"",
-          to_string(options.layout.order), "\", and devices.emulate takes devices in the order \"",
-          to_string(kDefaultOrder), "\"; leave parallel.order out");
   return scheduled(options, [&](schedule::Program order) {
     return compile_emulated_order(model, options, std::move(order));
   });

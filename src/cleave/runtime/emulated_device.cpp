@@ -17,8 +17,8 @@ void multiply(plan::StageCosts& costs, double factor) {
   costs.recompute *= factor;
 }
 
-double speed_of(const EmulatedTimes& times, int device) {
-  return times.speed.empty() ? 1 : times.speed.at(device);
+double speed_of(const EmulatedTimes& times, int place) {
+  return times.speed.empty() ? 1 : times.speed.at(place);
 }
 
 plan::Costs costs_at_speed_one(const schedule::Program& program, const EmulatedTimes& times) {
@@ -40,11 +40,11 @@ Executor::Parts parts_of(const schedule::Program& program, int index, Arena& are
 }
 
 Executor::Parts with(Executor::Parts parts, ops::Compute& compute, Emulator& emulator,
-                     comm::Communicator* world) {
+                     const EmulatedGroups& groups) {
   parts.compute = &compute;
   parts.emulator = &emulator;
-  parts.world = world;
-  parts.peers = world;
+  parts.world = groups.world;
+  parts.peers = groups.peers;
   return parts;
 }
 
@@ -58,24 +58,24 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
   plan::Costs costs = costs_at_speed_one(program, times);
   for (int s = 0; s < program.stages; ++s) {
     double slowest = speed_of(times, program.placement[s][0]);
-    for (int device : program.placement[s]) slowest = std::min(slowest, speed_of(times, device));
+    for (int place : program.placement[s]) slowest = std::min(slowest, speed_of(times, place));
     multiply(costs.stages[s], 1 / slowest);
   }
   return costs;
 }
 
 plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times,
-                           int device) {
+                           int place) {
   plan::Costs costs = costs_at_speed_one(program, times);
-  for (plan::StageCosts& stage : costs.stages) multiply(stage, 1 / speed_of(times, device));
+  for (plan::StageCosts& stage : costs.stages) multiply(stage, 1 / speed_of(times, place));
   return costs;
 }
 
-EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int index,
-                               comm::Communicator* world)
+EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
+                               const EmulatedGroups& groups)
     : compute_(1),
-      arena_(plan::peak_bytes(program)[index]),
-      emulator_(program, std::move(costs), index, world),
-      executor_(with(parts_of(program, index, arena_), compute_, emulator_, world)) {}
+      arena_(plan::peak_bytes(program)[place]),
+      emulator_(program, std::move(costs), place, groups.peers, groups.group),
+      executor_(with(parts_of(program, place, arena_), compute_, emulator_, groups)) {}
 
 }  // namespace cleave::runtime

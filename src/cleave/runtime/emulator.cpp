@@ -30,22 +30,22 @@ bool needs(const Instruction& instruction, const Instruction& posted) {
 
 }  // namespace
 
-Emulator::Emulator(const schedule::Program& program, plan::Costs costs, int device,
-                   comm::Communicator* world)
-    : program_(&program), costs_(std::move(costs)), device_(device) {
+Emulator::Emulator(const schedule::Program& program, plan::Costs costs, int place,
+                   comm::Communicator* peers, comm::Communicator* group)
+    : program_(&program), costs_(std::move(costs)), place_(place), group_(group) {
   // Linux may oversleep by 50 us otherwise.
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   replicas_.resize(program.stages);
-  if (world == nullptr || program.replicas == 1) return;
+  if (peers == nullptr || program.replicas == 1) return;
   for (int s = 0; s < program.stages; ++s) {
     const std::vector<int>& members = program.placement[s];
-    if (std::ranges::find(members, device) != members.end()) replicas_[s] = world->group(members);
+    if (std::ranges::find(members, place) != members.end()) replicas_[s] = peers->group(members);
   }
 }
 
 Emulator::Clock::duration Emulator::seconds_of(const Instruction& instruction) const {
   return std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(plan::duration(*program_, costs_, device_, instruction)));
+      std::chrono::duration<double>(plan::duration(*program_, costs_, place_, instruction)));
 }
 
 /// Notes which exchanges have begun.
@@ -77,6 +77,7 @@ void Emulator::run(const Instruction& instruction) {
   finish_what(instruction);
   const Clock::duration length = seconds_of(instruction);
   if (length.count() > 0) sleep_until(Clock::now() + length);
+  if (group_ != nullptr && schedule::is_compute(instruction.op)) group_->barrier().wait();
 }
 
 }  // namespace cleave::runtime

@@ -74,7 +74,8 @@ void add_schedules(Config config, std::vector<Config>& result) {
   if (has_stages(config, *p.pipeline * chunks.value_or(1))) result.push_back(std::move(config));
 }
 
-/// Tensor degrees that divide what is divided among them; emulated devices have whole layers.
+/// Tensor degrees that divide what is divided among them; to emulated devices `auto` gives whole
+/// layers.
 std::vector<std::int64_t> tensor_choices(const Config& config) {
   if (config.parallel.tensor) return {*config.parallel.tensor};
   if (config.devices.emulate) return {1};

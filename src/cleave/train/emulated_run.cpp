@@ -1,6 +1,9 @@
 #include "cleave/train/emulated_run.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
+#include <memory>
 #include <utility>
 
 #include "cleave/base/check.h"
@@ -26,14 +29,23 @@ std::vector<double> shares_of(const Config& config) {
   return shares;
 }
 
+/// A tensor group is as slow as its slowest device.
+std::vector<double> speed_of_places(const std::vector<double>& devices, const Mesh& mesh) {
+  if (devices.size() < 2)
+    return std::vector<double>(mesh.places(), devices.empty() ? 1 : devices[0]);
+  std::vector<double> places(mesh.places(), std::numeric_limits<double>::infinity());
+  for (int d = 0; d < mesh.devices(); ++d)
+    places[mesh.place_of(d)] = std::min(places[mesh.place_of(d)], devices[d]);
+  return places;
+}
+
 runtime::EmulatedTimes times_of(const Config& config) {
-  const DevicesConfig& devices = config.devices;
-  std::vector<double> speed = devices.speed;
-  if (speed.size() == 1) speed.assign(static_cast<std::size_t>(devices.count), speed[0]);
-  const Emulation& times = *devices.emulate;
+  const Mesh mesh = compile_options(config).layout.mesh();
+  std::vector<double> speed = speed_of_places(config.devices.speed, mesh);
+  const Emulation& times = *config.devices.emulate;
   const double device = times.per_layer
                             ? static_cast<double>(config.model.layers * *config.train.microbatch) /
-                                  static_cast<double>(*config.parallel.pipeline)
+                                  (mesh.pipeline * mesh.tensor)
                             : 1;
   return {.f = times.f * device,
           .i = times.i * device,
@@ -42,40 +54,51 @@ runtime::EmulatedTimes times_of(const Config& config) {
           .shares = shares_of(config)};
 }
 
+/// As many as asked for, or until some device is asked to stop.
+StepTimes run_steps(runtime::Executor& executor, std::int64_t most) {
+  StepTimes steps;
+  bool stop = false;
+  while (steps.steps() < most && !stop) {
+    const Clock::time_point start = Clock::now();
+    stop = executor.run({.stop = stop_was_requested()}).stop;
+    const std::chrono::duration<double> seconds = Clock::now() - start;
+    steps.note(seconds.count(), executor.spans(), {});
+  }
+  return steps;
+}
+
 RunReport run_device(const Config& config, const RunOptions& options,
                      const runtime::CompiledStep& compiled, comm::Communicator* world) {
   const schedule::Program& program = compiled.program;
+  const Mesh& mesh = compiled.mesh;
   const int index = world == nullptr ? 0 : world->rank();
+  const int place = mesh.place_of(index);
+  std::unique_ptr<comm::Communicator> peers, group;
+  if (world != nullptr) peers = world->group(mesh.peers_of(mesh.number_of(index)));
+  if (mesh.tensor > 1) group = world->group(mesh.group_at(place));
   const runtime::EmulatedTimes times = times_of(config);
-  runtime::EmulatedDevice device(program, runtime::emulated_costs(program, times, index), index,
-                                 world);
+  runtime::EmulatedDevice device(program, runtime::emulated_costs(program, times, place), place,
+                                 {.world = world, .peers = peers.get(), .group = group.get()});
   if (world != nullptr) world->set_patience(options.patience);
 
   plan::Costs costs = runtime::emulated_costs(program, times);
-  if (world != nullptr) costs.edges = runtime::profile_links(program, *world);
+  if (peers != nullptr) costs.edges = runtime::profile_links(program, *peers);
   RunReport report;
   report.predicted = predicted_step(compiled, costs, {});
   report.predicted_step_seconds = report.predicted->summary.makespan;
 
-  StepTimes steps;
-  bool stop = false;
   const std::int64_t sent = world == nullptr ? 0 : world->sent().message;
-  while (steps.steps() < config.train.steps && !stop) {
-    const Clock::time_point start = Clock::now();
-    stop = device.executor().run({.stop = stop_was_requested()}).stop;
-    const std::chrono::duration<double> seconds = Clock::now() - start;
-    steps.note(seconds.count(), device.executor().spans(), {});
-  }
+  const StepTimes steps = run_steps(device.executor(), config.train.steps);
   report.steps = steps.steps();
   report.stopped = report.steps < config.train.steps;
   report.step_seconds = steps.seconds();
   DeviceReport mine{.peak_bytes = device.arena().peak(),
-                    .planned_bytes = compiled.planned_bytes[index],
+                    .planned_bytes = compiled.planned_on(index),
                     .busy = steps.busy(),
                     .wait = steps.wait()};
   if (world != nullptr && steps.steps() > 0)
     mine.sent.message = (world->sent().message - sent) / steps.steps();
-  report.devices = gather_reports(mine, index, program.devices, world);
+  report.devices = gather_reports(mine, index, mesh.devices(), world);
   report.bubble = bubble_of(report.devices, report.step_seconds);
   if (options.trace) report.measured = measured_step(compiled, device.executor(), world);
   return report;
@@ -89,17 +112,15 @@ plan::Costs emulated_costs(const Config& config, const schedule::Program& progra
 
 RunReport run_emulated(const Config& config, const RunOptions& options, RunObserver& observer,
                        comm::Communicator* world) {
-  require(config.parallel.tensor == 1,
-          "devices.emulate knows whole layers only; set parallel.tensor to 1");
   const runtime::CompiledStep compiled =
       runtime::compile_emulated(model_of(config), compile_options(config));
   if (world == nullptr || world->rank() == 0) observer.on_compiled(compiled);
   if (world != nullptr)
     return run_device(config, options, compiled, world->size() > 1 ? world : nullptr);
-  if (compiled.program.devices == 1) return run_device(config, options, compiled, nullptr);
+  if (compiled.devices() == 1) return run_device(config, options, compiled, nullptr);
   RunReport report;
   comm::run_devices(
-      compiled.program.devices,
+      compiled.devices(),
       [&](comm::Communicator& devices) {
         RunReport mine = run_device(config, options, compiled, &devices);
         if (devices.rank() == 0) report = std::move(mine);
