@@ -36,34 +36,27 @@ struct Way {
   int tensor_shards = 0;
 };
 
-struct Timing {
+/// Seconds of one step, with nothing else in memory.
+double time_step(const runtime::CompiledStep& step, int threads) {
+  const comm::Pinning pinning = comm::plan_pinning(comm::allowed_cores(), step.devices(), threads);
   double seconds = 0;
-  std::int64_t bytes = 0;  ///< planned for the first device
-};
-
-Timing time_step(const ModelSpec& model, const Way& way, int repeats) {
-  const runtime::CompiledStep step = runtime::compile(
-      model, {.layout = way.layout, .tensor_shards = way.tensor_shards, .threads = way.threads});
-  const comm::Pinning pinning =
-      comm::plan_pinning(comm::allowed_cores(), step.devices(), way.threads);
-  std::vector<double> steps;
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     if (world.size() > 1) comm::pin_this_thread(pinning.devices[world.rank()]);
-    runtime::Device device(step, world.rank(), way.threads, &world);
+    runtime::Device device(step, world.rank(), threads, &world);
     device.initialise(1);
     train::AdamW optimizer({.clip = 1.0});
-    train::RandomSource source(1, model.shape.vocab);
-    for (int i = -1; i < repeats; ++i) {  // the first round warms up
-      optimizer.begin_step(i + 1);
+    train::RandomSource source(1, step.model.shape.vocab);
+    for (const bool warms_up : {true, false}) {
+      optimizer.begin_step(warms_up ? 0 : 1);
       const auto start = std::chrono::steady_clock::now();
       device.executor().run({.source = &source,
                              .optimizer = &optimizer,
-                             .loss_scale = 1.0f / static_cast<float>(model.flow.tokens())});
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-      if (i >= 0 && world.rank() == 0) steps.push_back(seconds.count());
+                             .loss_scale = 1.0f / static_cast<float>(step.model.flow.tokens())});
+      if (world.rank() == 0)
+        seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
   });
-  return {median(steps), step.planned_on(0)};
+  return seconds;
 }
 
 /// Ways to do the same, the first of which the others are compared with.
@@ -83,27 +76,38 @@ std::vector<Comparison> comparisons(const Flags& flags) {
   return {layers, replicas};
 }
 
+/// The ways take turns: a machine that is slow for a while is so for all of them.
+void compare(const Comparison& ways, const Flags& flags, nlohmann::json& report) {
+  const ModelSpec model = model_of(flags);
+  std::vector<runtime::CompiledStep> steps;
+  for (const Way& way : ways)
+    steps.push_back(runtime::compile(
+        model, {.layout = way.layout, .tensor_shards = way.tensor_shards, .threads = way.threads}));
+  std::vector<std::vector<double>> seconds(ways.size());
+  for (int turn = 0; turn < flags.repeats; ++turn) {
+    for (std::size_t w = 0; w < ways.size(); ++w)
+      seconds[w].push_back(time_step(steps[w], ways[w].threads));
+  }
+  for (std::size_t w = 0; w < ways.size(); ++w) {
+    const double step = median(seconds[w]);
+    const double speed = median(seconds[0]) / step;
+    const std::int64_t bytes = steps[w].planned_on(0);
+    report.push_back({{"layout", ways[w].name},
+                      {"against", ways[0].name},
+                      {"step_seconds", step},
+                      {"speed", speed},
+                      {"planned_bytes", bytes}});
+    if (!flags.json)
+      fmt::print("  {:<42} {:8.3f} s   {:.2f}   {}\n", ways[w].name, step, speed,
+                 format_bytes(bytes));
+  }
+}
+
 void run(const Flags& flags) {
   require(flags.devices >= 1, "--devices must be at least 1");
-  const ModelSpec model = model_of(flags);
   nlohmann::json report = nlohmann::json::array();
-  if (!flags.json) fmt::print("{}, median of {}\n", text_of(flags), flags.repeats);
-  for (const Comparison& ways : comparisons(flags)) {
-    double first = 0;
-    for (const Way& way : ways) {
-      const Timing timing = time_step(model, way, flags.repeats);
-      if (first == 0) first = timing.seconds;
-      const double speed = first / timing.seconds;
-      report.push_back({{"layout", way.name},
-                        {"against", ways[0].name},
-                        {"step_seconds", timing.seconds},
-                        {"speed", speed},
-                        {"planned_bytes", timing.bytes}});
-      if (!flags.json)
-        fmt::print("  {:<42} {:8.3f} s   {:.2f}   {}\n", way.name, timing.seconds, speed,
-                   format_bytes(timing.bytes));
-    }
-  }
+  if (!flags.json) fmt::print("{}, median of {} turns\n", text_of(flags), flags.repeats);
+  for (const Comparison& ways : comparisons(flags)) compare(ways, flags, report);
   if (flags.json) fmt::print("{}\n", nlohmann::json{{"layouts", report}}.dump());
 }
 
