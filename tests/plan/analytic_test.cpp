@@ -234,8 +234,12 @@ TEST(Search, SaysHowManyDevicesWouldDo) {
   ASSERT_FALSE(found.nearest.empty());
   EXPECT_FALSE(found.nearest.front().fits);
   ASSERT_GT(found.devices_needed, 8);
-  const std::string larger = "a100-40gb:" + std::to_string(found.devices_needed);
-  EXPECT_FALSE(search_layouts(workload("llama-70b", larger.c_str(), 64)).best.empty());
+  const auto fits_on = [](std::int64_t devices) {
+    const std::string cluster = "a100-40gb:" + std::to_string(devices);
+    return !search_layouts(workload("llama-70b", cluster.c_str(), 64)).best.empty();
+  };
+  EXPECT_TRUE(fits_on(found.devices_needed));
+  EXPECT_FALSE(fits_on(found.devices_needed - 8));  // one node less
 }
 
 }  // namespace

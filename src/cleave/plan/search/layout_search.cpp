@@ -76,15 +76,30 @@ std::vector<Prediction> leanest(Predictor& predictor) {
   return lean;
 }
 
+/// Whether some layout of `workload` fits on so many devices.
+bool fits_on(Workload workload, std::int64_t devices) {
+  workload.cluster.devices = devices;
+  Predictor predictor(workload);
+  const std::vector<Prediction> lean = leanest(predictor);
+  return !lean.empty() && lean.front().fits;
+}
+
+/// Doubles the cluster until something fits, then takes away whole nodes by bisection.
 std::int64_t devices_needed(const Workload& workload) {
-  for (std::int64_t growth = 2; growth <= kMostGrowth; growth *= 2) {
-    Workload larger = workload;
-    larger.cluster.devices *= growth;
-    Predictor predictor(larger);
-    const std::vector<Prediction> lean = leanest(predictor);
-    if (!lean.empty() && lean.front().fits) return larger.cluster.devices;
+  const std::int64_t most = kMostGrowth * workload.cluster.devices;
+  std::int64_t many = 2 * workload.cluster.devices;
+  while (!fits_on(workload, many)) {
+    many *= 2;
+    if (many > most) return 0;
   }
-  return 0;
+  const std::int64_t node = workload.cluster.hardware->node;
+  std::int64_t too_few = many / 2 / node;  // in nodes, as is `enough`
+  std::int64_t enough = (many + node - 1) / node;
+  while (enough - too_few > 1) {
+    const std::int64_t middle = (too_few + enough) / 2;
+    (fits_on(workload, middle * node) ? enough : too_few) = middle;
+  }
+  return std::min(many, enough * node);
 }
 
 struct NamedPart {

@@ -16,7 +16,7 @@ struct SearchResult {
   std::int64_t layouts = 0;         ///< considered
   std::int64_t unfit = 0;           ///< of them, do not fit
   std::int64_t simulated = 0;
-  std::int64_t devices_needed = 0;  ///< if nothing fits: of the same kind; 0: no number helps
+  std::int64_t devices_needed = 0;  ///< if nothing fits: that would do, in whole nodes; 0: none do
 };
 
 /// All layouts of `workload`: tensor groups inside a node, every pipeline depth and data degree
