@@ -27,7 +27,7 @@ ModelCost model_cost(const Workload& workload, const Layout& layout) {
       .kernels = kernels_of(layout),
       .tensor = layout.tensor,
       .sequence_parallel = layout.sequence_parallel && layout.tensor > 1,
-      .gathers_logits = workload.model.kind == ModelKind::Llama &&
+      .separate_llama = workload.model.kind == ModelKind::Llama &&
                         workload.cluster.hardware->software == Software::Early,
       .accumulates = microbatches(workload, layout) > 1};
   return {.embedding = segment_cost(model.segments[0], context),

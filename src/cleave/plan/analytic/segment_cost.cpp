@@ -15,7 +15,7 @@ struct Passes {
   double backward;
 };
 constexpr Passes kNorm = {2, 4};         // x y; x dy dx and the sums for the weight
-constexpr Passes kResidual = {3, 1};     // x skip y; the branches' gradients are added
+constexpr Passes kResidual = {3, 3};     // x skip y; the branches' gradients are added
 constexpr Passes kDropout = {3.5, 2.5};  // the same with a mask of a byte per element
 constexpr Passes kGelu = {2, 3};         // x y; x dy dx
 constexpr Passes kSwiglu = {5, 8};       // silu, then product: gate act, act up y; and back
@@ -26,7 +26,7 @@ constexpr Passes kMasking = {2.5, 2.5};  // dropout of p, with its mask
 constexpr double kTranspose = 8.0 / 3;   // q, k, v to heads first, and y back
 
 /// In eager code residual branches, biases, splits and casts are kernels of their own.
-constexpr double kUnfused = 1.6;
+constexpr double kUnfused = 1.45;
 
 // dw is written by the product, then added to the sum; or cast to f32 to be reduced.
 constexpr double kAccumulateBytes = 6;
@@ -118,7 +118,7 @@ class Walk {
     if (layer.kind == "embedding") return embedding(layer);
     if (layer.kind == "residual") return residual(bytes / share());
     if (layer.kind == "gelu") return stream(kGelu, bytes / share());
-    if (layer.kind == "swiglu") return stream(kSwiglu, bytes / share());
+    if (layer.kind == "swiglu") return swiglu(bytes / share());
     CLEAVE_CHECK(layer.kind.ends_with("norm"), "no analytic cost for layer kind ", layer.kind);
     stream(kNorm, bytes / share());
     cost_.parameters += to_double(parameter_count(layer));
@@ -129,6 +129,7 @@ class Walk {
     const double x = elements(layer.x) * kElement;
     const double y = elements(layer.y) * kElement;
     const bool column = !split_;
+    if (column) x_ = x;
     (column ? forward.n : forward.k) /= context_.tensor;
     cost_.forward += matmul_seconds(hardware_, forward);
     cost_.input += matmul_seconds(hardware_, {forward.m, forward.k, forward.n});
@@ -199,6 +200,14 @@ class Walk {
     if (dropout) cost_.kept += bytes / kElement * kMaskBytes;
   }
 
+  void swiglu(double bytes) {
+    stream(kSwiglu, bytes);
+    // Gate and up are two layers there, and each sums its own dx.
+    if (context_.separate_llama) {
+      communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x_, group_));
+    }
+  }
+
   void embedding(const LayerSpec& layer) {
     const double y = elements(layer.y) * kElement;
     stream(kEmbedding, y / tokens_share());
@@ -220,7 +229,7 @@ class Walk {
     own(to_double(columns * features));
     communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x, group_));
 
-    const bool gathered = context_.gathers_logits;
+    const bool gathered = context_.separate_llama;
     const LogitBytes& bytes = gathered ? kGatheredLogits : kSplitLogits;
     const double logits = to_double(tokens) * to_double(gathered ? vocabulary : columns);
     cost_.forward += stream_seconds(hardware_, bytes.forward * logits);
@@ -236,6 +245,7 @@ class Walk {
   double tensor_;
   CollectiveGroup group_;
   bool split_ = false;  // features, over the tensor group
+  double x_ = 0;        // bytes of x where they were split
   SegmentCost cost_;
 };
 

@@ -31,7 +31,7 @@ struct SegmentContext {
   Kernels kernels = Kernels::Fused;
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
-  bool gathers_logits = false;  ///< every member computes the loss on all logits
+  bool separate_llama = false;  ///< gate and up apart, the loss on gathered logits
   bool accumulates = true;      ///< more than one microbatch per step: gradients are added up
 };
 
