@@ -97,7 +97,8 @@ class Walk {
   }
 
   void communicate(double SegmentCost::*pass, double seconds) {
-    const bool overlaps = context_.sequence_parallel && hardware_.software == Software::Current;
+    const bool overlaps = context_.sequence_parallel && context_.kernels == Kernels::Fused &&
+                          hardware_.software == Software::Current;
     if (overlaps) seconds *= kExposed;
     cost_.*pass += seconds;
     cost_.tensor_communication += seconds;
