@@ -24,12 +24,13 @@ target_compile_definitions(cleave_test_paths PRIVATE CLEAVE_SOURCE_DIR="${PROJEC
                                                      CLEAVE_BINARY="$<TARGET_FILE:cleave>")
 
 # cleave_add_test(<name> SOURCES <file>... LINKS <module>... [USES <target>...] [LABEL unit|slow]
-#                 [OPTIMISED])
+#                 [OPTIMISED] [PARTS <n>])
 #
 # One program of GoogleTest tests. USES names external libraries that only the tests need; OPTIMISED is
-# for tests that compute much themselves.
+# for tests that compute much themselves; PARTS runs it as <name>_1 ... <name>_<n>, which may go side by
+# side.
 function(cleave_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "LABEL" "SOURCES;LINKS;USES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "LABEL;PARTS" "SOURCES;LINKS;USES")
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
   endif()
@@ -41,8 +42,18 @@ function(cleave_add_test name)
   if(NOT arg_OPTIMISED)
     cleave_compile_as_test(${name}_test)
   endif()
-  add_test(NAME ${name} COMMAND ${name}_test)
-  set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300)
+  if(NOT arg_PARTS)
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300)
+    return()
+  endif()
+  math(EXPR last "${arg_PARTS} - 1")
+  foreach(index RANGE ${last})
+    math(EXPR part "${index} + 1")
+    add_test(NAME ${name}_${part} COMMAND ${name}_test)
+    set_tests_properties(${name}_${part} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300
+                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_PARTS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # cleave_add_mpi_test(<name> RANKS <n>... SOURCES <file>... LINKS <module>...)

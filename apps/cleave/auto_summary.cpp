@@ -31,7 +31,6 @@ std::string reason(const train::PlannedRun& run, const train::PlannedRun& best) 
 
 std::vector<std::string> row(const train::PlannedRun& run, const std::string& why) {
   const train::ParallelConfig& p = run.config.parallel;
-  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
   const std::int64_t chunks = p.chunks.value_or(1);
   const std::string memory = run.needed > 0 ? format_bytes(run.needed) : "-";
   return {std::to_string(*p.pipeline),
@@ -43,8 +42,8 @@ std::vector<std::string> row(const train::PlannedRun& run, const std::string& wh
           std::to_string(*p.zero),
           train::recompute_name(run.config),
           format_seconds(run.seconds),
-          percent(run.bubble),
-          percent(run.communication),
+          format_share(run.bubble),
+          format_share(run.communication),
           memory,
           why};
 }

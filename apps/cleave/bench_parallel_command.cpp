@@ -1,25 +1,22 @@
-#include <chrono>
 #include <memory>
 #include <vector>
 
 #include "command.h"
 #include "median.h"
 #include "step_flags.h"
+#include "trial_device.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/units.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/comm/pinning.h"
-#include "cleave/runtime/device.h"
-#include "cleave/train/adamw.h"
-#include "cleave/train/random_source.h"
 
 namespace cleave::app {
 namespace {
 
-struct Flags : StepFlags {
-  Flags() {
+struct ParallelFlags : StepFlags {
+  ParallelFlags() {
     dtype = "bf16";
     repeats = 3;
   }
@@ -36,25 +33,16 @@ struct Way {
   int tensor_shards = 0;
 };
 
-/// Seconds of one step, with nothing else in memory.
+/// Seconds of the second step, after one that warms up.
 double time_step(const runtime::CompiledStep& step, int threads) {
   const comm::Pinning pinning = comm::plan_pinning(comm::allowed_cores(), step.devices(), threads);
   double seconds = 0;
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     if (world.size() > 1) comm::pin_this_thread(pinning.devices[world.rank()]);
-    runtime::Device device(step, world.rank(), threads, &world);
-    device.initialise(1);
-    train::AdamW optimizer({.clip = 1.0});
-    train::RandomSource source(1, step.model.shape.vocab);
-    for (const bool warms_up : {true, false}) {
-      optimizer.begin_step(warms_up ? 0 : 1);
-      const auto start = std::chrono::steady_clock::now();
-      device.executor().run({.source = &source,
-                             .optimizer = &optimizer,
-                             .loss_scale = 1.0f / static_cast<float>(step.model.flow.tokens())});
-      if (world.rank() == 0)
-        seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    }
+    TrialDevice device(step, threads, &world);
+    device.step();
+    const double mine = device.step();
+    if (world.rank() == 0) seconds = mine;
   });
   return seconds;
 }
@@ -62,7 +50,7 @@ double time_step(const runtime::CompiledStep& step, int threads) {
 /// Ways to do the same, the first of which the others are compared with.
 using Comparison = std::vector<Way>;
 
-std::vector<Comparison> comparisons(const Flags& flags) {
+std::vector<Comparison> comparisons(const ParallelFlags& flags) {
   const int n = flags.devices;
   const Comparison layers = {
       {fmt::format("one device, {} threads", n), {}, n},
@@ -76,45 +64,66 @@ std::vector<Comparison> comparisons(const Flags& flags) {
   return {layers, replicas};
 }
 
-/// The ways take turns: a machine that is slow for a while is so for all of them.
-void compare(const Comparison& ways, const Flags& flags, nlohmann::json& report) {
-  const ModelSpec model = model_of(flags);
+/// What became of one way.
+struct Result {
+  std::string name;
+  std::string against;
+  double seconds = 0;
+  double speed = 0;        ///< of the first way's seconds over this one's, the median of the rounds
+  std::int64_t bytes = 0;  ///< planned for the first device
+};
+
+/// The ways take turns, so that a machine that slows down slows all of them.
+std::vector<Result> compare(const ModelSpec& model, const Comparison& ways, int rounds) {
   std::vector<runtime::CompiledStep> steps;
-  for (const Way& way : ways)
+  for (const Way& way : ways) {
     steps.push_back(runtime::compile(
         model, {.layout = way.layout, .tensor_shards = way.tensor_shards, .threads = way.threads}));
+  }
   std::vector<std::vector<double>> seconds(ways.size());
-  for (int turn = 0; turn < flags.repeats; ++turn) {
-    for (std::size_t w = 0; w < ways.size(); ++w)
-      seconds[w].push_back(time_step(steps[w], ways[w].threads));
+  std::vector<std::vector<double>> speeds(ways.size());
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      seconds[i].push_back(time_step(steps[i], ways[i].threads));
+      speeds[i].push_back(seconds[0].back() / seconds[i].back());
+    }
   }
-  for (std::size_t w = 0; w < ways.size(); ++w) {
-    const double step = median(seconds[w]);
-    const double speed = median(seconds[0]) / step;
-    const std::int64_t bytes = steps[w].planned_on(0);
-    report.push_back({{"layout", ways[w].name},
-                      {"against", ways[0].name},
-                      {"step_seconds", step},
-                      {"speed", speed},
-                      {"planned_bytes", bytes}});
-    if (!flags.json)
-      fmt::print("  {:<42} {:8.3f} s   {:.2f}   {}\n", ways[w].name, step, speed,
-                 format_bytes(bytes));
+  std::vector<Result> results;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    results.push_back({ways[i].name, ways[0].name, median(seconds[i]), median(speeds[i]),
+                       steps[i].planned_on(0)});
   }
+  return results;
 }
 
-void run(const Flags& flags) {
+nlohmann::json to_json(const Result& result) {
+  return {{"layout", result.name},
+          {"against", result.against},
+          {"step_seconds", result.seconds},
+          {"speed", result.speed},
+          {"planned_bytes", result.bytes}};
+}
+
+void run(const ParallelFlags& flags) {
   require(flags.devices >= 1, "--devices must be at least 1");
+  const ModelSpec model = model_of(flags);
   nlohmann::json report = nlohmann::json::array();
-  if (!flags.json) fmt::print("{}, median of {} turns\n", text_of(flags), flags.repeats);
-  for (const Comparison& ways : comparisons(flags)) compare(ways, flags, report);
+  if (!flags.json) fmt::print("{}, median of {}\n", text_of(flags), flags.repeats);
+  for (const Comparison& ways : comparisons(flags)) {
+    for (const Result& result : compare(model, ways, flags.repeats)) {
+      report.push_back(to_json(result));
+      if (flags.json) continue;
+      fmt::print("  {:<42} {:8.3f} s   {:.2f}   {}\n", result.name, result.seconds, result.speed,
+                 format_bytes(result.bytes));
+    }
+  }
   if (flags.json) fmt::print("{}\n", nlohmann::json{{"layouts", report}}.dump());
 }
 
 }  // namespace
 
 void add_bench_parallel_command(CLI::App& bench) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ParallelFlags>();
   CLI::App* command = bench.add_subcommand(
       "parallel",
       "A step cut inside its layers against one device with as many threads; replicas that share "

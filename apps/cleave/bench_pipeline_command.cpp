@@ -24,7 +24,7 @@
 namespace cleave::app {
 namespace {
 
-struct Flags {
+struct PipelineFlags {
   std::string kind;
   int devices = 8;
   int microbatches = 32;
@@ -35,14 +35,14 @@ struct Flags {
   bool json = false;
 };
 
-struct Measured {
+struct MeasuredPipeline {
   std::string kind;
   double simulated = 0;
   double latency = 0;  ///< of the slowest link
   std::vector<double> steps;
 };
 
-schedule::Program program_of(const std::string& kind, const Flags& flags, int devices) {
+schedule::Program program_of(const std::string& kind, const PipelineFlags& flags, int devices) {
   schedule::Program program =
       schedule::generate(kind, {.devices = devices, .microbatches = flags.microbatches});
   for (schedule::Edge& edge : program.edges) {
@@ -55,14 +55,15 @@ schedule::Program program_of(const std::string& kind, const Flags& flags, int de
 }
 
 /// One schedule on the devices of `world`; what device 0 measured.
-Measured measure(const std::string& kind, const Flags& flags, comm::Communicator& world) {
+MeasuredPipeline measure(const std::string& kind, const PipelineFlags& flags,
+                         comm::Communicator& world) {
   const schedule::Program program = program_of(kind, flags, world.size());
   const double seconds = 1e-3 * flags.milliseconds;
   const runtime::EmulatedTimes times{.f = seconds, .i = seconds, .w = seconds, .speed = {}};
   runtime::EmulatedDevice device(program, runtime::emulated_costs(program, times, world.rank()),
                                  world.rank(), &world);
 
-  Measured measured{.kind = kind, .steps = {}};
+  MeasuredPipeline measured{.kind = kind, .steps = {}};
   plan::Costs costs = runtime::emulated_costs(program, times);
   costs.edges = runtime::profile_links(program, world);
   for (const plan::LinkCosts& link : costs.edges)
@@ -78,7 +79,7 @@ Measured measure(const std::string& kind, const Flags& flags, comm::Communicator
   return measured;
 }
 
-nlohmann::json json_of(const Measured& measured) {
+nlohmann::json json_of(const MeasuredPipeline& measured) {
   const double median = app::median(measured.steps);
   return {{"schedule", measured.kind},
           {"measured_seconds", median},
@@ -88,13 +89,13 @@ nlohmann::json json_of(const Measured& measured) {
           {"steps", measured.steps}};
 }
 
-void print(const std::vector<Measured>& all, const Flags& flags, std::string_view transport,
-           int devices) {
+void print(const std::vector<MeasuredPipeline>& all, const PipelineFlags& flags,
+           std::string_view transport, int devices) {
   nlohmann::json list = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows = {
       {"schedule", "simulated ms", "measured ms", "ratio", "link us"}};
   double worst = 0;
-  for (const Measured& each : all) {
+  for (const MeasuredPipeline& each : all) {
     const double median = app::median(each.steps);
     list.push_back(json_of(each));
     worst = std::max(worst, median / each.simulated);
@@ -117,7 +118,7 @@ void print(const std::vector<Measured>& all, const Flags& flags, std::string_vie
                              flags.repeats, report::text_table(rows), worst));
 }
 
-void run(const Flags& flags) {
+void run(const PipelineFlags& flags) {
   require(flags.devices >= 2 && flags.microbatches >= 1 && flags.repeats >= 1 &&
               flags.milliseconds > 0 && flags.bytes >= 1,
           "--devices must be at least 2, --microbatches, --repeats and --bytes at least 1");
@@ -132,9 +133,9 @@ void run(const Flags& flags) {
     kinds.clear();
     for (std::string_view name : schedule::schedule_names()) kinds.emplace_back(name);
   }
-  std::vector<Measured> all;
+  std::vector<MeasuredPipeline> all;
   const auto measure_all = [&](comm::Communicator& world) {
-    std::vector<Measured> mine;
+    std::vector<MeasuredPipeline> mine;
     for (const std::string& kind : kinds) mine.push_back(measure(kind, flags, world));
     if (world.rank() == 0) all = std::move(mine);
   };
@@ -151,7 +152,7 @@ void run(const Flags& flags) {
 }  // namespace
 
 void add_bench_pipeline_command(CLI::App& bench) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<PipelineFlags>();
   CLI::App* command = bench.add_subcommand(
       "pipeline",
       "Schedules on emulated devices over the real transport against their simulation.");

@@ -24,7 +24,7 @@ using schedule::PipelineShape;
 constexpr std::array kShapes = {PipelineShape{4, 8}, PipelineShape{8, 32}, PipelineShape{16, 64},
                                 PipelineShape{32, 256}, PipelineShape{64, 512}};
 
-struct Measured {
+struct MeasuredSchedule {
   std::string kind;
   PipelineShape shape;
   std::int64_t instructions = 0;  ///< of the final program
@@ -40,8 +40,8 @@ double seconds_of(const auto& work) {
 }
 
 /// The best of as many rounds as fit into a tenth of a second, at least one.
-Measured measure(const std::string& kind, const PipelineShape& shape) {
-  Measured best{.kind = kind, .shape = shape};
+MeasuredSchedule measure(const std::string& kind, const PipelineShape& shape) {
+  MeasuredSchedule best{.kind = kind, .shape = shape};
   best.seconds.fill(1e9);
   for (double spent = 0; spent < 0.1;) {
     schedule::Program program;
@@ -60,13 +60,13 @@ Measured measure(const std::string& kind, const PipelineShape& shape) {
   return best;
 }
 
-double total(const Measured& measured) {
+double total(const MeasuredSchedule& measured) {
   double sum = 0;
   for (double seconds : measured.seconds) sum += seconds;
   return sum;
 }
 
-std::vector<std::string> row_of(const Measured& measured) {
+std::vector<std::string> row_of(const MeasuredSchedule& measured) {
   std::vector<std::string> row = {
       measured.kind, fmt::format("{} x {}", measured.shape.devices, measured.shape.microbatches),
       fmt::format("{}", measured.instructions)};
@@ -79,7 +79,7 @@ std::vector<std::string> row_of(const Measured& measured) {
   return row;
 }
 
-nlohmann::json json_of(const Measured& measured) {
+nlohmann::json json_of(const MeasuredSchedule& measured) {
   nlohmann::json json = {{"schedule", measured.kind},
                          {"stages", measured.shape.devices},
                          {"microbatches", measured.shape.microbatches},
@@ -105,7 +105,7 @@ void run(const std::string& kind, bool json) {
   }
   for (const std::string& each : kinds) {
     for (const PipelineShape& shape : kShapes) {
-      const Measured measured = measure(each, shape);
+      const MeasuredSchedule measured = measure(each, shape);
       rows.push_back(row_of(measured));
       list.push_back(json_of(measured));
     }

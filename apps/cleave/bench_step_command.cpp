@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <vector>
@@ -7,18 +5,16 @@
 #include "command.h"
 #include "median.h"
 #include "step_flags.h"
+#include "trial_device.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cleave/ops/gemm_limit.h"
-#include "cleave/runtime/device.h"
-#include "cleave/train/adamw.h"
-#include "cleave/train/random_source.h"
 
 namespace cleave::app {
 namespace {
 
-struct Flags : StepFlags {
+struct StepBenchFlags : StepFlags {
   int threads = 1;
 };
 
@@ -43,29 +39,20 @@ struct Timing {
 };
 
 /// Steps and bare products take turns, so that a machine that slows down slows both.
-Timing measure(const Flags& flags, const ModelSpec& model,
+Timing measure(const StepBenchFlags& flags, const ModelSpec& model,
                std::span<const CountedMatmul> products) {
   const runtime::CompiledStep step = runtime::compile(model, {.threads = flags.threads});
-  runtime::Device device(step, 0, flags.threads);
-  device.initialise(1);
+  TrialDevice device(step, flags.threads);
   ops::Compute compute(flags.threads);
   ops::GemmLimit limit(compute, products);
-  train::AdamW optimizer({.clip = 1.0});
-  train::RandomSource source(1, model.shape.vocab);
+  device.step();  // warms up
+  limit.run();
 
   std::vector<double> steps;
   std::vector<double> gemms;
-  for (int i = -1; i < flags.repeats; ++i) {  // the first round warms up
-    optimizer.begin_step(i + 1);
-    const auto start = std::chrono::steady_clock::now();
-    device.executor().run({.source = &source,
-                           .optimizer = &optimizer,
-                           .loss_scale = 1.0f / static_cast<float>(model.flow.tokens())});
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    const double gemm = limit.run();
-    if (i < 0) continue;
-    steps.push_back(seconds.count());
-    gemms.push_back(gemm);
+  for (int i = 0; i < flags.repeats; ++i) {
+    steps.push_back(device.step());
+    gemms.push_back(limit.run());
   }
   return {median(steps), median(gemms)};
 }
@@ -76,7 +63,7 @@ nlohmann::json to_json(const CountedMatmul& product) {
           {"count", product.count}, {"dtype", to_string(product.spec.in)}};
 }
 
-void run(const Flags& flags) {
+void run(const StepBenchFlags& flags) {
   require(flags.threads >= 1, "--threads must be at least 1");
   const ModelSpec model = model_of(flags);
   const std::vector<CountedMatmul> products = products_of(model);
@@ -105,7 +92,7 @@ void run(const Flags& flags) {
 }  // namespace
 
 void add_bench_step_command(CLI::App& bench) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<StepBenchFlags>();
   CLI::App* command = bench.add_subcommand(
       "step", "A training step on one device against the time of its matrix products alone.");
   command->footer("Example: cleave bench step --preset gpt2-124m --dtype bf16 --threads 2");

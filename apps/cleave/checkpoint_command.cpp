@@ -12,21 +12,21 @@
 namespace cleave::app {
 namespace {
 
-struct Options {
+struct CheckpointFlags {
   std::string path;
   bool as_json = false;
 };
 
-void inspect(const Options& options) {
-  const train::CheckpointReader checkpoint(train::find_checkpoint(options.path));
-  write_file("", options.as_json ? inspect_json(checkpoint) : inspect_text(checkpoint));
+void inspect(const CheckpointFlags& flags) {
+  const train::CheckpointReader checkpoint(train::find_checkpoint(flags.path));
+  write_file("", flags.as_json ? inspect_json(checkpoint) : inspect_text(checkpoint));
 }
 
-void verify(const Options& options, Exit& answer) {
-  const auto path = train::find_checkpoint(options.path);
+void verify(const CheckpointFlags& flags, Exit& answer) {
+  const auto path = train::find_checkpoint(flags.path);
   const std::vector<std::string> problems = train::verify_checkpoint(path);
   if (!problems.empty()) answer = Exit::Failed;
-  if (options.as_json) {
+  if (flags.as_json) {
     const nlohmann::json all = {
         {"path", path.string()}, {"verified", problems.empty()}, {"problems", problems}};
     return write_file("", all.dump() + '\n');
@@ -37,11 +37,11 @@ void verify(const Options& options, Exit& answer) {
 }
 
 CLI::App* add_verb(CLI::App& checkpoint, const std::string& name, const std::string& about,
-                   const std::shared_ptr<Options>& options) {
+                   const std::shared_ptr<CheckpointFlags>& flags) {
   CLI::App* verb = checkpoint.add_subcommand(name, about);
-  verb->add_option("dir", options->path, "A checkpoint, or a run's out directory for its latest")
+  verb->add_option("dir", flags->path, "A checkpoint, or a run's out directory for its latest")
       ->required();
-  verb->add_flag("--json", options->as_json, "Print one JSON object");
+  verb->add_flag("--json", flags->as_json, "Print one JSON object");
   verb->footer("Example:\n  cleave checkpoint " + name + " out");
   return verb;
 }
@@ -52,13 +52,13 @@ void add_checkpoint_command(CLI::App& app, Exit& answer) {
   CLI::App* checkpoint = app.add_subcommand("checkpoint", "Look at a saved model, or check it.");
   checkpoint->require_subcommand(1);
   checkpoint->footer("Example:\n  cleave checkpoint verify out/checkpoints/step-00000100");
-  auto options = std::make_shared<Options>();
-  add_verb(*checkpoint, "inspect", "Print step, tensors and config.", options)->callback([options] {
-    inspect(*options);
+  auto flags = std::make_shared<CheckpointFlags>();
+  add_verb(*checkpoint, "inspect", "Print step, tensors and config.", flags)->callback([flags] {
+    inspect(*flags);
   });
   add_verb(*checkpoint, "verify",
-           "Read everything and compare checksums: exit 0, or 1 and a line per damage.", options)
-      ->callback([options, &answer] { verify(*options, answer); });
+           "Read everything and compare checksums: exit 0, or 1 and a line per damage.", flags)
+      ->callback([flags, &answer] { verify(*flags, answer); });
 }
 
 }  // namespace cleave::app

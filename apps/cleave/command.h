@@ -10,6 +10,9 @@ enum class Exit : int { Done = 0, Failed = 1, Usage = 2, DoesNotFit = 3, DeviceL
 /// What the program answers when `error` reaches main.
 Exit exit_code_of(const std::exception& error);
 
+/// "cleave 1.2.3".
+std::string version_text();
+
 // Each adds one verb, whose callback does the work. It throws on errors; when the answer is "no"
 // without being an error (not verified, does not fit) it sets `answer`.
 void add_bench_command(CLI::App& app);

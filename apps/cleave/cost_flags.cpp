@@ -18,7 +18,7 @@ namespace {
 
 using plan::UniformCosts;
 
-constexpr std::array<std::string_view, 4> kNames = {"f", "i", "w", "comm"};
+constexpr std::array<std::string_view, 4> kCostNames = {"f", "i", "w", "comm"};
 
 std::optional<double> number(std::string_view text) {
   double value = 0;
@@ -38,7 +38,7 @@ double* field_of(UniformCosts& costs, std::string_view name) {
 std::vector<std::string_view> parse_heading(std::string_view line, const std::string& where) {
   std::vector<std::string_view> columns = split(line, ',');
   for (std::string_view column : columns) {
-    require(std::ranges::count(kNames, column) == 1, where, ": unknown column '", column,
+    require(std::ranges::count(kCostNames, column) == 1, where, ": unknown column '", column,
             "'; known are f, i, w and comm");
     require(std::ranges::count(columns, column) == 1, where, ": column '", column,
             "' is there twice");

@@ -15,7 +15,7 @@
 namespace cleave::app {
 namespace {
 
-struct Flags {
+struct GenerateFlags {
   std::string path;
   std::string memory;
   train::GenerateOptions options;
@@ -23,7 +23,7 @@ struct Flags {
   bool json = false;
 };
 
-void generate(Flags& flags, comm::Communicator* world) {
+void generate(GenerateFlags& flags, comm::Communicator* world) {
   const bool first = world == nullptr || world->rank() == 0;
   comm::together(world, [&] {
     if (!flags.memory.empty()) flags.options.budget = parse_bytes(flags.memory);
@@ -43,7 +43,7 @@ void generate(Flags& flags, comm::Communicator* world) {
 }  // namespace
 
 void add_generate_command(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<GenerateFlags>();
   train::GenerateOptions& options = flags->options;
   CLI::App* command = app.add_subcommand("generate", "Sample from a trained model.");
   command->footer(

@@ -18,6 +18,7 @@ Exit exit_code_of(const std::exception& error) {
 
 int main(int argc, char** argv) {
   CLI::App app("cleave trains neural networks that are too big for any one device.", "cleave");
+  app.set_version_flag("--version", cleave::app::version_text(), "Print the version and exit");
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done; 1 failed; 2 bad usage or config; 3 does not fit; 4 a device was lost.");
@@ -28,8 +29,8 @@ int main(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
+  } catch (const CLI::Success& answered) {  // --help, --version
+    return app.exit(answered);
   } catch (const CLI::ParseError& error) {
     fmt::print(stderr, "cleave: {}; see cleave --help\n", error.what());
     return static_cast<int>(Exit::Usage);

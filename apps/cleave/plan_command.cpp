@@ -12,12 +12,12 @@ namespace cleave::app {
 
 namespace {
 
-struct Options {
+struct PlanOptions {
   PlanFlags flags;
   PlanConfigFlags run;
 };
 
-void run(const Options& options, Exit& exit) {
+void run(const PlanOptions& options, Exit& exit) {
   if (!options.run.config.empty()) {
     require(
         options.flags.model.empty() && options.flags.cluster.empty() && !options.flags.layout &&
@@ -41,7 +41,7 @@ void run(const Options& options, Exit& exit) {
 }  // namespace
 
 void add_plan_command(CLI::App& app, Exit& answer) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanOptions>();
   PlanFlags& flags = options->flags;
   CLI::App* verb = app.add_subcommand("plan", "Choose a layout and predict its time and memory.");
   verb->add_option("config", options->run.config, "A run of this machine: TOML file");

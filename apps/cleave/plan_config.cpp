@@ -98,9 +98,9 @@ std::string memory_bars(const runtime::CompiledStep& step) {
 std::string to_text(const Decision& decision, const train::Forecast& forecast) {
   std::string text = candidate_table(decision.plan);
   text += describe_plan(decision.config, forecast.step) + "\n" + memory_bars(forecast.step);
-  return text + fmt::format("\n{} per step predicted, bubble {:.1f} %\n",
+  return text + fmt::format("\n{} per step predicted, bubble {}\n",
                             format_seconds(forecast.predicted.summary.makespan),
-                            100 * forecast.predicted.summary.bubble);
+                            format_share(forecast.predicted.summary.bubble));
 }
 
 }  // namespace

@@ -66,15 +66,11 @@ nlohmann::json json_of(const Prediction& p) {
           {"memory", devices}};
 }
 
-std::string percent(double share) {
-  return fmt::format("{:.1f} %", 100 * share);
-}
-
 std::string time_table(const Prediction& p) {
   Rows rows = {{"where the time goes", "seconds", "share"}};
   const auto add = [&](const char* name, double seconds) {
     if (seconds == 0) return;
-    rows.push_back({name, format_seconds(seconds), percent(seconds / p.step_seconds)});
+    rows.push_back({name, format_seconds(seconds), format_share(seconds / p.step_seconds)});
   };
   add("arithmetic", p.parts.arithmetic);
   add("recompute", p.parts.recompute);
@@ -129,9 +125,9 @@ std::string candidate_table(const PlanAnswer& answer) {
       rows.back().push_back("");
     } else {
       const plan::Reason reason = why_slower(list.front(), p);
-      rows.back().push_back(fmt::format("{} ({} {:+.1f} %)",
-                                        percent(p.step_seconds / list.front().step_seconds - 1),
-                                        reason.part, 100 * reason.share));
+      rows.back().push_back(fmt::format(
+          "{} ({} {:+.1f} %)", format_share(p.step_seconds / list.front().step_seconds - 1),
+          reason.part, 100 * reason.share));
     }
   }
   return report::text_table(rows);
@@ -142,7 +138,7 @@ std::string headline(const PlanAnswer& answer) {
   const double peak = answer.workload.cluster.hardware->peak_flops / 1e12;
   return fmt::format("{}\n{} per step, {:.0f} TFLOP/s per device ({} of peak), {} of {} usable\n",
                      to_string(p.layout), format_seconds(p.step_seconds), p.tflops_per_device,
-                     percent(p.tflops_per_device / peak), format_bytes(p.memory_bytes),
+                     format_share(p.tflops_per_device / peak), format_bytes(p.memory_bytes),
                      format_bytes(p.budget_bytes));
 }
 

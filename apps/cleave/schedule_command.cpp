@@ -13,7 +13,7 @@ namespace cleave::app {
 
 namespace {
 
-struct Options {
+struct ScheduleFlags {
   ScheduleQuery query;
   std::string format;
   std::string path;
@@ -21,38 +21,38 @@ struct Options {
   bool final = false;
 };
 
-void run(const Options& options, Exit& answer) {
-  const ScheduleFormat format = parse_format(options.format, options.path);
-  require(!options.json || options.format.empty() || !options.path.empty(), "--json and --format ",
-          options.format, " both want standard output; give the format a file with --output");
-  require(options.query.costs.file.empty() || options.query.costs.uniform == CostFlags{}.uniform,
+void run(const ScheduleFlags& flags, Exit& answer) {
+  const ScheduleFormat format = parse_format(flags.format, flags.path);
+  require(!flags.json || flags.format.empty() || !flags.path.empty(), "--json and --format ",
+          flags.format, " both want standard output; give the format a file with --output");
+  require(flags.query.costs.file.empty() || flags.query.costs.uniform == CostFlags{}.uniform,
           "--cost and --costs exclude each other; give one of them");
 
-  require(!options.final || format == ScheduleFormat::Text,
+  require(!flags.final || format == ScheduleFormat::Text,
           "--final says which program to write; it goes with --format text");
 
-  std::vector<ScheduleRun> runs = run_schedules(options.query);
+  std::vector<ScheduleRun> runs = run_schedules(flags.query);
   for (const ScheduleRun& run : runs) {
     for (const std::string& violation : run.violations) {
       fmt::print(stderr, "cleave: {}: {}\n", run.name, violation);
       answer = Exit::Failed;
     }
   }
-  if (options.json) write_file("", to_json(runs));
-  if (options.final) runs.front().program = runs.front().final;
-  const bool picture_wanted = !options.json || !options.path.empty();
+  if (flags.json) write_file("", to_json(runs));
+  if (flags.final) runs.front().program = runs.front().final;
+  const bool picture_wanted = !flags.json || !flags.path.empty();
   if (answer != Exit::Done || !picture_wanted) return;
-  const bool to_terminal = options.path.empty();
+  const bool to_terminal = flags.path.empty();
   write_file(
-      options.path,
+      flags.path,
       render(runs, format, to_terminal ? report::terminal_of(STDOUT_FILENO) : report::Terminal{}));
 }
 
 }  // namespace
 
 void add_schedule_command(CLI::App& app, Exit& answer) {
-  auto options = std::make_shared<Options>();
-  ScheduleQuery& query = options->query;
+  auto flags = std::make_shared<ScheduleFlags>();
+  ScheduleQuery& query = flags->query;
   CLI::App* verb = app.add_subcommand("schedule", "Make, verify, time and draw a schedule.");
   verb->add_option("kind", query.kinds,
                    "A schedule, auto, or a file; several with commas to compare")
@@ -67,13 +67,13 @@ void add_schedule_command(CLI::App& app, Exit& answer) {
   verb->add_option("--costs", query.costs.file,
                    "The same per stage: a CSV file with heading f,i,w,comm and a row per stage");
   verb->add_option("--memory", query.memory, "Most microbatches alive on a device");
-  verb->add_option("--format", options->format,
+  verb->add_option("--format", flags->format,
                    "text (the program), csv (torch.distributed.pipelining), svg, html or trace "
                    "(Perfetto); default: a picture in letters");
-  verb->add_option("--output", options->path, "Write there; its ending may stand for --format");
-  verb->add_flag("--final", options->final,
+  verb->add_option("--output", flags->path, "Write there; its ending may stand for --format");
+  verb->add_flag("--final", flags->final,
                  "With --format text: the program with its messages, reductions and optimizer");
-  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->add_flag("--json", flags->json, "Print one JSON object");
   verb->footer(
       "Kinds: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zbv, v-half, v-min, dualpipev, "
       "auto.\n"
@@ -81,7 +81,7 @@ void add_schedule_command(CLI::App& app, Exit& answer) {
       "  cleave schedule 1f1b --stages 4 --microbatches 8\n"
       "  cleave schedule 1f1b,zb-h1,zbv --stages 8 --microbatches 24 --cost f=1,i=1,w=0.8,comm=0.1 "
       "--output compare.html");
-  verb->callback([options, &answer] { run(*options, answer); });
+  verb->callback([flags, &answer] { run(*flags, answer); });
 }
 
 }  // namespace cleave::app

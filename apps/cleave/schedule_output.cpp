@@ -7,6 +7,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/nearest.h"
+#include "cleave/base/units.h"
 #include "cleave/report/chrome_trace.h"
 #include "cleave/report/text_table.h"
 #include "cleave/report/timeline_html.h"
@@ -21,15 +22,11 @@ namespace {
 
 using enum ScheduleFormat;
 
-constexpr std::array<std::string_view, 5> kNames = {"text", "csv", "svg", "html", "trace"};
+constexpr std::array<std::string_view, 5> kFormatNames = {"text", "csv", "svg", "html", "trace"};
 constexpr std::array kFormats = {Text, Csv, Svg, Html, Trace};
 
 std::string number(double value) {
   return fmt::format("{:.6g}", value);
-}
-
-std::string percent(double share) {
-  return fmt::format("{:.2f} %", 100 * share);
 }
 
 double peak_of(const plan::Summary& summary) {
@@ -43,8 +40,8 @@ std::string tables(std::span<const ScheduleRun> runs) {
   std::vector<std::vector<std::string>> rows = {{"schedule", "makespan", "cost", "bubble", "peak"}};
   for (const ScheduleRun& run : runs) {
     const plan::Summary& sum = run.timeline.summary;
-    rows.push_back({run.name, number(sum.makespan), number(sum.cost), percent(sum.bubble_rate),
-                    number(peak_of(sum))});
+    rows.push_back({run.name, number(sum.makespan), number(sum.cost),
+                    fmt::format("{:.2f} %", 100 * sum.bubble_rate), number(peak_of(sum))});
   }
   std::string out = report::text_table(rows);
   if (runs.size() > 1) return out;
@@ -53,8 +50,7 @@ std::string tables(std::span<const ScheduleRun> runs) {
   rows = {{"device", "busy", "share", "peak"}};
   for (const auto& device : runs.front().timeline.summary.devices) {
     rows.push_back({std::to_string(rows.size() - 1), number(device.busy),
-                    fmt::format("{:.1f} %", 100 * device.busy / makespan),
-                    number(device.peak_activations)});
+                    format_share(device.busy / makespan), number(device.peak_activations)});
   }
   return out + '\n' + report::text_table(rows);
 }
@@ -91,17 +87,18 @@ nlohmann::json json_of(const ScheduleRun& run) {
 }  // namespace
 
 ScheduleFormat parse_format(const std::string& name, const std::string& path) {
-  const auto find = [](std::string_view wanted) { return std::ranges::find(kNames, wanted); };
+  const auto find = [](std::string_view wanted) { return std::ranges::find(kFormatNames, wanted); };
   if (!name.empty()) {
-    require(find(name) != kNames.end(), "unknown format '", name, "'", did_you_mean(name, kNames),
-            "; known are text, csv, svg, html and trace");
-    return kFormats[find(name) - kNames.begin()];
+    require(find(name) != kFormatNames.end(), "unknown format '", name, "'",
+            did_you_mean(name, kFormatNames), "; known are text, csv, svg, html and trace");
+    return kFormats[find(name) - kFormatNames.begin()];
   }
   const auto dot = path.rfind('.');
   std::string ending = dot == path.npos ? "" : path.substr(dot + 1);
   if (ending == "txt") ending = "text";
   if (ending == "json") ending = "trace";
-  return find(ending) == kNames.end() ? Picture : kFormats[find(ending) - kNames.begin()];
+  return find(ending) == kFormatNames.end() ? Picture
+                                            : kFormats[find(ending) - kFormatNames.begin()];
 }
 
 std::string render(std::span<const ScheduleRun> runs, ScheduleFormat format,

@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kLatest = "latest";
 
-struct Flags {
+struct TrainFlags {
   std::string config;
   std::vector<std::string> set;
   std::string init_from;
@@ -43,7 +43,7 @@ void stop_gracefully(int signal) {
   if (signal != SIGUSR1) std::signal(signal, SIG_DFL);
 }
 
-train::RunOptions options_of(const Flags& flags) {
+train::RunOptions options_of(const TrainFlags& flags) {
   const bool resume = !flags.resume.empty();
   require(!(resume && flags.overwrite), "--resume and --overwrite contradict each other; pass one");
   require(!(resume && !flags.init_from.empty()),
@@ -62,7 +62,8 @@ train::RunOptions options_of(const Flags& flags) {
 }
 
 /// With everything decided that was "auto".
-train::Config planned(const train::Config& config, const Flags& flags, comm::Communicator* world) {
+train::Config planned(const train::Config& config, const TrainFlags& flags,
+                      comm::Communicator* world) {
   const train::AutoPlan plan = train::plan_run(config, world);
   require_fit(plan);
   if (world == nullptr || world->rank() == 0)
@@ -70,7 +71,7 @@ train::Config planned(const train::Config& config, const Flags& flags, comm::Com
   return plan.choice().config;
 }
 
-void train(const Flags& flags, comm::Communicator* world) {
+void train(const TrainFlags& flags, comm::Communicator* world) {
   train::ConfigOptions options{.overrides = flags.set};
   if (world != nullptr) options.world_size = world->size();
   train::Config config;
@@ -100,7 +101,7 @@ void train(const Flags& flags, comm::Communicator* world) {
   if (!flags.trace.empty()) write_trace(flags.trace, report);
 }
 
-void run(const Flags& flags) {
+void run(const TrainFlags& flags) {
   std::signal(SIGUSR1, stop_gracefully);  // Open MPI forwards it to every rank
   if (!comm::launched_by_mpi()) {
     std::signal(SIGINT, stop_gracefully);
@@ -112,7 +113,7 @@ void run(const Flags& flags) {
 }  // namespace
 
 void add_train_command(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TrainFlags>();
   CLI::App* command = app.add_subcommand("train", "Train a model as a config says.");
   command->footer(
       "Examples:\n"

@@ -112,7 +112,7 @@ std::string describe_report(const train::RunReport& report) {
     if (report.predicted_step_seconds) {
       text += fmt::format(", predicted {}", format_seconds(*report.predicted_step_seconds));
     }
-    text += fmt::format(", bubble {:.1f} %\n", 100 * report.bubble);
+    text += fmt::format(", bubble {}\n", format_share(report.bubble));
   }
   std::vector<std::vector<std::string>> rows = {
       {"device", "parameters", "busy", "wait", "sent/step", "peak", "planned"}};

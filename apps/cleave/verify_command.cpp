@@ -11,18 +11,18 @@ namespace cleave::app {
 
 namespace {
 
-struct Options {
+struct VerifyFlags {
   std::string path;
   bool json = false;
 };
 
-void run(const Options& options, Exit& answer) {
-  const schedule::Program program = read_program(options.path);
+void run(const VerifyFlags& flags, Exit& answer) {
+  const schedule::Program program = read_program(flags.path);
   schedule::Program final;
   const std::vector<std::string> violations = violations_of(program, final);
   if (!violations.empty()) answer = Exit::Failed;
 
-  if (options.json) {
+  if (flags.json) {
     const nlohmann::json json = {{"verified", violations.empty()}, {"violations", violations}};
     return write_file("", json.dump() + '\n');
   }
@@ -37,21 +37,21 @@ void run(const Options& options, Exit& answer) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, Exit& answer) {
-  auto options = std::make_shared<Options>();
+  auto flags = std::make_shared<VerifyFlags>();
   CLI::App* verb = app.add_subcommand(
       "verify",
       "Prove that a program cannot deadlock, race, run out of memory or miss a gradient.");
-  verb->add_option("file", options->path,
+  verb->add_option("file", flags->path,
                    "A program in text form or as torch CSV; - is standard input")
       ->required();
-  verb->add_flag("--json", options->json, "Print one JSON object");
+  verb->add_flag("--json", flags->json, "Print one JSON object");
   verb->footer(
       "Prints \"verified\" and exits 0, or prints one line per violation and exits 1.\n"
       "A program without messages is verified as written, then with the messages that cleave "
       "adds.\n"
       "Example:\n"
       "  cleave schedule 1f1b --stages 4 --microbatches 8 --format text | cleave verify -");
-  verb->callback([options, &answer] { run(*options, answer); });
+  verb->callback([flags, &answer] { run(*flags, answer); });
 }
 
 }  // namespace cleave::app

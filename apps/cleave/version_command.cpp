@@ -5,10 +5,14 @@
 
 namespace cleave::app {
 
+std::string version_text() {
+  return fmt::format("cleave {}", version());
+}
+
 void add_version_command(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("version", "Print the version.");
   verb->footer("Example: cleave version");
-  verb->callback([] { fmt::print("cleave {}\n", version()); });
+  verb->callback([] { fmt::print("{}\n", version_text()); });
 }
 
 }  // namespace cleave::app

@@ -21,5 +21,12 @@ TEST(DoctorCommand, PrintsOneJsonObject) {
   EXPECT_GE(json["advice"].size(), 3u);
 }
 
+TEST(Version, IsAVerbAndAFlag) {
+  const auto flag = run_cleave("--version");
+  EXPECT_EQ(flag.exit, 0) << flag.err;
+  EXPECT_TRUE(flag.out.starts_with("cleave ")) << flag.out;
+  EXPECT_EQ(flag.out, run_cleave("version").out);
+}
+
 }  // namespace
 }  // namespace cleave

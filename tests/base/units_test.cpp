@@ -28,6 +28,7 @@ TEST(Units, PrintsThreeDigits) {
   EXPECT_EQ(format_seconds(0.005), "5.00 ms");
   EXPECT_EQ(format_seconds(125), "2m 05s");
   EXPECT_EQ(format_seconds(0), "0.00 s");
+  EXPECT_EQ(format_share(0.1234), "12.3 %");
 }
 
 TEST(Units, ReadsSeconds) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/errors.h"
+#include "support/tiny_model.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/philox.h"
@@ -19,18 +20,12 @@ namespace cleave::runtime {
 namespace {
 
 constexpr std::int64_t kLength = 80;  // a whole block of the prompt, and more
-constexpr std::int64_t kVocabulary = 61;
+using testing::kVocabulary;
 
 ModelShape tiny(ModelKind kind) {
-  return {.kind = kind,
-          .layers = 3,
-          .hidden = 32,
-          .heads = 4,
-          .kv_heads = kind == ModelKind::Llama ? 2 : 4,
-          .ffn = 64,
-          .vocab = kVocabulary,
-          .context = kLength,
-          .tie_embeddings = kind == ModelKind::Gpt};
+  ModelShape shape = testing::tiny_shape(kind, 3);
+  shape.context = kLength;
+  return shape;
 }
 
 std::vector<std::int32_t> tokens() {
@@ -86,19 +81,22 @@ std::vector<double> log_probabilities(std::span<const float> logits) {
   return out;
 }
 
-class DecoderLogits : public ::testing::TestWithParam<std::tuple<ModelKind, DType>> {};
+class DecoderLogits : public ::testing::TestWithParam<std::tuple<ModelKind, DType>> {
+ protected:
+  DecoderLogits() { fill(device); }
+
+  const ModelShape shape = tiny(std::get<ModelKind>(GetParam()));
+  const DType dtype = std::get<DType>(GetParam());
+  const CompiledStep step =
+      compile(model_spec(shape, {.sequences = 1, .sequence = kLength, .dtype = dtype}), {});
+  Device device{step, 0, 1};
+};
 
 // Both ways do the same products; attention sums its keys in another order. In f32 that moves a
 // logit by at most (keys + features) roundings of 2^-24 per layer. In bf16 it can change the
 // rounding of attention's result, by 2^-8, once per layer, and of the logit itself. A token too
 // many or too few in the cache moves log-probabilities by up to 0.9.
 TEST_P(DecoderLogits, AreThoseOfAFullForward) {
-  const auto [kind, dtype] = GetParam();
-  const ModelShape shape = tiny(kind);
-  const CompiledStep step =
-      compile(model_spec(shape, {.sequences = 1, .sequence = kLength, .dtype = dtype}), {});
-  Device device(step, 0, 1);
-  fill(device);
   Decoder decoder(shape, {.dtype = dtype, .length = kLength});
   ASSERT_EQ(device.tensors().size(), decoder.weights().size());
   copy_weights(device, decoder);
@@ -146,13 +144,6 @@ std::vector<std::vector<float>> logits_on(int devices, const ModelShape& shape,
 }
 
 TEST_P(DecoderLogits, AreTheSameBitsOnAnyNumberOfDevices) {
-  const auto [kind, dtype] = GetParam();
-  const ModelShape shape = tiny(kind);
-  const CompiledStep step =
-      compile(model_spec(shape, {.sequences = 1, .sequence = kLength, .dtype = dtype}), {});
-  Device device(step, 0, 1);
-  fill(device);
-
   const auto alone = logits_on(1, shape, device, dtype);
   EXPECT_EQ(alone.size(), 4u);
   EXPECT_NE(alone[0], alone[1]);

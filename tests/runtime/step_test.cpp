@@ -4,6 +4,7 @@
 #include <tuple>
 #include <vector>
 
+#include "support/tiny_model.h"
 #include <gtest/gtest.h>
 
 #include "cleave/runtime/compile.h"
@@ -13,17 +14,7 @@
 namespace cleave::runtime {
 namespace {
 
-ModelShape tiny(ModelKind kind) {
-  return {.kind = kind,
-          .layers = 3,
-          .hidden = 32,
-          .heads = 4,
-          .kv_heads = kind == ModelKind::Llama ? 2 : 4,
-          .ffn = 64,
-          .vocab = 61,
-          .context = 16,
-          .tie_embeddings = kind == ModelKind::Gpt};
-}
+using testing::tiny_shape;
 
 /// One device, `microbatches` microbatches, gradients of one step by name.
 struct Gradients {
@@ -54,7 +45,8 @@ class Step : public ::testing::TestWithParam<std::tuple<ModelKind, DType>> {
  protected:
   ModelSpec model(std::int64_t loss_blocks = 1) const {
     const auto [kind, dtype] = GetParam();
-    return model_spec(tiny(kind), {.sequences = 2, .sequence = 16, .dtype = dtype}, loss_blocks);
+    return model_spec(tiny_shape(kind, 3), {.sequences = 2, .sequence = 16, .dtype = dtype},
+                      loss_blocks);
   }
 };
 
@@ -109,7 +101,7 @@ double slope(Device& device, MicrobatchSource& source, float& weight) {
 TEST(StepGradient, AgreesWithFiniteDifferences) {
   for (ModelKind kind : {ModelKind::Gpt, ModelKind::Llama}) {
     const ModelSpec model =
-        model_spec(tiny(kind), {.sequences = 2, .sequence = 16, .dtype = DType::F32});
+        model_spec(tiny_shape(kind, 3), {.sequences = 2, .sequence = 16, .dtype = DType::F32});
     const CompiledStep step = compile(model, {});
     Device device(step, 0, 1);
     device.initialise(7);
@@ -131,8 +123,8 @@ TEST(StepGradient, AgreesWithFiniteDifferences) {
 
 TEST(StepLoss, VocabularyBlocksGiveTheSameGradients) {
   const spec::Flow flow{.sequences = 2, .sequence = 16, .dtype = DType::F32};
-  const Gradients whole = gradients_of(model_spec(tiny(ModelKind::Gpt), flow, 1), {});
-  const Gradients blocks = gradients_of(model_spec(tiny(ModelKind::Gpt), flow, 3), {});
+  const Gradients whole = gradients_of(model_spec(tiny_shape(ModelKind::Gpt, 3), flow, 1), {});
+  const Gradients blocks = gradients_of(model_spec(tiny_shape(ModelKind::Gpt, 3), flow, 3), {});
   EXPECT_NEAR(whole.result.loss, blocks.result.loss, 1e-6);
   for (const auto& [name, gradient] : whole.by_name) {
     for (std::size_t i = 0; i < gradient.size(); ++i) {

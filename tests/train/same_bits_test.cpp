@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "train/tiny_model.h"
+#include "support/tiny_model.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/tensor_sum.h"

@@ -3,7 +3,7 @@
 
 #include "cleave/parallel/traffic.h"
 
-#include "train/tiny_model.h"
+#include "support/tiny_model.h"
 #include <gtest/gtest.h>
 
 #include "cleave/comm/local/local_world.h"

@@ -91,4 +91,8 @@ std::string format_seconds(double seconds) {
   return fmt::format("{:.{}f} {}", seconds, decimals, kNames[unit]);
 }
 
+std::string format_share(double share) {
+  return fmt::format("{:.1f} %", 100 * share);
+}
+
 }  // namespace cleave

@@ -3,7 +3,7 @@
 #include "cleave/spec/model_spec.h"
 #include "cleave/train/random_source.h"
 
-namespace cleave::train::testing {
+namespace cleave::testing {
 
 inline constexpr std::int64_t kVocabulary = 61;  // no shards divide it
 inline constexpr std::int64_t kSequence = 16;
@@ -28,10 +28,10 @@ inline ModelSpec tiny_model(ModelKind kind, DType dtype, std::int64_t layers = 6
 }
 
 /// The microbatches of a replica: numbers [first, …) of the whole step's.
-class ReplicaSource : public RandomSource {
+class ReplicaSource : public train::RandomSource {
  public:
   ReplicaSource(int first, std::int64_t step)
-      : RandomSource(static_cast<std::uint64_t>(step), kVocabulary), first_(first) {}
+      : train::RandomSource(static_cast<std::uint64_t>(step), kVocabulary), first_(first) {}
   void load_tokens(int index, View v) override { RandomSource::load_tokens(first_ + index, v); }
   void load_targets(int index, View v) override { RandomSource::load_targets(first_ + index, v); }
 
@@ -39,4 +39,4 @@ class ReplicaSource : public RandomSource {
   int first_;
 };
 
-}  // namespace cleave::train::testing
+}  // namespace cleave::testing
