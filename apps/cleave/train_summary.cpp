@@ -55,11 +55,13 @@ std::string stage_list(const runtime::CompiledStep& step, int device) {
   return text;
 }
 
-/// How much of what devices exchanged went on behind compute, on the device that fared worst.
+/// How much of what devices exchanged went on behind compute, on the one that it held up most. (Not
+/// the one with the least share: who comes last to a sum has nothing to hide, and no time lost.)
 std::string describe_overlap(const std::vector<train::DeviceReport>& devices, std::string_view what,
                              double train::DeviceReport::*seconds,
                              double train::DeviceReport::*hidden) {
-  const auto worst = std::ranges::min_element(devices, {}, hidden);
+  const auto worst = std::ranges::max_element(
+      devices, {}, [&](const auto& device) { return device.*seconds * (1 - device.*hidden); });
   if (worst == devices.end() || (*worst).*seconds == 0) return "";
   return fmt::format("{} for {} a step, {:.0f} % of it hidden behind compute\n", what,
                      format_seconds((*worst).*seconds), 100 * (*worst).*hidden);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -47,7 +48,7 @@ struct Exchange {
   std::int64_t bytes = 0;    ///< that the device sent
   schedule::Instruction instruction = {};  ///< that posted it
 
-  double hidden() const { return end - begin - waited; }
+  double hidden() const { return std::max(0.0, end - begin - waited); }
 };
 
 /// A timeline of one step, predicted or measured: one format, so that the two can be compared.
