@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/comm/local/local_world.h"
-#include "cleave/comm/pinning.h"
 #include "cleave/runtime/device.h"
 #include "cleave/spec/presets.h"
 #include "cleave/train/adamw.h"
@@ -70,10 +69,8 @@ void bench_overhead(const OverheadFlags& flags) {
   const runtime::CompiledStep step =
       runtime::compile(model, {.layout = {.pipeline = kDevices, .schedule = flags.schedule},
                                .microbatches = flags.microbatches});
-  const comm::Pinning pinning = comm::plan_pinning(comm::allowed_cores(), kDevices, 1);
   Rounds rounds;
-  comm::run_devices(kDevices, [&](comm::Communicator& world) {
-    if (!pinning.devices.empty()) comm::pin_this_thread(pinning.devices[world.rank()]);
+  comm::run_pinned(kDevices, 1, [&](comm::Communicator& world) {
     Rounds mine = measure(step, flags, world);
     if (world.rank() == 0) rounds = std::move(mine);
   });

@@ -10,7 +10,6 @@
 
 #include "cleave/base/units.h"
 #include "cleave/comm/local/local_world.h"
-#include "cleave/comm/pinning.h"
 
 namespace cleave::app {
 namespace {
@@ -35,10 +34,8 @@ struct Way {
 
 /// Seconds of the second step, after one that warms up.
 double time_step(const runtime::CompiledStep& step, int threads) {
-  const comm::Pinning pinning = comm::plan_pinning(comm::allowed_cores(), step.devices(), threads);
   double seconds = 0;
-  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    if (world.size() > 1) comm::pin_this_thread(pinning.devices[world.rank()]);
+  comm::run_pinned(step.devices(), threads, [&](comm::Communicator& world) {
     TrialDevice device(step, threads, &world);
     device.step();
     const double mine = device.step();

@@ -29,11 +29,18 @@ TEST(Pinning, FallsBackToHardwareThreads) {
   EXPECT_EQ(pinning.report, "2 devices of 2 threads: pinned, a hardware thread for each thread");
 }
 
-TEST(Pinning, LeavesCrowdsToTheSystem) {
+TEST(Pinning, LetsCrowdsTakeTurns) {
   const Pinning pinning = plan_pinning(kCores, 3, 2);
 
   EXPECT_EQ(pinning.devices, kLeftToTheSystem);
-  EXPECT_EQ(pinning.report, "3 devices of 2 threads: not pinned, they share 2 cores");
+  EXPECT_EQ(pinning.shared, std::vector<HardwareThreads>(2));
+  EXPECT_EQ(pinning.report, "3 devices of 2 threads: they take turns on 2 cores");
+}
+
+TEST(Pinning, PinsThePlacesOfDevicesOfOneThread) {
+  const Pinning pinning = plan_pinning(kCores, 5, 1);
+
+  EXPECT_EQ(pinning.shared, (std::vector<HardwareThreads>{{0}, {2}, {1}, {3}}));
 }
 
 TEST(Pinning, AThreadStaysWhereItIsPut) {

@@ -222,16 +222,15 @@ TEST(Simulator, DevicesThatShareOneCoreTakeTurns) {
                    {compute(Op::Forward, 1, 0)}};
   const Costs costs{.stages = {{.forward = 2, .weight = 3}, {.forward = 4}}};
 
-  const Trace shared = simulate(program, costs, {.at_once = 1, .slice = 3});
+  const Trace shared = simulate(program, costs, {.at_once = 1});
 
-  // Device 0: F, and W until its slice ends at 3. Device 1: F until 6. Device 0: W until 8, when it
-  // ends. Device 1: the last second of F.
+  // Device 0 keeps the core for F and W; device 1 queues until it has nothing more to do.
   ASSERT_EQ(shared.spans.size(), 3u);
   EXPECT_DOUBLE_EQ(shared.spans[0].end, 2);
   EXPECT_EQ(shared.spans[1].device, 0);
   EXPECT_DOUBLE_EQ(shared.spans[1].begin, 2);
-  EXPECT_DOUBLE_EQ(shared.spans[1].end, 8);
-  EXPECT_DOUBLE_EQ(shared.spans[2].begin, 3);
+  EXPECT_DOUBLE_EQ(shared.spans[1].end, 5);
+  EXPECT_DOUBLE_EQ(shared.spans[2].begin, 5);
   EXPECT_DOUBLE_EQ(shared.spans[2].end, 9);
 }
 

@@ -64,6 +64,10 @@ class Communicator {
   /// nor collectives get anywhere on their own.
   void progress() { transport_->progress(); }
 
+  /// Where devices take turns on cores, lets those go first who queue for one. False where they do
+  /// not.
+  bool give_way() { return transport_->give_way(); }
+
   /// The sub-communicator of `members` (ranks here, in the new order, this one among them), with a
   /// tag space of its own. All members call it, in the same order.
   std::unique_ptr<Communicator> group(std::span<const int> members);

@@ -1,6 +1,7 @@
 #include "cleave/comm/pinning.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <utility>
 
@@ -47,9 +48,11 @@ Pinning plan_pinning(std::span<const HardwareThreads> cores, int devices, int th
     return {.devices = deal(single, devices, threads_per_device),
             .report = who + ": pinned, a hardware thread for each thread"};
   }
-  return {
-      .devices = std::vector<HardwareThreads>(static_cast<std::size_t>(devices)),
-      .report = detail::concat(who, ": not pinned, they share ", counted(cores.size(), "core"))};
+  // A device's further threads do not move with it, so places for several threads are not pinned.
+  const std::size_t places = std::max<std::size_t>(1, single.size() / threads_per_device);
+  return {.devices = std::vector<HardwareThreads>(static_cast<std::size_t>(devices)),
+          .shared = threads_per_device == 1 ? single : std::vector<HardwareThreads>(places),
+          .report = detail::concat(who, ": they take turns on ", counted(cores.size(), "core"))};
 }
 
 std::vector<HardwareThreads> allowed_cores() {
@@ -76,15 +79,13 @@ std::vector<HardwareThreads> allowed_cores() {
 }
 
 bool pin_this_thread(const HardwareThreads& threads) {
-  // cpu_set_t ends at 1024; larger machines need a set of their own size.
-  int most = 0;
-  for (const int thread : threads) most = std::max(most, thread);
-  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(most + 1),
-                                                             [](cpu_set_t* p) { CPU_FREE(p); });
-  const std::size_t size = CPU_ALLOC_SIZE(most + 1);
-  CPU_ZERO_S(size, set.get());
-  for (const int thread : threads) CPU_SET_S(thread, size, set.get());
-  return sched_setaffinity(0, size, set.get()) == 0;
+  return pin_thread(0, threads);
+}
+
+bool pin_thread(int number, const HardwareThreads& threads) {
+  std::array<cpu_set_t, 8> set{};  // one ends at 1024, and there are larger machines
+  for (const int thread : threads) CPU_SET_S(thread, sizeof(set), set.data());
+  return sched_setaffinity(number, sizeof(set), set.data()) == 0;
 }
 
 }  // namespace cleave::comm

@@ -10,9 +10,10 @@ namespace cleave::comm {
 using HardwareThreads = std::vector<int>;
 
 /// Where the devices of one machine compute. A device that has cores of its own keeps its caches;
-/// devices that must share cores are better placed by the operating system.
+/// where there are too few, devices take turns on them.
 struct Pinning {
   std::vector<HardwareThreads> devices;  ///< [device]; empty: left to the operating system
+  std::vector<HardwareThreads> shared;   ///< places to take turns on; none: each has its own
   std::string report;                    ///< "2 devices have a core each", for doctor and the log
 };
 
@@ -27,5 +28,8 @@ std::vector<HardwareThreads> allowed_cores();
 /// Ties the calling thread, and the threads it will start, to `threads`. False if the system
 /// refuses.
 bool pin_this_thread(const HardwareThreads& threads);
+
+/// The same for the thread with this number.
+bool pin_thread(int number, const HardwareThreads& threads);
 
 }  // namespace cleave::comm

@@ -100,6 +100,8 @@ class Transport {
   /// The watchdog: throws DeviceLost when `patience` passed first, with who waits for whom.
   void wait(Operation& wanted);
 
+  virtual bool give_way() { return false; }
+
   /// How long wait() takes a device that does not answer for alive; no limit at first.
   void set_patience(Clock::duration patience) { patience_ = patience; }
 

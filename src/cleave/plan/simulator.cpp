@@ -27,7 +27,7 @@ class Simulation {
         devices_(program.devices),
         messages_(setting_, timeline_),
         collectives_(setting_, timeline_),
-        cores_(std::max(1, static_cast<int>(options.at_once)), options.slice) {}
+        cores_(std::max(1, static_cast<int>(options.at_once))) {}
 
   Trace run() {
     Trace& trace = timeline_.trace;
@@ -40,7 +40,6 @@ class Simulation {
       const double computed = cores_.next();
       if (timeline_.next() < computed) {
         const auto [time, device] = timeline_.pop();
-        cores_.run_until(time);
         resume(device, time);
       } else if (computed < simulation::kNever) {
         end_computation();
@@ -67,11 +66,10 @@ class Simulation {
   }
 
   void end_computation() {
-    const auto ended = cores_.advance();
-    if (!ended) return;
-    const Instruction& instruction = *devices_[ended->device].computing;
-    timeline_.add(ended->device, span_kind(instruction.op), ended->begin, ended->end, instruction);
-    resume(ended->device, ended->end);
+    const auto [device, begin, end] = cores_.advance();
+    const Instruction& instruction = *devices_[device].computing;
+    timeline_.add(device, span_kind(instruction.op), begin, end, instruction);
+    resume(device, end);
     cores_.release();
   }
 
@@ -139,7 +137,7 @@ class Simulation {
 
   void occupy(int d, const Instruction& instruction, double time, double length) {
     devices_[d].computing = &instruction;
-    if (setting_.options.at_once > 0) return cores_.compute(d, length);
+    if (setting_.options.at_once > 0) return cores_.compute(d, time, length);
     timeline_.add(d, span_kind(instruction.op), time, time + length, instruction);
     timeline_.wake(d, time + length);
   }

@@ -22,10 +22,8 @@ struct SimulateOptions {
   Record record = Record::All;
 
   /// How many devices, whole ones, can compute at the same time where devices share cores; 0: all.
-  /// The others queue. A device leaves its core when it blocks, and when `slice` seconds are over
-  /// and others wait: as operating systems do it, a tick being mostly 4 ms.
+  /// The others queue; a device keeps its core until it blocks.
   double at_once = 0;
-  double slice = 4e-3;
 };
 
 /// Runs `program` on virtual time, devices in order.
@@ -33,9 +31,9 @@ struct SimulateOptions {
 /// SEND and RECV post and take no time; a message starts when both are posted (no buffering) and
 /// takes latency + bytes * per_byte; WAIT blocks until it has arrived. An edge between devices on
 /// which the program has no SEND is implied: the message leaves when its producer ends and the
-/// consumer waits for it. A collective starts when all its members have come. REDUCE and GATHER only
-/// post: TIE and NORM wait for the first, a pass for the second (simulation/collectives.h). Time
-/// grows linearly with instructions.
+/// consumer waits for it. A collective starts when all its members have come. REDUCE and GATHER
+/// only post: TIE and NORM wait for the first, a pass for the second (simulation/collectives.h).
+/// Time grows linearly with instructions.
 ///
 /// Throws UserError if the program stops making progress, naming who waits where.
 Trace simulate(const schedule::Program& program, const Costs& costs,

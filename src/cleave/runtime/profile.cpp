@@ -21,7 +21,7 @@ constexpr std::array kStageCosts = {
 // Enough of a step to see its caches at work, and long enough to even out disturbances.
 constexpr int kMicrobatches = 3;
 constexpr int kRounds = 2;
-constexpr double kShareOfRun = 0.1, kShortest = 0.2, kLongest = 1;  // seconds
+constexpr double kShareOfRun = 0.2, kShortest = 0.2, kLongest = 1;  // seconds
 
 /// All devices rehearse, those of `at_once` places at the same time. The devices at a place need
 /// each other, so they agree on how often.
@@ -99,9 +99,9 @@ class Turns {
 plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
                   comm::Communicator* world) {
   const schedule::Program& program = step.program;
-  std::vector<double> numbers = {mine.norm.mean()};
-  for (int d = 0; d < program.devices; ++d) numbers.push_back(d == place ? mine.step.mean() : 0);
-  for (const Samples& tie : mine.ties) numbers.push_back(tie.mean());
+  std::vector<double> numbers = {mine.norm.median()};
+  for (int d = 0; d < program.devices; ++d) numbers.push_back(d == place ? mine.step.median() : 0);
+  for (const Samples& tie : mine.ties) numbers.push_back(tie.median());
   for (int s = 0; s < program.stages; ++s) {
     const plan::StageCosts costs = mine.costs(s);
     for (const auto cost : kStageCosts) numbers.push_back(costs.*cost);
@@ -131,7 +131,11 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
   const schedule::Program& program = step.program;
   device.initialise(/*seed=*/0);  // pages that were never written cost less to read
   const int places = std::max(1, static_cast<int>(options.at_once) / step.mesh.tensor);
-  const Rehearsal mine = Turns(program, device, input, world).run(places, options.steps);
+  // Devices that take turns on cores do so here too, with what the others leave in the caches.
+  // Those of a tensor group would take each other's turns for their own time.
+  const bool turns = world != nullptr && world->give_way() && step.mesh.tensor == 1;
+  const Rehearsal mine =
+      Turns(program, device, input, world).run(turns ? program.devices : places, options.steps);
   device.clear_moments();
 
   plan::Costs costs = share(mine, step, device.place(), world);

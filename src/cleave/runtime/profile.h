@@ -12,9 +12,9 @@ struct ProfileOptions {
   /// How many devices compute at the same time in a step, as far as there are cores for them.
   double at_once = 1;
 
-  /// How many the run has: measuring takes about a tenth of it, but at least 0.2 s and two rounds
+  /// How many the run has: measuring takes about a fifth of it, but at least 0.2 s and two rounds
   /// of three microbatches, and no more than 1 s unless these take longer. Each turn of `at_once`
-  /// devices takes that long.
+  /// devices takes that long; devices that take turns on cores anyway rehearse all together.
   std::int64_t steps = 1000;
 };
 

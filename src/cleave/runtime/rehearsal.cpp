@@ -4,9 +4,7 @@
 #include <cstring>
 #include <ctime>
 #include <map>
-#include <numeric>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "cleave/runtime/executor.h"
@@ -60,9 +58,12 @@ int first_to_rehearse(const LinkedProgram& program, int microbatches, int count)
 
 }  // namespace
 
-double Samples::mean() const {
+double Samples::median() const {
   if (values_.empty()) return 0;
-  return std::accumulate(values_.begin(), values_.end(), 0.0) / static_cast<double>(values_.size());
+  std::vector<double> values = values_;
+  const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
 }
 
 Samples& Rehearsal::of(Op op, int index) {
@@ -85,14 +86,14 @@ plan::StageCosts Rehearsal::costs(int stage) const {
   const Stage& measured = stages.at(stage);
   // A list has a stage's backward in two parts, or in one, or both: the parts tell more.
   const bool split = !measured.input.empty();
-  return {.forward = measured.forward.mean(),
-          .input = split ? measured.input.mean() : measured.backward.mean(),
-          .weight = measured.weight.mean(),
-          .recompute = measured.recompute.mean(),
-          .gather = measured.gather.seconds.mean(),
-          .gather_work = measured.gather.work.mean(),
-          .reduce = measured.reduce.seconds.mean(),
-          .reduce_work = measured.reduce.work.mean()};
+  return {.forward = measured.forward.median(),
+          .input = split ? measured.input.median() : measured.backward.median(),
+          .weight = measured.weight.median(),
+          .recompute = measured.recompute.median(),
+          .gather = measured.gather.seconds.median(),
+          .gather_work = measured.gather.work.median(),
+          .reduce = measured.reduce.seconds.median(),
+          .reduce_work = measured.reduce.work.median()};
 }
 
 // What follows belongs to Executor: it runs the device's own instructions, without the others.
@@ -133,17 +134,26 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
   const Clock::time_point start = Clock::now();
   place_ungathered_values();
   const int first = first_to_rehearse(parts_.linked, parts_.program->microbatches, microbatches);
-  std::map<std::tuple<Op, int, int>, double> passes;  // of (stage, microbatch), segments added up
+  struct Pass {
+    double seconds = 0;
+    std::set<int> microbatches;
+  };
+  std::map<std::pair<Op, int>, Pass> passes;  // of a stage
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Instruction& instruction = entry.instruction;
     if (instruction.microbatch < first || instruction.microbatch >= first + microbatches) continue;
     if (instruction.op == Op::Receive)
       std::memset(entry.message.data(), kReceived, entry.message.size());
+    if (instruction.op == Op::Wait && parts_.world != nullptr) parts_.world->give_way();
     if (!schedule::is_compute(instruction.op)) continue;
-    passes[{instruction.op, instruction.stage, instruction.microbatch}] += time_of(entry, input);
+    Pass& pass = passes[{instruction.op, instruction.stage}];
+    pass.seconds += time_of(entry, input);
+    pass.microbatches.insert(instruction.microbatch);
   }
-  for (const auto& [pass, seconds] : passes)
-    into.of(std::get<0>(pass), std::get<1>(pass)).add(seconds);
+  // Means, because a step adds up slow microbatches too.
+  for (const auto& [which, pass] : passes)
+    into.of(which.first, which.second)
+        .add(pass.seconds / static_cast<double>(pass.microbatches.size()));
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 

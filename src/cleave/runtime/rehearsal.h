@@ -13,8 +13,8 @@ class Samples {
   void add(double value) { values_.push_back(value); }
   bool empty() const { return values_.empty(); }
 
-  /// Not the median: a step adds up many of them, slow ones too. 0 of nothing.
-  double mean() const;
+  /// What is disturbed now and then does not count. 0 of nothing.
+  double median() const;
 
  private:
   std::vector<double> values_;

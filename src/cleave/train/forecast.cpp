@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "cleave/comm/local/local_world.h"
-#include "cleave/comm/pinning.h"
 #include "cleave/runtime/matmul_rate.h"
 #include "cleave/runtime/profile.h"
 #include "cleave/train/adamw.h"
@@ -29,11 +28,9 @@ plan::Costs profile_device(const Config& config, const runtime::CompiledStep& st
 plan::Costs profile_run(const Config& config, const runtime::CompiledStep& step, double at_once) {
   const int devices = step.devices();
   if (devices == 1) return profile_device(config, step, nullptr, at_once);
-  const comm::Pinning pinning =
-      comm::plan_pinning(comm::allowed_cores(), devices, static_cast<int>(config.devices.threads));
   plan::Costs costs;
-  comm::run_devices(devices, [&](comm::Communicator& world) {
-    comm::pin_this_thread(pinning.devices[world.rank()]);
+  const int threads = static_cast<int>(config.devices.threads);
+  comm::run_pinned(devices, threads, [&](comm::Communicator& world) {
     plan::Costs mine = profile_device(config, step, &world, at_once);
     if (world.rank() == 0) costs = std::move(mine);
   });

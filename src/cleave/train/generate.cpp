@@ -4,7 +4,6 @@
 
 #include "cleave/base/check.h"
 #include "cleave/comm/local/local_world.h"
-#include "cleave/comm/pinning.h"
 #include "cleave/comm/together.h"
 #include "cleave/train/checkpoint_directory.h"
 
@@ -63,10 +62,8 @@ GenerateReport generate(const std::filesystem::path& path, const GenerateOptions
     return generate_here(path, options, observer, others);
   }
   require(devices >= 1, "--devices ", devices, " must be at least 1");
-  const comm::Pinning pinning = comm::plan_pinning(comm::allowed_cores(), devices, options.threads);
   GenerateReport report;
-  comm::run_devices(devices, [&](comm::Communicator& local) {
-    comm::pin_this_thread(pinning.devices[local.rank()]);
+  comm::run_pinned(devices, options.threads, [&](comm::Communicator& local) {
     try {
       GenerateReport mine = generate_here(path, options, observer, &local);
       if (local.rank() == 0) report = std::move(mine);

@@ -9,7 +9,6 @@
 
 #include "cleave/base/process_memory.h"
 #include "cleave/comm/local/local_world.h"
-#include "cleave/comm/pinning.h"
 #include "cleave/comm/together.h"
 #include "cleave/runtime/matmul_rate.h"
 #include "cleave/train/background_saver.h"
@@ -230,14 +229,11 @@ double at_once_of(const runtime::CompiledStep& compiled, const Config& config,
 RunReport run_local(const Job& job) {
   const int devices = job.compiled.devices();
   if (devices == 1) return DeviceRun(job, 0, nullptr).run();
-  const comm::Pinning pinning = comm::plan_pinning(comm::allowed_cores(), devices,
-                                                   static_cast<int>(job.config.devices.threads));
   std::mutex mutex;
   RunReport report;
-  comm::run_devices(
-      devices,
+  comm::run_pinned(
+      devices, static_cast<int>(job.config.devices.threads),
       [&](comm::Communicator& world) {
-        comm::pin_this_thread(pinning.devices[world.rank()]);
         RunReport mine = DeviceRun(job, world.rank(), &world).run();
         const std::lock_guard lock(mutex);
         if (world.rank() == 0) report = std::move(mine);

@@ -145,7 +145,9 @@ Operation& LocalTransport::post(const Message& message) {
       return arriving;
     }
     arriving.match(*partner);
-    hand_over = message.bytes.size() >= kHandOver && partner->owner_.wanted_.load() == partner;
+    // A partner that has given its core away would queue for one to copy.
+    hand_over = shared_.cores() == nullptr && message.bytes.size() >= kHandOver &&
+                partner->owner_.wanted_.load() == partner;
     if (!hand_over) ++arriving.receiver().helpers_;
   }
   if (hand_over) {
@@ -162,13 +164,22 @@ void LocalTransport::notify() {
     events_.fetch_add(1, std::memory_order_release);
   }
   news_.notify_one();
+  if (shared_.cores() != nullptr) shared_.cores()->wake(device_);
 }
 
 std::optional<int> LocalTransport::ask_awaited(int device, Clock::time_point /*deadline*/) {
   return shared_.transport(device).awaited();
 }
 
+bool LocalTransport::give_way() {
+  if (shared_.cores() == nullptr) return false;
+  shared_.cores()->give_way(device_);
+  return true;
+}
+
 void LocalTransport::idle(Wait& wait) {
+  if (SharedCores* cores = shared_.cores())
+    return cores->sleep(device_, {.events = events_, .seen = wait.seen, .deadline = wait.deadline});
   const auto until = std::min(wait.deadline, Clock::now() + spin_);
   do {
     for (int i = 0; i < 32; ++i) {

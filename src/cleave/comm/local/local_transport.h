@@ -6,12 +6,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cleave/comm/local/shared_cores.h"
 #include "cleave/comm/pool.h"
 #include "cleave/comm/transport.h"
 
@@ -60,12 +62,15 @@ class LocalTransfer final : public Operation {
 /// What the devices of one process share besides their mailboxes.
 class LocalShared {
  public:
-  explicit LocalShared(int devices);
+  LocalShared(int devices, std::vector<HardwareThreads> places);
 
   int size() const { return static_cast<int>(left_.size()); }
 
   /// Whether every device can have a core to itself.
   bool cores_suffice() const;
+
+  /// Null where devices do not take turns.
+  SharedCores* cores() { return cores_ ? &*cores_ : nullptr; }
 
   LocalTransport& transport(int device) { return *transports_.at(device); }
 
@@ -81,6 +86,7 @@ class LocalShared {
  private:
   void wake_all();
 
+  std::optional<SharedCores> cores_;
   std::vector<std::unique_ptr<LocalTransport>> transports_;
   std::mutex mutex_;  // guards what follows, except the atomics
   std::map<std::pair<int, std::vector<int>>, std::vector<int>> contexts_;
@@ -103,6 +109,7 @@ class LocalTransport final : public Transport {
   int open_context(int parent, std::span<const int> devices) override {
     return shared_.open_context(parent, devices, device_);
   }
+  bool give_way() override;
 
   /// Something happened to one of this device's messages. From any thread.
   void notify();

@@ -14,7 +14,9 @@ namespace cleave::comm {
 
 // ── What the devices share ───────────────────────────────────────────────────────────────────────
 
-LocalShared::LocalShared(int devices) : left_(static_cast<std::size_t>(devices)) {
+LocalShared::LocalShared(int devices, std::vector<HardwareThreads> places)
+    : left_(static_cast<std::size_t>(devices)) {
+  if (!places.empty()) cores_.emplace(devices, std::move(places));
   for (int device = 0; device < devices; ++device) {
     transports_.push_back(std::make_unique<LocalTransport>(*this, device));
   }
@@ -41,6 +43,7 @@ void LocalShared::wake_all() {
 void LocalShared::leave(int device) {
   left_.at(device).store(true, std::memory_order_release);
   wake_all();
+  if (cores_) cores_->leave(device);
 }
 
 void LocalShared::abort(int device, std::string_view reason) {
@@ -63,9 +66,9 @@ void LocalShared::check_running(int device, const Message& message) const {
 
 // ── The world ────────────────────────────────────────────────────────────────────────────────────
 
-LocalWorld::LocalWorld(int devices) {
+LocalWorld::LocalWorld(int devices, std::vector<HardwareThreads> places) {
   require(devices >= 1, "a run needs at least one device, not ", devices);
-  shared_ = std::make_unique<LocalShared>(devices);
+  shared_ = std::make_unique<LocalShared>(devices, std::move(places));
 }
 
 LocalWorld::~LocalWorld() = default;
@@ -75,6 +78,7 @@ int LocalWorld::size() const {
 }
 
 std::unique_ptr<Communicator> LocalWorld::join(int device) {
+  if (SharedCores* cores = shared_->cores()) cores->enter(device);
   return std::make_unique<Communicator>(shared_->transport(device));
 }
 
@@ -161,6 +165,17 @@ void run_devices(int devices, const std::function<void(Communicator&)>& work,
                  const OnStuck& on_stuck) {
   LocalWorld world(devices);
   run_devices(world, work, on_stuck);
+}
+
+void run_pinned(int devices, int threads, const std::function<void(Communicator&)>& work,
+                const OnStuck& on_stuck) {
+  const Pinning pinning = plan_pinning(allowed_cores(), devices, threads);
+  LocalWorld world(devices, pinning.shared);
+  const auto pinned = [&](Communicator& device) {
+    if (pinning.shared.empty()) pin_this_thread(pinning.devices[device.rank()]);
+    work(device);
+  };
+  run_devices(world, pinned, on_stuck);
 }
 
 }  // namespace cleave::comm

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cleave/comm/communicator.h"
+#include "cleave/comm/pinning.h"
 
 namespace cleave::comm {
 
@@ -14,14 +15,16 @@ class LocalShared;
 /// straight into the receiver's, made by whichever side has nothing better to do.
 class LocalWorld {
  public:
-  explicit LocalWorld(int devices);
+  /// With `places`, devices take turns on them (shared_cores.h).
+  explicit LocalWorld(int devices, std::vector<HardwareThreads> places = {});
   ~LocalWorld();
   LocalWorld(const LocalWorld&) = delete;
   LocalWorld& operator=(const LocalWorld&) = delete;
 
   int size() const;
 
-  /// The group of all devices, as device `device` sees it, for its thread.
+  /// The group of all devices, as device `device` sees it, for its thread; where devices take
+  /// turns, once it has its first.
   std::unique_ptr<Communicator> join(int device);
 
   /// Device `device` will not talk any more. Whoever waits for it from now on gets DeviceLost.
@@ -45,5 +48,9 @@ void run_devices(LocalWorld& world, const std::function<void(Communicator&)>& wo
                  const OnStuck& on_stuck = {});
 void run_devices(int devices, const std::function<void(Communicator&)>& work,
                  const OnStuck& on_stuck = {});
+
+/// The same on the cores of this process, as plan_pinning() deals them out.
+void run_pinned(int devices, int threads, const std::function<void(Communicator&)>& work,
+                const OnStuck& on_stuck = {});
 
 }  // namespace cleave::comm
