@@ -4,8 +4,12 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include "cleave/comm/tensor_adder.h"
 
 namespace cleave::runtime {
 namespace {
@@ -54,7 +58,48 @@ plan::LinkCosts measure(comm::Communicator& world, int first, int second) {
           .per_byte = std::max(0.0, large - small) / static_cast<double>(kLarge)};
 }
 
+/// Of zeros, f32. A sum of two sends as many bytes as it adds up.
+plan::LinkCosts measure_sum(comm::Communicator& world, int first, int second) {
+  const std::unique_ptr<comm::Communicator> pair = world.group(std::array{first, second});
+  ops::Compute compute(1);
+  const comm::TensorAdder adder(compute, DType::F32);
+  std::vector<std::byte> values(kLarge), workspace(2 * kLarge);
+  const auto seconds = [&](std::size_t bytes) {
+    std::array<double, kTrips> trips{};
+    for (double& each : trips) {
+      pair->barrier().wait();
+      const Clock::time_point start = Clock::now();
+      pair->all_reduce({std::span(values).first(bytes), workspace, adder}).wait();
+      each = std::chrono::duration<double>(Clock::now() - start).count();
+    }
+    return median(trips);
+  };
+  const double small = seconds(kSmall);
+  return {.latency = small,
+          .per_byte = std::max(0.0, seconds(kLarge) - small) / static_cast<double>(kLarge)};
+}
+
+/// What `first` has measured, for all.
+plan::LinkCosts shared(comm::Communicator& world, int first, int second,
+                       plan::LinkCosts (*measure_pair)(comm::Communicator&, int, int)) {
+  std::array<double, 2> costs{};
+  if (world.rank() == first || world.rank() == second) {
+    const plan::LinkCosts measured = measure_pair(world, first, second);
+    if (world.rank() == first) costs = {measured.latency, measured.per_byte};
+  }
+  world.combine(costs, comm::Combine::Sum);
+  return {.latency = costs[0], .per_byte = costs[1]};
+}
+
 }  // namespace
+
+plan::LinkCosts profile_link(comm::Communicator& world, int first, int second) {
+  return shared(world, first, second, measure);
+}
+
+plan::LinkCosts profile_sum(comm::Communicator& world, int first, int second) {
+  return shared(world, first, second, measure_sum);
+}
 
 std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
                                            comm::Communicator& world) {
@@ -64,13 +109,7 @@ std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
     const auto [first, second] =
         std::minmax(program.placement[edge.from][0], program.placement[edge.to][0]);
     if (first == second || links.contains({first, second})) continue;
-    std::array<double, 2> costs{};
-    if (world.rank() == first || world.rank() == second) {
-      const plan::LinkCosts link = measure(world, first, second);
-      if (world.rank() == first) costs = {link.latency, link.per_byte};
-    }
-    world.combine(costs, comm::Combine::Sum);
-    links[{first, second}] = {.latency = costs[0], .per_byte = costs[1]};
+    links[{first, second}] = profile_link(world, first, second);
   }
   std::vector<plan::LinkCosts> edges;
   for (const schedule::Edge& edge : program.edges) {

@@ -8,8 +8,14 @@
 
 namespace cleave::runtime {
 
-/// What a message takes on every edge of `program`, measured now by all devices of `world`
-/// together, one link after the other; the same numbers on each. A few milliseconds per link.
+/// What a message between devices `first` and `second` takes, measured now; all devices of `world`
+/// call it, and get the same. A few milliseconds.
+plan::LinkCosts profile_link(comm::Communicator& world, int first, int second);
+
+/// What a sum over two devices takes for each byte that it sends, in the same way.
+plan::LinkCosts profile_sum(comm::Communicator& world, int first, int second);
+
+/// What a message takes on every edge of `program`, in the same way, one link after the other.
 std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
                                            comm::Communicator& world);
 

@@ -21,13 +21,6 @@ namespace {
 using plan::Region;
 using schedule::Recompute;
 
-/// Between threads of one process; what a run sees is measured before its first step.
-constexpr plan::LinkCosts kLink = {.latency = 20e-6, .per_byte = 0.2e-9};
-
-double message(double bytes) {
-  return kLink.latency + kLink.per_byte * bytes;
-}
-
 /// Of block number `segment` - 1; the embedding and the head are never computed again.
 Recompute kind_of(const Config& config, std::size_t segment) {
   const auto& kinds = *config.parallel.recompute;
@@ -126,6 +119,11 @@ double AutoCosts::crowd(const Config& config) {
   return std::max(1.0, static_cast<double>(config.devices.count) / at_once(config));
 }
 
+double AutoCosts::exchange(const Config& config, double bytes) {
+  const plan::LinkCosts& sum = profile_of(config).sum;
+  return sum.latency + sum.per_byte * bytes;
+}
+
 /// A tensor group adds up x twice in F and twice in I, and a sum goes there and comes back.
 plan::StageCosts AutoCosts::time_of(const Config& config, std::size_t segment) {
   const SegmentProfile& profile = profile_of(config);
@@ -143,12 +141,12 @@ plan::StageCosts AutoCosts::time_of(const Config& config, std::size_t segment) {
   return time;
 }
 
-double AutoCosts::tensor_sums(const Config& config) const {
+double AutoCosts::tensor_sums(const Config& config) {
   if (*config.parallel.tensor == 1) return 0;
   const double x = static_cast<double>(*config.train.microbatch * config.train.sequence *
                                        config.model.hidden * size_of(config.train.dtype));
   const double segments = static_cast<double>(config.model.layers) + 2;
-  return 8 * message(x) * segments * compile_options(config).microbatches;
+  return 8 * exchange(config, x) * segments * compile_options(config).microbatches;
 }
 
 plan::PartitionProblem AutoCosts::problem(const Config& config) {
@@ -173,7 +171,7 @@ plan::PartitionProblem AutoCosts::problem(const Config& config) {
   problem.microbatches = compile_options(config).microbatches;
   problem.message_bytes = model.segments[1].layers.front().x.bytes();
   const std::int64_t stages = *config.parallel.pipeline * config.parallel.chunks.value_or(1);
-  if (!config.devices.emulate) problem.links.assign(static_cast<std::size_t>(stages - 1), kLink);
+  problem.links.assign(static_cast<std::size_t>(stages - 1), profile_of(config).link);
   problem.at_once =
       at_once(config) / static_cast<double>(*config.parallel.data * *config.parallel.tensor);
   return problem;
@@ -187,7 +185,7 @@ double AutoCosts::after_pipeline(const Config& config) {
       static_cast<double>(*config.parallel.pipeline * *config.parallel.tensor);
   const double data = static_cast<double>(*config.parallel.data);
   const bool shared = *config.parallel.zero > 0;
-  const double away = kLink.per_byte * parameters * (data - 1) / data;
+  const double away = profile.sum.per_byte * parameters * (data - 1) / data;
   const double back = shared ? static_cast<double>(size_of(config.train.dtype)) : 4;
   return crowd(config) *
          (parameters * (profile.norm + profile.step / (shared ? data : 1)) + (4 + back) * away);
@@ -223,7 +221,7 @@ plan::Costs AutoCosts::costs(const Config& config, const runtime::CompiledStep& 
   const double data = static_cast<double>(*config.parallel.data);
   const double tensor = static_cast<double>(*config.parallel.tensor);
   plan::Costs costs;
-  costs.edges.assign(program.edges.size(), kLink);
+  costs.edges.assign(program.edges.size(), profile.link);
   costs.steps.assign(program.devices, 0);
   std::size_t segment = 0;
   for (int s = 0; s < program.stages; ++s) {
@@ -242,16 +240,16 @@ plan::Costs AutoCosts::costs(const Config& config, const runtime::CompiledStep& 
     const double values = static_cast<double>(size_of(config.train.dtype));
     // A segment takes an equal share of its stage, and only blocks run R.
     stage.recompute = longest * static_cast<double>(step.stages[s].size());
-    stage.reduce = data > 1 ? message((step.zero > 0 ? 4 : 8) * away) : 0;
-    stage.gather = step.zero == 3 ? message(values * away) : 0;
+    stage.reduce = data > 1 ? exchange(config, (step.zero > 0 ? 4 : 8) * away) : 0;
+    stage.gather = step.zero == 3 ? exchange(config, values * away) : 0;
     costs.stages.push_back(stage);
-    const double back = step.zero == 1 || step.zero == 2 ? message(values * away) : 0;
+    const double back = step.zero == 1 || step.zero == 2 ? exchange(config, values * away) : 0;
     const double update = parameters * profile.step / (step.zero > 0 ? data : 1) + back;
     for (const int device : program.placement[s]) costs.steps[device] += update;
     costs.norm = std::max(costs.norm, parameters * profile.norm);
   }
   for (const schedule::Tie& tie : program.ties)
-    costs.ties.push_back(2 * message(static_cast<double>(tie.bytes)));
+    costs.ties.push_back(2 * exchange(config, static_cast<double>(tie.bytes)));
   return costs;
 }
 

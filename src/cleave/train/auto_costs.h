@@ -42,11 +42,12 @@ class AutoCosts {
   double crowd(const Config& config);
 
   /// Seconds that a device adds up activations with its tensor group in a step.
-  double tensor_sums(const Config& config) const;
+  double tensor_sums(const Config& config);
 
  private:
   const SegmentProfile& profile_of(const Config& config);
   double recompute_of(const Config& config, schedule::Recompute kind);
+  double exchange(const Config& config, double bytes);  ///< seconds, in a collective
   plan::StageCosts time_of(const Config& config, std::size_t segment);
 
   comm::Communicator* world_;

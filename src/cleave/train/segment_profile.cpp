@@ -1,5 +1,6 @@
 #include "cleave/train/segment_profile.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +12,8 @@
 
 #include "cleave/base/hash.h"
 #include "cleave/base/version.h"
+#include "cleave/comm/local/local_world.h"
+#include "cleave/runtime/link_profile.h"
 #include "cleave/runtime/machine.h"
 #include "cleave/runtime/profile.h"
 #include "cleave/train/adamw.h"
@@ -22,14 +25,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// F, I and W of embedding, block and head, then STEP and NORM per parameter, and R of the block.
-using Numbers = std::array<double, 12>;
+/// F, I and W of embedding, block and head, then STEP and NORM per parameter, R of the block, and
+/// latency and time per byte of messages and of sums.
+using Numbers = std::array<double, 16>;
+constexpr int kRecompute = 11, kLink = 12, kSum = 14;
 
 SegmentProfile profile_of(const Numbers& n) {
   const auto segment = [&](int first) {
     return plan::StageCosts{.forward = n[first], .input = n[first + 1], .weight = n[first + 2]};
   };
-  return {segment(0), segment(3), segment(6), n[9], n[10]};
+  return {segment(0),
+          segment(3),
+          segment(6),
+          n[9],
+          n[10],
+          {n[kLink], n[kLink + 1]},
+          {n[kSum], n[kSum + 1]}};
 }
 
 /// The model with one block, on one device, each segment a stage of its own.
@@ -37,7 +48,8 @@ Config one_block(const Config& config, schedule::Recompute recompute) {
   Config small = config;
   small.model.layers = 1;
   small.train.batch = *config.train.microbatch;
-  small.devices = {.count = 1, .threads = config.devices.threads};
+  small.devices = {
+      .count = 1, .threads = config.devices.threads, .transport = config.devices.transport};
   small.parallel = {};
   small.parallel.chunks = 3;
   small.parallel.schedule = "interleaved";
@@ -47,7 +59,22 @@ Config one_block(const Config& config, schedule::Recompute recompute) {
   return small;
 }
 
-Numbers measure(const Config& small) {
+/// Between the first two devices of `world`, or else between two threads.
+void measure_links(Numbers& numbers, comm::Communicator* world) {
+  if (world == nullptr) {
+    return comm::run_pinned(2, 1, [&](comm::Communicator& pair) {
+      Numbers mine{};
+      measure_links(pair.rank() == 0 ? numbers : mine, &pair);
+    });
+  }
+  if (world->size() == 1) return;
+  const plan::LinkCosts link = runtime::profile_link(*world, 0, 1);
+  const plan::LinkCosts sum = runtime::profile_sum(*world, 0, 1);
+  std::ranges::copy(std::array{link.latency, link.per_byte, sum.latency, sum.per_byte},
+                    numbers.begin() + kLink);
+}
+
+Numbers measure(const Config& small, comm::Communicator* world) {
   const runtime::CompiledStep step = compile_step(small);
   runtime::Device device(step, 0, static_cast<int>(small.devices.threads));
   device.initialise(1);
@@ -65,7 +92,8 @@ Numbers measure(const Config& small) {
   const double parameters = static_cast<double>(device.parameter_count());
   numbers[9] = costs.steps[0] / parameters;
   numbers[10] = costs.norm / parameters;
-  numbers[11] = costs.stages[1].recompute;
+  numbers[kRecompute] = costs.stages[1].recompute;
+  measure_links(numbers, world);
   return numbers;
 }
 
@@ -135,7 +163,7 @@ Numbers find_or_measure(const Config& small, comm::Communicator* world) {
   std::array<double, 1> missing = {numbers ? 0.0 : 1.0};
   if (world != nullptr) world->combine(missing, comm::Combine::Max);
   if (missing[0] > 0) {
-    numbers = measure(small);
+    numbers = measure(small, world);
     if (directory) write_numbers(path, *numbers);
   }
   if (world != nullptr) world->combine(*numbers, comm::Combine::Max);
@@ -151,7 +179,7 @@ SegmentProfile profile_segments(const Config& config, comm::Communicator* world)
 
 double profile_recompute(const Config& config, schedule::Recompute kind,
                          comm::Communicator* world) {
-  return find_or_measure(one_block(config, kind), world).back();
+  return find_or_measure(one_block(config, kind), world)[kRecompute];
 }
 
 }  // namespace cleave::train
