@@ -20,11 +20,14 @@ using plan::UniformCosts;
 
 constexpr std::array<std::string_view, 4> kCostNames = {"f", "i", "w", "comm"};
 
+// So that no sum of costs is infinite.
+constexpr double kMostCost = 1e100;
+
 std::optional<double> number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && std::isfinite(value) && value >= 0 ? std::optional(value) : std::nullopt;
+  return whole && value >= 0 && value <= kMostCost ? std::optional(value) : std::nullopt;
 }
 
 double* field_of(UniformCosts& costs, std::string_view name) {
@@ -60,7 +63,7 @@ UniformCosts parse_row(std::string_view line, const std::vector<std::string_view
     if (columns[i] == "comm" && values[i].empty()) continue;
     const auto value = number(values[i]);
     require(value.has_value(), where, ": '", values[i],
-            "' is not a cost; costs are numbers from 0 on, as in 1.5");
+            "' is not a cost; costs are numbers from 0 to 1e100, as in 1.5");
     *field_of(row, columns[i]) = *value;
   }
   return row;
@@ -70,6 +73,7 @@ UniformCosts parse_row(std::string_view line, const std::vector<std::string_view
 
 plan::UniformCosts parse_uniform_costs(std::string_view text) {
   UniformCosts costs;
+  std::vector<double*> given;
   for (std::string_view part : split(text, ',')) {
     const auto equals = part.find('=');
     const std::string_view name = part.substr(0, equals);
@@ -77,7 +81,9 @@ plan::UniformCosts parse_uniform_costs(std::string_view text) {
     require(field != nullptr && equals != part.npos, "--cost does not know '", part,
             "'; write it as f=1,i=1,w=1,comm=0");
     const auto value = number(part.substr(equals + 1));
-    require(value.has_value(), "--cost ", part, " is not a number from 0 on");
+    require(value.has_value(), "--cost ", part, " is not a number from 0 to 1e100");
+    require(std::ranges::count(given, field) == 0, "--cost gives ", name, " twice; give it once");
+    given.push_back(field);
     *field = *value;
   }
   require(costs.f + costs.i + costs.w > 0, "--cost ", text,

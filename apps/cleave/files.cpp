@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 
 #include "cleave/base/check.h"
 
@@ -44,9 +45,18 @@ void write_file(const std::string& path, std::string_view text) {
   const File file(standard ? nullptr : std::fopen(path.c_str(), "wb"));
   require(standard || file != nullptr, "cannot write ", path, ": ", std::strerror(errno));
   std::FILE* out = standard ? stdout : file.get();
-  const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
-  require(written && std::fflush(out) == 0, "cannot write ", standard ? "standard output" : path,
-          ": ", std::strerror(errno));
+  const bool taken = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  if (taken && std::fflush(out) == 0) return;
+  const char* why = std::strerror(errno);
+  if (!standard) std::remove(path.c_str());
+  throw std::runtime_error(
+      detail::concat("cannot write ", standard ? "standard output" : path, ": ", why));
+}
+
+void finish_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw std::runtime_error(
+      detail::concat("cannot write standard output: ", std::strerror(errno == 0 ? EIO : errno)));
 }
 
 }  // namespace cleave::app

@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "command.h"
@@ -19,7 +20,7 @@ struct GenerateFlags {
   std::string path;
   std::string memory;
   train::GenerateOptions options;
-  int devices = 0;  ///< 0: one, or as many as mpirun started
+  std::optional<int> devices;  ///< default: one, or as many as mpirun started
   bool json = false;
 };
 
@@ -27,16 +28,17 @@ void generate(GenerateFlags& flags, comm::Communicator* world) {
   const bool first = world == nullptr || world->rank() == 0;
   comm::together(world, [&] {
     if (!flags.memory.empty()) flags.options.budget = parse_bytes(flags.memory);
-    require(world == nullptr || flags.devices == 0 || flags.devices == world->size(), "--devices ",
-            flags.devices, " contradicts the processes that mpirun or srun started; leave it out");
+    const int devices = flags.devices.value_or(world == nullptr ? 1 : world->size());
+    require(world == nullptr || devices == world->size(), "--devices ", devices,
+            " contradicts the processes that mpirun or srun started; leave it out");
   });
   const std::string warning =
       runtime::thread_warning(flags.options.threads, runtime::allowed_threads());
   if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
   GenerateOutput output(flags.options,
                         flags.json ? GenerateOutput::Style::Json : GenerateOutput::Style::Text);
-  const train::GenerateReport report = train::generate(
-      flags.path, flags.options, flags.devices == 0 ? 1 : flags.devices, output, world);
+  const train::GenerateReport report =
+      train::generate(flags.path, flags.options, flags.devices.value_or(1), output, world);
   if (first) output.finish(report);
 }
 

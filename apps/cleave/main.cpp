@@ -1,9 +1,14 @@
+#include <algorithm>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "command.h"
+#include "files.h"
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
+#include "cleave/base/nearest.h"
 
 namespace cleave::app {
 
@@ -12,6 +17,31 @@ Exit exit_code_of(const std::exception& error) {
   if (dynamic_cast<const DoesNotFit*>(&error) != nullptr) return Exit::DoesNotFit;
   if (dynamic_cast<const DeviceLost*>(&error) != nullptr) return Exit::DeviceLost;
   return Exit::Failed;
+}
+
+/// Names the first word that should be a verb and is none; CLI11 would miss a verb instead.
+void check_verbs(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* at = &app;
+  for (const std::string& word : words) {
+    const std::vector<const CLI::App*> verbs = at->get_subcommands({});
+    if (verbs.empty() || word.starts_with('-')) return;
+    std::vector<std::string_view> names;
+    std::string known;
+    for (const CLI::App* verb : verbs) {
+      names.push_back(verb->get_name());
+      known += (known.empty() ? "" : ", ") + verb->get_name();
+    }
+    require(std::ranges::count(names, word) == 1, "there is no verb '", word, "'",
+            did_you_mean(word, names), "; known are ", known);
+    at = at->get_subcommand(word);
+  }
+}
+
+/// "cleave bench step": what was to be done.
+std::string verb_of(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* verb : app.get_subcommands()) name += " " + verb_of(*verb);
+  return name;
 }
 
 }  // namespace cleave::app
@@ -28,11 +58,15 @@ int main(int argc, char** argv) {
   cleave::app::add_commands(app, answer);
 
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& answered) {  // --help, --version
-    return app.exit(answered);
+    cleave::app::check_verbs(app, std::vector<std::string>(argv + 1, argv + argc));
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::Success& answered) {  // --help, --version
+      app.exit(answered);
+    }
+    cleave::app::finish_output();
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "cleave: {}; see cleave --help\n", error.what());
+    fmt::print(stderr, "cleave: {}; see {} --help\n", error.what(), cleave::app::verb_of(app));
     return static_cast<int>(Exit::Usage);
   } catch (const std::exception& error) {
     fmt::print(stderr, "cleave: {}\n", error.what());

@@ -1,6 +1,7 @@
 #include "schedule_output.h"
 
 #include <array>
+#include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -93,12 +94,14 @@ ScheduleFormat parse_format(const std::string& name, const std::string& path) {
             did_you_mean(name, kFormatNames), "; known are text, csv, svg, html and trace");
     return kFormats[find(name) - kFormatNames.begin()];
   }
-  const auto dot = path.rfind('.');
-  std::string ending = dot == path.npos ? "" : path.substr(dot + 1);
+  std::string ending = std::filesystem::path(path).extension();
+  if (ending.empty()) return Picture;
+  ending.erase(0, 1);
   if (ending == "txt") ending = "text";
   if (ending == "json") ending = "trace";
-  return find(ending) == kFormatNames.end() ? Picture
-                                            : kFormats[find(ending) - kFormatNames.begin()];
+  require(find(ending) != kFormatNames.end(), "--output ", path, ": no format ends in .", ending,
+          "; end it in .txt, .csv, .svg, .html or .json, or give --format");
+  return kFormats[find(ending) - kFormatNames.begin()];
 }
 
 std::string render(std::span<const ScheduleRun> runs, ScheduleFormat format,

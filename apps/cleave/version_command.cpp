@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "command.h"
 #include <fmt/format.h>
 
@@ -12,7 +14,14 @@ std::string version_text() {
 void add_version_command(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("version", "Print the version.");
   verb->footer("Example: cleave version");
-  verb->callback([] { fmt::print("{}\n", version_text()); });
+  auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "Print one JSON object");
+  verb->callback([json] {
+    if (*json)
+      fmt::print("{{\"version\": \"{}\"}}\n", version());
+    else
+      fmt::print("{}\n", version_text());
+  });
 }
 
 }  // namespace cleave::app

@@ -26,6 +26,29 @@ TEST(Version, IsAVerbAndAFlag) {
   EXPECT_EQ(flag.exit, 0) << flag.err;
   EXPECT_TRUE(flag.out.starts_with("cleave ")) << flag.out;
   EXPECT_EQ(flag.out, run_cleave("version").out);
+  const auto json = nlohmann::json::parse(run_cleave("version --json").out);
+  EXPECT_EQ("cleave " + json["version"].get<std::string>() + "\n", flag.out);
+}
+
+TEST(Verbs, AreNamedWhenThereIsNone) {
+  const auto answer = run_cleave("trian run.toml");
+  EXPECT_EQ(answer.exit, 2);
+  EXPECT_NE(answer.err.find("no verb 'trian'; did you mean train?"), std::string::npos)
+      << answer.err;
+  EXPECT_NE(run_cleave("bench stap").err.find("no verb 'stap'; did you mean step?"),
+            std::string::npos);
+  EXPECT_NE(run_cleave("bench step --foo").err.find("see cleave bench step --help"),
+            std::string::npos);
+}
+
+TEST(Output, ThatIsLostIsAFailure) {
+  for (const char* verb :
+       {"version", "--help", "doctor --json", "schedule 1f1b --stages 2 --microbatches 2 --json"}) {
+    const auto answer = run_cleave(std::string(verb) + " >/dev/full");
+    EXPECT_EQ(answer.exit, 1) << verb;
+    EXPECT_EQ(answer.err, "cleave: cannot write standard output: No space left on device\n")
+        << verb;
+  }
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST_F(GenerateCommand, SaysWhatIsWrong) {
     EXPECT_TRUE(tight.starts_with("cleave: generating up to 32 tokens needs")) << tight;
     EXPECT_NE(tight.find("on device 0, which has 1.00 KiB (1024 bytes); "), std::string::npos);
   }
-  EXPECT_EQ(complaint("--devices -1", 2), "cleave: --devices -1 must be at least 1\n");
+  EXPECT_EQ(complaint("--devices 0", 2), "cleave: --devices 0 must be at least 1\n");
 
   // One bit of a weight.
   const std::string model = out_ + "/checkpoints/latest/model.safetensors";

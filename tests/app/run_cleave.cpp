@@ -14,7 +14,8 @@ Answer run_cleave(const std::string& arguments) {
   const TemporaryDirectory directory;
   const std::string out = directory.path("out");
   const std::string err = directory.path("err");
-  const std::string command = cleave_binary() + " " + arguments + " >'" + out + "' 2>'" + err + "'";
+  const std::string command =
+      "{ " + cleave_binary() + " " + arguments + "; } >'" + out + "' 2>'" + err + "'";
   const int status = std::system(command.c_str());
   return {.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
           .out = read_text(out),

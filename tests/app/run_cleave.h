@@ -11,6 +11,7 @@ struct Answer {
 };
 
 /// Runs the program as a user does, through the shell: `run_cleave("schedule 1f1b --stages 4")`.
+/// What `arguments` redirect is not in the answer.
 Answer run_cleave(const std::string& arguments);
 
 std::string read_text(const std::string& path);

@@ -42,6 +42,14 @@ TEST(Verifier, NamesDeviceInstructionAndReason) {
             "device 0, instruction 4 (0W1): runs before the backward_input it needs\n");
 }
 
+TEST(Verifier, CountsWhatComesOutOfOrder) {
+  EXPECT_EQ(verdict(chain(2, {"0F0 0F1 0I0 0I1 0W1 0W0 STEP"})),
+            "device 0, instruction 4 (0W1): runs before microbatch 0; W of a stage goes in "
+            "microbatch order\n"
+            "device 0, instruction 5 (0W0): runs after a later microbatch; W of a stage goes in "
+            "microbatch order\n");
+}
+
 TEST(Verifier, PrintsTheCycleOfADeadlock) {
   // Both ends insist on completing a SEND first: works only if messages are buffered.
   Program crossed = two_stages();

@@ -73,6 +73,11 @@ TEST(ModelShape, RefusesWhatNoModelCanHave) {
             "such as 2");
   EXPECT_EQ(refused([](ModelShape& s) { s.layers = 0; }),
             "model.layers is 0; it must be at least 1 and below 2^31");
+  EXPECT_EQ(refused([](ModelShape& s) { s.layers = 20000000; }),
+            "model.layers is 20000000; at most 10000 can be planned for");
+  EXPECT_EQ(refused([](ModelShape& s) { s.hidden = s.ffn = 2000000000; }),
+            "the model has about 1.12e+20 parameters, more than the 1e15 that can be planned for; "
+            "make model.hidden, ffn, vocab or layers smaller");
   EXPECT_EQ(refused([](ModelShape& s) { s.heads = s.kv_heads = 64; }),
             "a head of 1 (model.hidden / model.heads) is odd, but rotary positions turn pairs; "
             "change model.heads");

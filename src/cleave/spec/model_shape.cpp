@@ -15,6 +15,19 @@ void check_size(std::string_view name, std::int64_t size) {
           "; it must be at least 1 and below 2^31");
 }
 
+// Deeper than any model, and few enough to list.
+constexpr std::int64_t kMostLayers = 10000;
+// Whose bytes, times whatever is held per parameter, are still counted exactly.
+constexpr double kMostParameters = 1e15;
+
+/// Weights of the matrices, about, without overflow.
+double parameters_about(const ModelShape& s) {
+  const double hidden = static_cast<double>(s.hidden);
+  const double block = hidden * (4 * hidden + 3 * static_cast<double>(s.ffn));
+  return static_cast<double>(s.layers) * block +
+         hidden * (2 * static_cast<double>(s.vocab) + static_cast<double>(s.context));
+}
+
 /// The divisor of `whole` nearest to `wanted`: what we suggest instead.
 std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
   for (std::int64_t away = 0; away < whole; ++away) {
@@ -40,6 +53,11 @@ void check(const ModelShape& s) {
   check_size("ffn", s.ffn);
   check_size("vocab", s.vocab);
   check_size("context", s.context);
+  require(s.layers <= kMostLayers, "model.layers is ", s.layers, "; at most ", kMostLayers,
+          " can be planned for");
+  require(parameters_about(s) <= kMostParameters, "the model has about ", parameters_about(s),
+          " parameters, more than the 1e15 that can be planned for; make model.hidden, ffn, vocab "
+          "or layers smaller");
   require(s.hidden % s.heads == 0, "model.hidden ", s.hidden, " is not divisible by model.heads ",
           s.heads, "; set model.heads to a divisor such as ", nearest_divisor(s.hidden, s.heads));
   require(s.heads % s.kv_heads == 0, "model.heads ", s.heads,

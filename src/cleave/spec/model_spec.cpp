@@ -1,5 +1,7 @@
 #include "cleave/spec/model_spec.h"
 
+#include <algorithm>
+
 #include "cleave/base/check.h"
 #include "cleave/spec/block_spec.h"
 #include "cleave/spec/sharded.h"
@@ -8,6 +10,9 @@ namespace cleave {
 namespace {
 
 using spec::Flow;
+
+// Of one tensor; its bytes, times the microbatches alive, are still counted exactly.
+constexpr double kMostElements = 1e14;
 
 /// Nothing outlives F where there is no backward.
 void drop_backward(ModelSpec& model) {
@@ -39,6 +44,12 @@ Names names_of(ModelKind kind) {
 }  // namespace
 
 void check(const ModelShape& shape, const Flow& flow, const TensorShare& share) {
+  const double widest = static_cast<double>(std::max({3 * shape.hidden, shape.ffn, shape.vocab}));
+  const double tokens = static_cast<double>(flow.sequences) * static_cast<double>(flow.sequence);
+  require(widest * tokens <= kMostElements, "a microbatch of ", flow.sequences, " x ",
+          flow.sequence, " tokens, each with up to ", widest,
+          " values, is more than can be planned for; make train.microbatch or train.sequence "
+          "smaller");
   const auto divides = [&](std::string_view what, std::int64_t size) {
     require(size % share.shards == 0, what, " ", size, " cannot be divided among ", share.shards,
             " tensor shards; choose numerics.tensor_shards (or parallel.tensor) that divides it");

@@ -27,9 +27,11 @@ void check_tensor(const ModelShape& model, std::int64_t tensor) {
 
 void check_schedule(const Layout& layout) {
   const std::vector<std::string_view> known = schedule::schedule_names();
+  std::string names;
+  for (const std::string_view name : known)
+    names += (names.empty() ? "" : ", ") + std::string(name);
   require(std::ranges::count(known, layout.schedule) == 1, "unknown schedule '", layout.schedule,
-          "'", did_you_mean(layout.schedule, known),
-          "; `cleave schedule --help` lists the schedules");
+          "'", did_you_mean(layout.schedule, known), "; known are ", names);
   // A generator knows how many stages per device it can have.
   const int pipeline = static_cast<int>(std::min<std::int64_t>(layout.pipeline, 2));
   schedule::generate(

@@ -86,7 +86,11 @@ class ComputeWalk {
     if (unit_->input_done < total_ - first) complain("runs before the backward_input it needs");
     for (int segment = first; segment <= last; ++segment) {
       int& next = next_microbatch_[base + segment];
-      if (i.microbatch < next) return complain("runs a second time, or after a later microbatch");
+      if (i.microbatch < next) {
+        if (unit_->weight_done >= total_) return complain("runs a second time");
+        unit_->weight_done += last - segment + 1;
+        return complain("runs after a later microbatch; W of a stage goes in microbatch order");
+      }
       if (i.microbatch > next)
         complain("runs before microbatch ", next, "; W of a stage goes in microbatch order");
       next = i.microbatch + 1;
