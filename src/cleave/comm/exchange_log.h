@@ -18,8 +18,8 @@ struct Exchange {
   CollectiveKind kind = CollectiveKind::AllReduce;
   Clock::time_point begin = {};       ///< when it was posted
   Clock::time_point end = {};         ///< when it was complete
-  Clock::duration spent_before = {};  ///< by `begin`, since the log was cleared: see spent()
-  Clock::duration spent = {};         ///< between `begin` and `end`
+  Clock::duration spent_before = {};  ///< in stays, from clear() to `begin`
+  Clock::duration spent = {};         ///< in stays, from `begin` to `end`
   std::int64_t bytes = 0;             ///< sent by this device
 };
 
