@@ -48,14 +48,23 @@ std::vector<std::string> row(const train::PlannedRun& run, const std::string& wh
           why};
 }
 
+/// Of runs that are about as fast the plainest is taken.
+std::string_view chosen_as(const train::AutoPlan& plan) {
+  const auto faster = [&](const train::PlannedRun& run) {
+    return run.seconds < plan.choice().seconds;
+  };
+  return std::ranges::any_of(plan.fitting, faster) ? "the plainest of the fastest that fit"
+                                                   : "the fastest that fits";
+}
+
 }  // namespace
 
 std::string describe_auto(const train::AutoPlan& plan) {
   if (plan.considered == 0) return "";
   const train::PlannedRun& choice = plan.choice();
-  std::string text = fmt::format(
-      "auto: {}\n      {} of {} layouts\n", describe(choice.config),
-      plan.fitting.empty() ? "nearest to fitting" : "the fastest that fits", plan.considered);
+  std::string text =
+      fmt::format("auto: {}\n      {} of {} layouts\n", describe(choice.config),
+                  plan.fitting.empty() ? "nearest to fitting" : chosen_as(plan), plan.considered);
   for (std::size_t i = 1; i < std::min(kRows, plan.fitting.size()); ++i) {
     const train::PlannedRun& next = plan.fitting[i];
     text += fmt::format("      then {}: {:+.1f} %\n", describe(next.config),
@@ -85,9 +94,9 @@ std::string candidate_table(const train::AutoPlan& plan) {
     rows.push_back(
         row(run, fmt::format("device {} lacks {}", run.device, format_bytes(run.excess))));
   }
-  std::string text = fmt::format("auto: {} of {} layouts\n{}",
-                                 plan.fitting.empty() ? "none" : "the fastest that fits",
-                                 plan.considered, report::text_table(rows));
+  std::string text =
+      fmt::format("auto: {} of {} layouts\n{}", plan.fitting.empty() ? "none" : chosen_as(plan),
+                  plan.considered, report::text_table(rows));
   if (plan.slower > 0)
     text += fmt::format("{} layouts are slower whatever they do about memory\n", plan.slower);
   return text + "\n";

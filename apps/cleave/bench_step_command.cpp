@@ -72,7 +72,7 @@ void run(const StepBenchFlags& flags) {
   const double gflops = static_cast<double>(cleave::flops(model)) / timing.step_seconds * 1e-9;
   const double efficiency = timing.gemm_seconds / timing.step_seconds;
   if (!flags.json) {
-    fmt::print("{}, {} thread(s), median of {}\n", text_of(flags), flags.threads, flags.repeats);
+    fmt::print("{}, threads {}, median of {}\n", text_of(flags), flags.threads, flags.repeats);
     fmt::print("  step        {:8.3f} s   {:.0f} tokens/s, {:.1f} GFLOP/s\n", timing.step_seconds,
                tokens, gflops);
     fmt::print("  bare gemms  {:8.3f} s\n  efficiency  {:8.3f}\n", timing.gemm_seconds, efficiency);

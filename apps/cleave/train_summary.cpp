@@ -80,9 +80,11 @@ std::string describe_overlaps(const std::vector<train::DeviceReport>& devices) {
 std::string describe_plan(const train::Config& config, const runtime::CompiledStep& step) {
   const schedule::Program& program = step.program;
   std::string text = fmt::format(
-      "{} parameters, {}; {} device(s), schedule {}, {} microbatches of {} x {} tokens per step\n",
-      parameter_count(step.model), to_string(config.train.dtype), step.devices(), program.schedule,
-      program.microbatches * program.replicas, step.model.flow.sequences, step.model.flow.sequence);
+      "{} parameters, {}; {}, schedule {}, {} x {} x {} tokens per step "
+      "(microbatches x sequences x length)\n",
+      parameter_count(step.model), to_string(config.train.dtype), counted(step.devices(), "device"),
+      program.schedule, program.microbatches * program.replicas, step.model.flow.sequences,
+      step.model.flow.sequence);
   std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
                                                  "optimizer", "activations", "scratch", "saving",
                                                  "planned", "budget"}};

@@ -29,6 +29,8 @@ TEST(Units, PrintsThreeDigits) {
   EXPECT_EQ(format_seconds(125), "2m 05s");
   EXPECT_EQ(format_seconds(0), "0.00 s");
   EXPECT_EQ(format_share(0.1234), "12.3 %");
+  EXPECT_EQ(counted(1, "device"), "1 device");
+  EXPECT_EQ(counted(0, "step"), "0 steps");
 }
 
 TEST(Units, ReadsSeconds) {

@@ -91,6 +91,10 @@ std::string format_seconds(double seconds) {
   return fmt::format("{:.{}f} {}", seconds, decimals, kNames[unit]);
 }
 
+std::string counted(std::int64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
 std::string format_share(double share) {
   return fmt::format("{:.1f} %", 100 * share);
 }

@@ -19,6 +19,9 @@ double parse_seconds(std::string_view text);
 /// "5.00 ms", "1.50 s", "2m 05s": three significant digits below a minute.
 std::string format_seconds(double seconds);
 
+/// "1 device", "4 devices".
+std::string counted(std::int64_t count, std::string_view thing);
+
 /// "12.3 %" of 0.123.
 std::string format_share(double share);
 
