@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -6,7 +7,6 @@
 
 #include "auto_summary.h"
 #include "command.h"
-#include "files.h"
 #include "ranks.h"
 #include "train_output.h"
 #include "train_trace.h"
@@ -40,7 +40,13 @@ struct TrainFlags {
 /// a batch system may send it to mpirun and to every rank, so that it arrives twice.
 void stop_gracefully(int signal) {
   train::request_stop();
-  if (signal != SIGUSR1) std::signal(signal, SIG_DFL);
+  if (signal == SIGUSR1) return;
+  std::signal(signal, SIG_DFL);
+  constexpr char kAnswer[] =
+      "cleave: stopping after the step in hand, if one has begun; once more to end at once\n";
+  const int error = errno;  // of what the signal interrupted
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);
+  errno = error;
 }
 
 train::RunOptions options_of(const TrainFlags& flags) {
@@ -48,7 +54,6 @@ train::RunOptions options_of(const TrainFlags& flags) {
   require(!(resume && flags.overwrite), "--resume and --overwrite contradict each other; pass one");
   require(!(resume && !flags.init_from.empty()),
           "--resume and --init-from contradict each other; pass one");
-  if (!flags.trace.empty()) check_trace_name(flags.trace);
   require(flags.patience > 0, "--patience ", flags.patience, " must be more than 0 seconds");
   const std::chrono::duration<double> patience(std::min(flags.patience, 1e9));
   using train::Existing;
@@ -76,11 +81,14 @@ void train(const TrainFlags& flags, comm::Communicator* world) {
   if (world != nullptr) options.world_size = world->size();
   train::Config config;
   train::RunOptions run_options;
+  const bool first = world == nullptr || world->rank() == 0;
   comm::together(world, [&] {
     config = train::load_config(flags.config, options);
     run_options = options_of(flags);
+    const bool makes_out = !config.devices.emulate;
+    if (first && !flags.trace.empty())
+      check_trace_name(flags.trace, makes_out ? config.train.out : "");
   });
-  const bool first = world == nullptr || world->rank() == 0;
   if (needs_plan(config)) config = planned(config, flags, world);
   if (flags.print_config) {
     if (first) fmt::print("{}", train::to_toml(config));
@@ -98,7 +106,7 @@ void train(const TrainFlags& flags, comm::Communicator* world) {
   const train::RunReport report = train::run(config, run_options, output, world);
   if (!first) return;
   output.finish(report);
-  if (!flags.trace.empty()) write_trace(flags.trace, report);
+  if (!flags.trace.empty() && !report.stopped_at_start) write_trace(flags.trace, report);
 }
 
 void run(const TrainFlags& flags) {

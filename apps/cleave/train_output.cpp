@@ -39,8 +39,14 @@ void TrainOutput::on_compiled(const runtime::CompiledStep& step) {
   std::fflush(text_);
 }
 
-void TrainOutput::on_resumed(std::int64_t step, const std::string& checkpoint) {
+void TrainOutput::on_warning(const std::string& sentence) {
+  fmt::print(stderr, "cleave: warning: {}\n", sentence);
+}
+
+void TrainOutput::on_resumed(std::int64_t step, const std::string& checkpoint,
+                             const std::string& changed) {
   fmt::print(text_, "resumed after step {} from {}\n", step, checkpoint);
+  if (!changed.empty()) fmt::print(text_, "not as it was: {}\n", changed);
 }
 
 void TrainOutput::on_step(const train::StepReport& step) {

@@ -20,7 +20,9 @@ class TrainOutput : public train::RunObserver {
   ~TrainOutput() override;
 
   void on_compiled(const runtime::CompiledStep& step) override;
-  void on_resumed(std::int64_t step, const std::string& checkpoint) override;
+  void on_warning(const std::string& sentence) override;
+  void on_resumed(std::int64_t step, const std::string& checkpoint,
+                  const std::string& changed) override;
   void on_step(const train::StepReport& step) override;
   void on_evaluated(std::int64_t step, double loss) override;
   void on_saved(std::int64_t step, const std::string& directory, double seconds) override;

@@ -100,6 +100,8 @@ std::string describe_plan(const train::Config& config, const runtime::CompiledSt
 }
 
 std::string describe_report(const train::RunReport& report) {
+  if (report.stopped_at_start)
+    return "stopped before the first step, as asked; nothing was saved, and --resume goes on\n";
   std::string text;
   if (report.stopped)
     text += fmt::format("stopped after step {}, as asked; --resume goes on\n", report.steps);

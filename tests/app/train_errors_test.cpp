@@ -35,7 +35,8 @@ const std::vector<Mistake>& mistakes() {
   static const std::vector<Mistake> all = {
       {{"data.path=DIR/none.txt"},
        2,
-       "cannot read data at DIR/none.txt: No such file or directory"},
+       "cannot read data.path DIR/none.txt: No such file or directory; set it to a text file, a "
+       "directory of text or a .bin of tokens\n"},
       {{"data.path=DIR/empty.txt"},
        2,
        "DIR/empty.txt is empty; give a file with at least one sequence"},
@@ -49,7 +50,7 @@ const std::vector<Mistake>& mistakes() {
        "data.dtype is not its type"},
       {{"data.path=/dev/null"},
        2,
-       "cannot read data at /dev/null: it is neither a file nor a directory"},
+       "cannot read data.path /dev/null: it is neither a file nor a directory"},
       {{"model.vocab=100"},
        2,
        "DIR/data.txt has token 116 at position 0, but model.vocab is 100; set model.vocab to at "
@@ -100,6 +101,42 @@ TEST_F(TrainErrors, AreOneSentenceAndLeaveNothingBehind) {
       EXPECT_FALSE(fs::exists(run.out())) << mistake.sentence;
     }
   }
+}
+
+TEST_F(TrainErrors, ATraceThatCannotBeWrittenEndsTheRunBeforeItBegins) {
+  const std::string trace = directory + "/none/step.json";
+  const Answer missing = run.train({}, {"--trace", trace});
+  EXPECT_EQ(missing.exit, 2);
+  EXPECT_EQ(missing.out, "");
+  EXPECT_EQ(missing.err, "cleave: cannot write --trace " + trace +
+                             ": No such file or directory; choose a directory that exists and that "
+                             "you may write to\n");
+  fs::create_directories(directory + "/step.svg");
+  const Answer taken = run.train({}, {"--trace", directory + "/step.svg"});
+  EXPECT_EQ(taken.exit, 2);
+  EXPECT_EQ(taken.err, "cleave: cannot write --trace " + directory +
+                           "/step.svg: it is a directory; choose another name\n");
+  EXPECT_FALSE(fs::exists(run.out()));
+
+  EXPECT_EQ(run.train({"train.steps=1"}, {"--trace", run.out() + "/step.json"}).exit, 0);
+  EXPECT_TRUE(fs::exists(run.out() + "/step.json"));
+}
+
+TEST_F(TrainErrors, ATraceThatDoesNotFitOnTheDiskLeavesNothing) {
+  const Mounted disk(run.path("disk"), "size=4k");
+  if (!disk) GTEST_SKIP() << "mounting is not allowed here";
+  const Answer answer = run.train({"train.steps=2"}, {"--trace", run.path("disk/step.html")});
+  EXPECT_EQ(answer.exit, 1) << answer.err;
+  EXPECT_NE(answer.err.find("No space left on device"), std::string::npos) << answer.err;
+  EXPECT_TRUE(fs::is_empty(run.path("disk")));
+}
+
+TEST_F(TrainErrors, AValidationThatHoldsNothingOutIsSaid) {
+  const Answer answer = run.train({"train.steps=1", "data.validation=0.001"});
+  EXPECT_EQ(answer.exit, 0);
+  EXPECT_EQ(answer.err,
+            "cleave: warning: data.validation 0.001 of 249 sequences is 0, and a microbatch has 1: "
+            "there is no validation; give more data or shorten train.sequence\n");
 }
 
 TEST_F(TrainErrors, AnExistingRunIsNotTouched) {

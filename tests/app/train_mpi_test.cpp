@@ -150,7 +150,7 @@ TEST(MpiUsage, WrongKeysExitTwoWithOneSentence) {
        "cleave: rank 0: devices.transport is \"local\", but mpirun or srun started 2 processes; "
        "leave the key out, or start cleave without them\n"},
       {{"parallel.pipeline=2", "data.path=/nowhere"},
-       "cleave: rank 0: cannot read data at /nowhere: No such file or directory\n"}};
+       "cleave: rank 0: cannot read data.path /nowhere: No such file or directory; set it to "}};
   for (const auto& [keys, sentence] : cases) {
     const Answer answer = run.train(keys, {}, 2);
     EXPECT_EQ(answer.exit, 2);

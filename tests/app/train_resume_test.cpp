@@ -90,8 +90,29 @@ TEST(TrainResume, RefusesAnotherModel) {
   const Answer heads = run.train({"model.heads=8"}, {"--resume"});
   EXPECT_EQ(heads.exit, 2);
   EXPECT_EQ(heads.err, "cleave: model.heads is 8, but " + checkpoint(run, 20) +
-                           " was trained with 4; resume with the same model, or begin another run "
-                           "in another train.out\n");
+                           " was trained with 4; resume with --set model.heads=4, or begin another "
+                           "run in another train.out\n");
+}
+
+TEST(TrainResume, WithAShorterSequenceSaysHowToKeepTheContext) {
+  const TinyRun run({"train.steps=2"});
+  run.report();
+  const Answer refused = run.train({"train.sequence=8"}, {"--resume"});
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_NE(refused.err.find("; resume with --set model.context=16, or "), std::string::npos)
+      << refused.err;
+  const Answer begun = TinyRun().train({"train.sequence=8"}, {"--init-from", run.out()});
+  EXPECT_EQ(begun.exit, 2);
+  EXPECT_EQ(begun.err, "cleave: model.context is 8, but " + checkpoint(run, 2) +
+                           " was trained with 16; begin with --set model.context=16\n");
+
+  const Keys shorter = {"train.sequence=8", "model.context=16", "train.steps=4", "train.lr=0.001"};
+  const Answer resumed = run.train(shorter, {"--resume"});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_NE(resumed.out.find("\nnot as it was: train.sequence 8 (was 16), train.lr 0.001 (was "
+                             "0.01)\n"),
+            std::string::npos)
+      << resumed.out;
 }
 
 TEST(TrainResume, BeginsAgainIfNothingWasSaved) {
@@ -135,6 +156,7 @@ struct Damage {
   const char* what;
   void (*apply)(const std::string& checkpoint);
   std::string says;  // behind the checkpoint's path
+  bool spares_weights = false;
 };
 
 /// Replaces `from` by `to` of the same length in the header of the model's file.
@@ -160,7 +182,14 @@ const std::vector<Damage>& damages() {
       {"a flipped bit of the state", [](const std::string& c) { flip_bit(c + "/state.json", 30); },
        "/state.json has a wrong checksum"},
       {"a missing piece", [](const std::string& c) { fs::remove(c + "/optimizer.safetensors"); },
-       "/optimizer.safetensors is missing"},
+       "/optimizer.safetensors is missing", true},
+      {"a flipped bit of a moment",
+       [](const std::string& c) {
+         flip_bit(c + "/optimizer.safetensors",
+                  static_cast<std::int64_t>(fs::file_size(c + "/optimizer.safetensors")) - 3);
+       },
+       "/optimizer.safetensors has tensor \"transformer.wte.weight.v\" with a wrong checksum",
+       true},
       {"a missing manifest", [](const std::string& c) { fs::remove(c + "/manifest.json"); },
        "/manifest.json: No such file or directory"},
       {"a truncated file",
@@ -185,14 +214,20 @@ TEST(TrainDamage, IsNamedOnEveryWayToReadAndThePreviousCheckpointStaysUsable) {
     const TinyRun other;
     damage.apply(checkpoint(run, 4));
 
-    const Answer answers[] = {run.train({"train.steps=6"}, {"--resume"}),
-                              other.train({}, {"--init-from", run.out()}),
-                              testing::run_cleave("generate " + run.out())};
-    for (const Answer& answer : answers) {
-      EXPECT_EQ(answer.exit, 2) << answer.err;
-      EXPECT_NE(answer.err.find(checkpoint(run, 4) + damage.says), std::string::npos) << answer.err;
+    const Answer resumed = run.train({"train.steps=6"}, {"--resume"});
+    const Answer begun = other.train({"train.steps=1"}, {"--init-from", run.out()});
+    const Answer generated = testing::run_cleave("generate " + run.out());
+    for (const Answer* answer : {&resumed, &begun, &generated}) {
+      const bool works = damage.spares_weights && answer != &resumed;
+      EXPECT_EQ(answer->exit, works ? 0 : 2) << answer->err;
+      EXPECT_EQ(answer->err.find(checkpoint(run, 4) + damage.says) == std::string::npos, works)
+          << answer->err;
     }
-    EXPECT_FALSE(fs::exists(other.out()));
+    EXPECT_EQ(fs::exists(other.out()), damage.spares_weights);
+    EXPECT_TRUE(resumed.err.ends_with("--resume=" + checkpoint(run, 2) + "\n")) << resumed.err;
+    EXPECT_TRUE(damage.spares_weights ||
+                begun.err.ends_with("--init-from=" + checkpoint(run, 2) + "\n"))
+        << begun.err;
     const json older = run.report({}, {"--resume=" + checkpoint(run, 2)});
     EXPECT_EQ(older["weights"], whole["weights"]);
   }
@@ -238,6 +273,23 @@ TEST_P(TrainSignals, FinishTheStepSaveAndLeave) {
 
   const json resumed = run.report({}, {"--resume"});
   EXPECT_EQ(resumed["weights"], TinyRun({"train.steps=300"}).report()["weights"]);
+}
+
+TEST_P(TrainSignals, BeforeTheFirstStepLeaveWithoutIt) {
+  const TinyRun run({"train.steps=100000", "parallel.pipeline=2"});  // a second of profiling
+  Process training(run.command());
+  ASSERT_TRUE(training.prints(" parameters, ")) << training.err();
+  training.signal(GetParam());
+  const Answer stopped = training.wait();
+  EXPECT_EQ(stopped.exit, 0) << stopped.err;
+  EXPECT_TRUE(
+      stopped.out.ends_with("\nstopped before the first step, as asked; nothing was saved, "
+                            "and --resume goes on\n"))
+      << stopped.out;
+  EXPECT_EQ(stopped.err.starts_with("cleave: stopping after the step in hand"),
+            GetParam() != SIGUSR1)
+      << stopped.err;
+  EXPECT_TRUE(fs::is_empty(run.out() + "/checkpoints"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, TrainSignals, ::testing::Values(SIGINT, SIGTERM, SIGUSR1));

@@ -104,7 +104,8 @@ TEST(Config, PrintsWhatLoadsBackToTheSameConfig) {
        "parallel.schedule=auto", "devices.memory=1.5KiB"},
       {"parallel.recompute=selective"},
       {"parallel.recompute=[\"full\", \"none\", \"selective\", \"full\"]"},
-      {"devices.emulate=w=20us,f=5ms,i=0.1,per=layer", "devices.speed=0.5", "numerics.data_shards=4"},
+      {"devices.emulate=w=20us,f=5ms,i=0.1,per=layer", "devices.speed=0.5",
+       "numerics.data_shards=4"},
       {"train.weight_decay=0", "train.clip=12", "model.rope_theta=123456.789"},
   };
   for (const auto& overrides : cases) {
@@ -162,6 +163,24 @@ TEST(Config, SuggestsTheNearestKey) {
   EXPECT_EQ(refused({"nonsense=3"}), "there is no key nonsense (in --set)");
   EXPECT_EQ(refused({"train.steps"}),
             "--set train.steps has no key=value; write for example --set train.steps=50");
+}
+
+TEST(Config, TakesOnlyTextThatCheckpointsCanKeep) {
+  EXPECT_EQ(
+      refused({"data.path=d\xff.txt"}),
+      "data.path is \"d\\xff.txt\" in --set, which is not UTF-8; give a name in UTF-8 without "
+      "NUL bytes, such as that of a link");
+  EXPECT_EQ(
+      refused({"data.validation=\xc3"}),
+      "data.validation is \"\\xc3\" in --set, which is not UTF-8; give a name in UTF-8 without "
+      "NUL bytes, such as that of a link");
+  EXPECT_EQ(
+      refused({"train.out=\"nul\\u0000b\""}),
+      "train.out is \"nul\\x00b\" in --set, which has a NUL byte; give a name in UTF-8 without "
+      "NUL bytes, such as that of a link");
+  EXPECT_EQ(refused({}, kTiny + "[train]\nout = \"d\xff\"\n").substr(0, 23),
+            "run.toml:4 is not TOML:");
+  EXPECT_EQ(with({"data.path=naïve – 漢字\r"}).data.path, "naïve – 漢字\r");
 }
 
 TEST(Config, NamesTheLineThatIsNotToml) {
@@ -255,6 +274,13 @@ TEST(Config, FollowsMpirun) {
               under(2, {"devices.count=4", "parallel.pipeline=4"});
             }),
             "devices.count is 4, but mpirun or srun started 2 processes; make them equal");
+  EXPECT_EQ(user_error([&] { under(2, {}); }),
+            "mpirun or srun started 2 processes, but pipeline 1 × tensor 1 × data 1 uses 1; set "
+            "parallel.pipeline=2 (or data or tensor, or \"auto\"), or start 1");
+  EXPECT_EQ(
+      user_error([&] { under(3, {"parallel.data=2"}); }),
+      "mpirun or srun started 3 processes, but pipeline 1 × tensor 1 × data 2 uses 2; let the "
+      "axes of [parallel] make 3, or start 2");
 }
 
 TEST(Config, ReadsFilesAndNamesThemWhenItCannot) {

@@ -81,6 +81,24 @@ TEST(TokenStream, JoinsTheTextFilesOfADirectoryInOrderOfTheirPaths) {
   EXPECT_EQ(all(stream), bytes_of(expected));
 }
 
+TEST(Data, LeavesOutWhatRunsHaveWritten) {
+  const TemporaryDirectory dir;
+  dir.write("a.txt", "aaaa");
+  dir.write("link/b.txt", "bbbb");
+  dir.write("out/step.html", "later");
+  dir.write("earlier/config.toml", "earlier");
+  dir.write("earlier/checkpoints/note", "earlier");
+  dir.write("z/config.toml", "zzzz");
+  Config config = config_for(dir.path().string(), 4, 1);
+  config.train.out = (dir.path() / "link" / ".." / "out").string();
+
+  EXPECT_EQ(Data(config).training().windows(), 2);  // a.txt, b.txt and z/config.toml
+  config.train.out = config.data.path + "/.";
+  EXPECT_EQ(user_error([&] { Data{config}; }),
+            "data.path " + config.data.path +
+                " is train.out too, where this run writes; choose another train.out");
+}
+
 TEST(TokenStream, ReadsAcrossTheBordersOfFiles) {
   const TemporaryDirectory dir;
   for (char letter : std::string("KJIHGFEDCBAONML")) {
@@ -104,7 +122,9 @@ TEST(TokenStream, SaysWhatIsWrongWithTheData) {
   EXPECT_EQ(refused(""),
             "data.path is missing; set it to a text file, a directory of text or a .bin of tokens");
   EXPECT_EQ(refused(dir.path() / "none"),
-            "cannot read data at " + at + "/none: No such file or directory");
+            "cannot read data.path " + at +
+                "/none: No such file or directory; set it to a text file, a directory of text or a "
+                ".bin of tokens");
   EXPECT_EQ(refused(dir.write("empty.txt", "")),
             at + "/empty.txt is empty; give a file with at least one sequence");
   EXPECT_EQ(refused(dir.path()), at +
@@ -113,10 +133,14 @@ TEST(TokenStream, SaysWhatIsWrongWithTheData) {
   EXPECT_EQ(refused(dir.write("odd.bin", "abc")),
             at + "/odd.bin has 3 bytes, which is no whole number of 2-byte tokens; it was cut off, "
                  "or data.dtype is not its type");
-  EXPECT_EQ(refused(dir.path() / "empty.txt" / "below"),
-            "cannot read data at " + at + "/empty.txt/below: Not a directory");
+  EXPECT_EQ(
+      refused(dir.path() / "empty.txt" / "below"),
+      "cannot read data.path " + at +
+          "/empty.txt/below: Not a directory; set it to a text file, a directory of text or a "
+          ".bin of tokens");
   EXPECT_EQ(refused("/dev/null"),
-            "cannot read data at /dev/null: it is neither a file nor a directory");
+            "cannot read data.path /dev/null: it is neither a file nor a directory; set it to a "
+            "text file, a directory of text or a .bin of tokens");
 }
 
 TEST(TokenStream, NamesTheTokenOutsideTheVocabularyWhenReadingIt) {
@@ -216,6 +240,29 @@ TEST(Data, TakesValidationFromAPathOfItsOwn) {
   const Data data(config);
   EXPECT_EQ(data.training().windows(), 7);
   EXPECT_EQ(data.validation()->windows(), 2);
+
+  config.data.validation = (dir.path() / "none").string();
+  EXPECT_EQ(user_error([&] { Data{config}; }),
+            "cannot read data.validation " + (dir.path() / "none").string() +
+                ": No such file or directory; set it to a text file, a directory of text or a .bin "
+                "of tokens");
+}
+
+TEST(Data, WarnsOfAValidationThatHoldsNothingOut) {
+  const TemporaryDirectory dir;
+  Config config = config_for(dir.write("a.txt", std::string(40, 'a')), 20, 1);
+  EXPECT_EQ(validation_warning(Data(config), config), "") << "none was asked for";
+
+  config.data.validation = 0.5;
+  EXPECT_EQ(validation_warning(Data(config), config),
+            "data.validation 0.5 of 1 sequences is 0, and a microbatch has 1: there is no "
+            "validation; give more data or shorten train.sequence");
+  config.train.sequence = 4;
+  EXPECT_EQ(validation_warning(Data(config), config), "");
+  config.train.microbatch = 5;
+  EXPECT_EQ(validation_warning(Data(config), config),
+            "data.validation 0.5 of 9 sequences is 4, and a microbatch has 5: there is no "
+            "validation; give more data or shorten train.sequence");
 }
 
 }  // namespace

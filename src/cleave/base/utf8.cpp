@@ -33,11 +33,16 @@ Form form_of(std::string_view bytes) {
   for (std::size_t i = 1; i < bytes.size(); ++i) {
     if (!is_continuation(at(i)) || (i == 1 && second_is_wrong(at(0), at(1)))) return Form::Neither;
   }
-  if (bytes.size() < length) return Form::Prefix;
-  const bool control = length == 1
-                           ? (at(0) < 0x20 && at(0) != '\n' && at(0) != '\t') || at(0) == 0x7f
-                           : length == 2 && at(0) == 0xc2 && at(1) < 0xa0;
-  return control ? Form::Neither : Form::Character;
+  return bytes.size() < length ? Form::Prefix : Form::Character;
+}
+
+/// Of a whole character: nothing for a terminal.
+bool is_control(std::string_view character) {
+  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) {
+    return (at(0) < 0x20 && at(0) != '\n' && at(0) != '\t') || at(0) == 0x7f;
+  }
+  return character.size() == 2 && at(0) == 0xc2 && at(1) < 0xa0;
 }
 
 std::string escaped(std::string_view bytes) {
@@ -60,7 +65,7 @@ std::string Utf8Stream::add(unsigned char byte) {
     case Form::Prefix:
       return {};
     case Form::Character:
-      return std::exchange(waiting_, {});
+      return is_control(waiting_) ? finish() : std::exchange(waiting_, {});
     case Form::Neither:
       break;
   }
@@ -80,6 +85,15 @@ std::string printable(std::string_view bytes) {
   std::string text;
   for (char byte : bytes) text += stream.add(static_cast<unsigned char>(byte));
   return text + stream.finish();
+}
+
+bool is_utf8(std::string_view bytes) {
+  std::size_t length = 0;
+  for (; !bytes.empty(); bytes.remove_prefix(length)) {
+    length = length_of(static_cast<unsigned char>(bytes[0]));
+    if (length == 0 || form_of(bytes.substr(0, length)) != Form::Character) return false;
+  }
+  return true;
 }
 
 }  // namespace cleave

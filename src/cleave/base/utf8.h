@@ -22,4 +22,7 @@ class Utf8Stream {
 /// All of `bytes` at once.
 std::string printable(std::string_view bytes);
 
+/// Control characters are UTF-8 too.
+bool is_utf8(std::string_view bytes);
+
 }  // namespace cleave

@@ -18,9 +18,11 @@ std::uint64_t hash_of_text(const std::string& text) {
 }
 
 /// Throws UserError unless every file of the manifest is there in its full size, and those without
-/// tensors have their checksum.
-Manifest read_complete_manifest(const fs::path& directory) {
+/// tensors have their checksum. Lists only the files that are wanted.
+Manifest read_complete_manifest(const fs::path& directory, Load what) {
   Manifest manifest = read_manifest(directory / kManifestFile);
+  if (what == Load::WeightsOnly)
+    std::erase_if(manifest.files, [](const auto& entry) { return entry.file == kOptimizerFile; });
   for (const Manifest::Entry& entry : manifest.files) {
     const fs::path path = directory / entry.file;
     require(fs::exists(path), path.string(), " is missing; use another checkpoint");
@@ -69,20 +71,32 @@ void verify_tensors(const SafetensorsFile& file, const Manifest::Entry& entry,
 
 }  // namespace
 
-CheckpointReader::CheckpointReader(const fs::path& directory)
+CheckpointReader::CheckpointReader(const fs::path& directory, Load what)
     : path_(directory),
-      manifest_(read_complete_manifest(directory)),
+      what_(what),
+      manifest_(read_complete_manifest(directory, what)),
       state_(read_state(directory / kStateFile)),
-      model_(directory / kModelFile),
-      optimizer_(directory / kOptimizerFile) {
+      model_(directory / kModelFile) {
   check_header(model_, manifest_);
-  check_header(optimizer_, manifest_);
+  if (what == Load::WeightsOnly) return;
+  optimizer_.emplace(directory / kOptimizerFile);
+  check_header(*optimizer_, manifest_);
+}
+
+Config CheckpointReader::config() const {
+  return parse_config(state_.config, (path_ / kStateFile).string() + " (config)");
+}
+
+const SafetensorsFile& CheckpointReader::file_of(Part part) const {
+  CLEAVE_CHECK(part == Part::Weight || optimizer_, "only weights were asked for");
+  return part == Part::Weight ? model_ : *optimizer_;
 }
 
 void CheckpointReader::expect(const std::vector<Parameter>& parameters) const {
   for (const Parameter& p : parameters) {
     for (Part part : kParts) {
-      const SafetensorsFile& file = part == Part::Weight ? model_ : optimizer_;
+      if (part != Part::Weight && what_ == Load::WeightsOnly) continue;
+      const SafetensorsFile& file = file_of(part);
       const TensorEntry* tensor = file.find(tensor_name(part, p.name));
       require(tensor != nullptr, file.path().string(), " has no tensor \"",
               tensor_name(part, p.name), "\"; it was saved from a model of another architecture");
@@ -101,16 +115,16 @@ void CheckpointReader::expect(const std::vector<Parameter>& parameters) const {
 
 void CheckpointReader::read(Part part, const std::string& parameter, std::int64_t first,
                             std::span<float> elements) const {
-  const SafetensorsFile& file = part == Part::Weight ? model_ : optimizer_;
+  const SafetensorsFile& file = file_of(part);
   const TensorEntry* tensor = file.find(tensor_name(part, parameter));
   CLEAVE_CHECK(tensor != nullptr, parameter, " is not in ", path_.string());
   file.read(*tensor, first, elements);
 }
 
-std::vector<std::string> verify_checkpoint(const fs::path& directory) {
+std::vector<std::string> verify_checkpoint(const fs::path& directory, Load what) {
   std::vector<std::string> problems;
   try {
-    const CheckpointReader reader(directory);
+    const CheckpointReader reader(directory, what);
     for (const Manifest::Entry& entry : reader.manifest().files) {
       if (!entry.tensors.empty())
         verify_tensors(SafetensorsFile(directory / entry.file), entry, problems);

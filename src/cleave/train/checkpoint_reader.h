@@ -8,9 +8,14 @@
 #include <vector>
 
 #include "cleave/train/checkpoint.h"
+#include "cleave/train/config.h"
 #include "cleave/train/manifest.h"
 
 namespace cleave::train {
+
+/// What of a checkpoint is wanted. WeightsOnly does without the moments, whose file may be missing
+/// or damaged.
+enum class Load : std::uint8_t { Everything, WeightsOnly };
 
 /// A checkpoint to load any slices from, whatever layout wrote it.
 class CheckpointReader {
@@ -18,10 +23,12 @@ class CheckpointReader {
   /// Throws UserError, naming file and tensor, if a piece is missing or cut off, a header does not
   /// hold together, or anything but a tensor is not as it was saved. Reads no tensors: for flipped
   /// bits there see `verify_checkpoint`.
-  explicit CheckpointReader(const std::filesystem::path& directory);
+  explicit CheckpointReader(const std::filesystem::path& directory, Load what = Load::Everything);
 
+  Load what() const { return what_; }
   const std::filesystem::path& path() const { return path_; }
   const CheckpointState& state() const { return state_; }
+  Config config() const;  ///< of the run that saved it; throws UserError as parse_config does
   const Manifest& manifest() const { return manifest_; }
   const SafetensorsHeader& model() const { return model_.header(); }
 
@@ -34,15 +41,19 @@ class CheckpointReader {
             std::span<float> elements) const;
 
  private:
+  const SafetensorsFile& file_of(Part part) const;
+
   std::filesystem::path path_;
+  Load what_;
   Manifest manifest_;
   CheckpointState state_;
   SafetensorsFile model_;
-  SafetensorsFile optimizer_;
+  std::optional<SafetensorsFile> optimizer_;  ///< nothing with Load::WeightsOnly
 };
 
-/// Reads all of a checkpoint and compares with its manifest: one sentence, with file and tensor,
-/// for everything that is wrong; empty if it is sound.
-std::vector<std::string> verify_checkpoint(const std::filesystem::path& directory);
+/// Reads all of a checkpoint, or all that is wanted of it, and compares with its manifest: one
+/// sentence, with file and tensor, for everything that is wrong; empty if it is sound.
+std::vector<std::string> verify_checkpoint(const std::filesystem::path& directory,
+                                           Load what = Load::Everything);
 
 }  // namespace cleave::train

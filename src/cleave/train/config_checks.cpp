@@ -33,7 +33,16 @@ void check_schedule(const ParallelConfig& p) {
           p.schedule, "\", which is no schedule", did_you_mean(p.schedule, names));
 }
 
-void check_axes(const Config& c) {
+/// What parallel.pipeline would have to be for the axes to make `devices`, if there is such a
+/// number.
+std::string pipeline_for(const ParallelConfig& p, std::int64_t devices) {
+  const std::int64_t others = *p.tensor * *p.data;
+  if (devices % others != 0) return detail::concat("let the axes of [parallel] make ", devices);
+  return detail::concat("set parallel.pipeline=", devices / others,
+                        " (or data or tensor, or \"auto\")");
+}
+
+void check_axes(const Config& c, std::optional<std::int64_t> world_size) {
   const ParallelConfig& p = c.parallel;
   const std::int64_t known = p.pipeline.value_or(1) * p.tensor.value_or(1) * p.data.value_or(1);
   const bool all_known = p.pipeline && p.tensor && p.data;
@@ -42,6 +51,11 @@ void check_axes(const Config& c) {
   };
   const std::string product = detail::concat("pipeline ", degree(p.pipeline), " × tensor ",
                                              degree(p.tensor), " × data ", degree(p.data));
+  if (all_known && world_size && known != *world_size) {
+    throw UserError(detail::concat("mpirun or srun started ", *world_size, " processes, but ",
+                                   product, " uses ", known, "; ", pipeline_for(p, *world_size),
+                                   ", or start ", known));
+  }
   require(!all_known || known == c.devices.count, product, " makes ", known,
           " devices, but devices.count is ", c.devices.count,
           "; change one of them, or leave devices.count out");
@@ -122,7 +136,7 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
   check_train(c);
   check_schedule(c.parallel);
   if (world_size) check_world(c, *world_size);
-  check_axes(c);
+  check_axes(c, world_size);
   check_zero(c.parallel);
   check_recompute(c);
   check_per_device("devices.memory", c.devices.memory.size(), c.devices.count);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/base/nearest.h"
+#include "cleave/base/utf8.h"
 #include "cleave/train/config_forms.h"
 #include "cleave/train/config_rules.h"
 
@@ -63,7 +64,9 @@ std::vector<Key> model_keys() {
 std::vector<Key> data_keys() {
   return {
       text(
-          "data.path", "a path", "text file, directory of text, or .bin of tokens",
+          "data.path", "a path",
+          "text file, .bin of tokens, or directory of text: all files below it but hidden, binary "
+          "and .bin ones, train.out and what other runs have written",
           [](auto& c) -> auto& { return c.data.path; }),
       choice<Tokenizer>(
           "data.tokenizer", {{"bytes", Tokenizer::Bytes}}, "how text becomes tokens: one per byte",
@@ -222,6 +225,16 @@ std::vector<Key> parallel_keys() {
   };
 }
 
+/// Checkpoints keep the config as JSON, and the system ends a path at a NUL byte.
+void check_text(const Entry& entry, const Value& value) {
+  const auto* text = as<std::string>(value);
+  if (text == nullptr) return;
+  const bool utf8 = is_utf8(*text);
+  require(utf8 && text->find('\0') == std::string::npos, entry.key, " is \"", printable(*text),
+          "\" ", entry.place, ", which ", utf8 ? "has a NUL byte" : "is not UTF-8",
+          "; give a name in UTF-8 without NUL bytes, such as that of a link");
+}
+
 std::vector<Key> all_keys() {
   std::vector<Key> keys;
   for (auto section : {model_keys, data_keys, train_keys, devices_keys, parallel_keys}) {
@@ -252,6 +265,7 @@ void apply(const Entry& entry, Config& config) {
   const bool as_typed =
       key.takes_text && !entry.text.empty() && !std::holds_alternative<std::string>(entry.value.is);
   const Value value = as_typed ? Value{entry.text} : entry.value;
+  check_text(entry, value);
   require(key.set(config, value), key.name, " is ", describe(value), " ", entry.place,
           "; it must be ", key.rule);
 }

@@ -10,8 +10,11 @@ namespace {
 // Reading this many takes a fraction of a second; in larger data tokens are checked when used.
 constexpr std::int64_t kCheckAtStart = std::int64_t{64} << 20;
 
-std::unique_ptr<TokenStream> open(const std::filesystem::path& path, const Config& config) {
-  auto stream = std::make_unique<TokenStream>(path, config.data.dtype, config.model.vocab);
+std::unique_ptr<TokenStream> open(const std::filesystem::path& path, const Config& config,
+                                  std::string_view key) {
+  auto stream =
+      std::make_unique<TokenStream>(path, config.data.dtype, config.model.vocab,
+                                    StreamOptions{.key = key, .leave_out = config.train.out});
   const std::int64_t sequence = config.train.sequence;
   require(stream->size() > sequence, path.string(), " has ", stream->size(),
           " tokens, but one sequence needs train.sequence + 1 = ", sequence + 1,
@@ -61,11 +64,11 @@ void Dataset::read_window(std::int64_t window, std::span<std::int32_t> x,
   }
 }
 
-Data::Data(const Config& config) : stream_(open(config.data.path, config)) {
+Data::Data(const Config& config) : stream_(open(config.data.path, config, "data.path")) {
   const std::int64_t windows = windows_in(*stream_, config);
   std::int64_t held = 0;
   if (const auto* path = std::get_if<std::string>(&config.data.validation)) {
-    validation_stream_ = open(*path, config);
+    validation_stream_ = open(*path, config, "data.validation");
     validation_.emplace(*validation_stream_,
                         Dataset::Range{0, windows_in(*validation_stream_, config)}, config.train);
   } else {
@@ -75,6 +78,19 @@ Data::Data(const Config& config) : stream_(open(config.data.path, config)) {
     }
   }
   training_.emplace(*stream_, Dataset::Range{0, windows - held}, config.train);
+}
+
+std::string validation_warning(const Data& data, const Config& config) {
+  const auto* share = std::get_if<double>(&config.data.validation);
+  const std::int64_t held = data.validation() == nullptr ? 0 : data.validation()->windows();
+  const std::int64_t microbatch = config.train.microbatch.value_or(1);
+  if (held >= microbatch || (share != nullptr && *share == 0)) return "";
+  const std::string key = share == nullptr
+                              ? std::string("data.validation has ")
+                              : detail::concat("data.validation ", *share, " of ",
+                                               data.training().windows() + held, " sequences is ");
+  return detail::concat(key, held, ", and a microbatch has ", microbatch,
+                        ": there is no validation; give more data or shorten train.sequence");
 }
 
 }  // namespace cleave::train

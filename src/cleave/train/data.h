@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "cleave/base/permutation.h"
 #include "cleave/train/config.h"
@@ -64,5 +65,9 @@ class Data {
   std::optional<Dataset> training_;
   std::optional<Dataset> validation_;
 };
+
+/// What to tell a user who asked for a validation that will not happen; empty if it will, or if
+/// none was asked for.
+std::string validation_warning(const Data& data, const Config& config);
 
 }  // namespace cleave::train

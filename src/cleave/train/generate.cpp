@@ -33,7 +33,7 @@ GenerateReport generate_here(const std::filesystem::path& path, const GenerateOp
   std::optional<CheckpointReader> checkpoint;
   std::optional<Generator> generator;
   comm::together(world, [&] {
-    checkpoint.emplace(find_checkpoint(path));
+    checkpoint.emplace(find_checkpoint(path), Load::WeightsOnly);
     generator.emplace(*checkpoint, options, world);
   });
   GenerateObserver nobody;

@@ -64,11 +64,6 @@ void load_weights(const CheckpointReader& checkpoint, runtime::Decoder& decoder)
   }
 }
 
-Config config_of(const CheckpointReader& checkpoint) {
-  return parse_config(checkpoint.state().config,
-                      (checkpoint.path() / kStateFile).string() + " (config)");
-}
-
 }  // namespace
 
 Tokens tokens_of(const Config& config) {
@@ -105,7 +100,7 @@ std::vector<std::int32_t> tokenize(std::string_view text, Tokens tokens, std::in
 Generator::Generator(const CheckpointReader& checkpoint, const GenerateOptions& options,
                      comm::Communicator* world)
     : options_((check(options), options)),
-      config_(config_of(checkpoint)),
+      config_(checkpoint.config()),
       world_(world),
       prompt_(prompt_of(options, config_)),
       decoder_(config_.model, {.dtype = config_.train.dtype,

@@ -1,7 +1,6 @@
 #include "cleave/train/run.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
@@ -22,7 +21,13 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-std::atomic<bool> stop_requested = false;
+RunReport stopped_at_start(const Start& start) {
+  RunReport report;
+  report.stopped = report.stopped_at_start = true;
+  report.checkpoint = start.resume_from.string();
+  if (!report.checkpoint.empty()) report.steps = CheckpointReader(start.resume_from).state().step;
+  return report;
+}
 
 /// Everything that the devices of a run share.
 struct Job {
@@ -50,7 +55,10 @@ class DeviceRun {
   }
 
   RunReport run() {
-    if (!job_.start.finished) predict();
+    if (!job_.start.finished) {
+      predict();
+      if (agree_to_stop(world_)) return stopped_at_start(job_.start);
+    }
     begin();
     if (job_.start.finished) {
       report_.finished_before = true;
@@ -94,13 +102,14 @@ class DeviceRun {
     if (start.resume_from.empty()) {
       trainer_.initialise();
       if (start.init_from.empty()) return;
-      load(CheckpointReader(start.init_from), job_.layout, Load::WeightsOnly, trainer_.device());
+      load(CheckpointReader(start.init_from, Load::WeightsOnly), job_.layout, trainer_.device());
       return;
     }
     const CheckpointReader reader(start.resume_from);
-    load(reader, job_.layout, Load::Everything, trainer_.device());
+    load(reader, job_.layout, trainer_.device());
     trainer_.continue_after(reader.state().step);
-    if (index_ == 0) job_.observer.on_resumed(reader.state().step, start.resume_from.string());
+    if (index_ == 0)
+      job_.observer.on_resumed(reader.state().step, start.resume_from.string(), start.changed);
   }
 
   void note(const StepReport& step) {
@@ -244,16 +253,9 @@ RunReport run_local(const Job& job) {
 
 }  // namespace
 
-bool stop_was_requested() noexcept {
-  return stop_requested.load(std::memory_order_relaxed);
-}
-
-void request_stop() noexcept {
-  stop_requested.store(true, std::memory_order_relaxed);
-}
-
 RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
               comm::Communicator* world) {
+  if (agree_to_stop(world)) return stopped_at_start({});
   if (config.devices.emulate) return run_emulated(config, options, observer, world);
   std::optional<Data> data;
   std::optional<runtime::CompiledStep> compiled;
@@ -261,6 +263,7 @@ RunReport run(const Config& config, const RunOptions& options, RunObserver& obse
     data.emplace(config);
     compiled.emplace(compile_step(config));
   });
+  if (agree_to_stop(world)) return stopped_at_start({});
   const CheckpointLayout layout = checkpoint_layout(compiled->model);
   const Job job{config,
                 options,
@@ -271,7 +274,11 @@ RunReport run(const Config& config, const RunOptions& options, RunObserver& obse
                 at_once_of(*compiled, config, world),
                 observer,
                 world != nullptr || compiled->devices() == 1};
-  if (world == nullptr || world->rank() == 0) observer.on_compiled(*compiled);
+  if (world == nullptr || world->rank() == 0) {
+    observer.on_compiled(*compiled);
+    const std::string warning = validation_warning(*data, config);
+    if (!warning.empty()) observer.on_warning(warning);
+  }
   if (world == nullptr) return run_local(job);
   return DeviceRun(job, world->rank(), world->size() > 1 ? world : nullptr).run();
 }

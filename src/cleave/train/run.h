@@ -13,6 +13,7 @@
 #include "cleave/train/device_report.h"
 #include "cleave/train/start.h"
 #include "cleave/train/step_trace.h"
+#include "cleave/train/stop.h"
 #include "cleave/train/trainer.h"
 
 namespace cleave::train {
@@ -29,6 +30,7 @@ struct RunReport {
   std::optional<double> validation_loss;
   std::vector<DeviceReport> devices;
   bool stopped = false;                 ///< by a signal, before the last step
+  bool stopped_at_start = false;        ///< … and before the first: nothing was computed or saved
   bool finished_before = false;         ///< there was nothing left to do
   std::string checkpoint;               ///< where the final state is; empty with emulation
   std::optional<TracedStep> predicted;  ///< from a profile taken before the first step
@@ -39,8 +41,12 @@ struct RunReport {
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
+  virtual void on_warning(const std::string& /*sentence*/) {}
   virtual void on_compiled(const runtime::CompiledStep&) {}
-  virtual void on_resumed(std::int64_t /*step*/, const std::string& /*checkpoint*/) {}
+
+  /// `changed`: keys that are not as the checkpoint has them, as one list; may be empty.
+  virtual void on_resumed(std::int64_t /*step*/, const std::string& /*checkpoint*/,
+                          const std::string& /*changed*/) {}
   virtual void on_step(const StepReport&) {}
   virtual void on_evaluated(std::int64_t /*step*/, double /*loss*/) {}
   virtual void on_saved(std::int64_t /*step*/, const std::string& /*directory*/, double /*pause*/) {
@@ -62,12 +68,5 @@ struct RunOptions {
 /// comm::PeerFailed where another rank says what is wrong.
 RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
               comm::Communicator* world = nullptr);
-
-/// Whether request_stop() was called.
-bool stop_was_requested() noexcept;
-
-/// Asks running trainings of this process to finish their step, save and leave. Safe in a signal
-/// handler.
-void request_stop() noexcept;
 
 }  // namespace cleave::train

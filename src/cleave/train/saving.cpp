@@ -78,13 +78,12 @@ void save(const SavePoint& at, std::int64_t step) {
   barrier(at.world);
 }
 
-void load(const CheckpointReader& reader, const CheckpointLayout& layout, Load what,
-          runtime::Device& device) {
+void load(const CheckpointReader& reader, const CheckpointLayout& layout, runtime::Device& device) {
   reader.expect(layout.parameters());
   for (const auto* tensors : {&device.tensors(), &device.copies()}) {
     for (const runtime::TensorState& tensor : *tensors) {
       for (Part part : kParts) {
-        if (part != Part::Weight && what == Load::WeightsOnly) continue;
+        if (part != Part::Weight && reader.what() == Load::WeightsOnly) continue;
         tensor.for_each_run(part_of(tensor, part), [&](std::int64_t first, std::span<float> run) {
           reader.read(part, tensor.name, first, run);
         });

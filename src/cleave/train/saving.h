@@ -42,11 +42,8 @@ void for_each_saved_run(const SavePoint& at, const SavedRun& visit);
 /// The first device's last act: everything is written, and becomes a checkpoint.
 void commit(const SavePoint& at, std::int64_t step);
 
-enum class Load : std::uint8_t { Everything, WeightsOnly };
-
-/// Reads this device's share of a checkpoint, whatever layout wrote it. Throws UserError if it is
-/// of another architecture.
-void load(const CheckpointReader& reader, const CheckpointLayout& layout, Load what,
-          runtime::Device& device);
+/// Reads this device's share of a checkpoint, as far as `reader` does, whatever layout wrote it.
+/// Throws UserError if it is of another architecture.
+void load(const CheckpointReader& reader, const CheckpointLayout& layout, runtime::Device& device);
 
 }  // namespace cleave::train

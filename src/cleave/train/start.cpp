@@ -29,29 +29,29 @@ bool is_occupied(const fs::path& out) {
   return !fs::is_empty(out, error) || error;
 }
 
-/// What an error about a checkpoint of `root` other than `damaged` may add.
-std::string others_in(const fs::path& damaged) {
+/// What an error about a checkpoint may add: the one before it, to be passed with `flag`.
+std::string others_in(const fs::path& damaged, std::string_view flag) {
   std::vector<std::int64_t> steps = list_checkpoints(damaged.parent_path());
   std::erase_if(steps, [&](std::int64_t step) {
     return checkpoint_path(damaged.parent_path(), step).filename() == damaged.filename();
   });
   if (steps.empty()) return "; there is no other checkpoint beside it";
-  return "; to go on from an older one pass --resume=" +
-         checkpoint_path(damaged.parent_path(), steps.back()).string();
+  return detail::concat("; to go on from an older one pass ", flag, "=",
+                        checkpoint_path(damaged.parent_path(), steps.back()).string());
 }
 
-void check_sound(const fs::path& checkpoint) {
-  const std::vector<std::string> problems = verify_checkpoint(checkpoint);
+void check_sound(const fs::path& checkpoint, Load what) {
+  const std::vector<std::string> problems = verify_checkpoint(checkpoint, what);
   if (problems.empty()) return;
   const std::string more =
       problems.size() == 1 ? "" : detail::concat(" (and ", problems.size() - 1, " more)");
-  throw UserError(problems.front() + more + others_in(checkpoint));
+  const std::string_view flag = what == Load::Everything ? "--resume" : "--init-from";
+  throw UserError(problems.front() + more + others_in(checkpoint, flag));
 }
 
 /// Shapes alone do not tell models apart: the number of heads, for one, does not show in them.
 void check_same_model(const Config& config, const CheckpointReader& checkpoint) {
-  const std::string name = (checkpoint.path() / kStateFile).string();
-  const Config saved = parse_config(checkpoint.state().config, name);
+  const Config saved = checkpoint.config();
   for (const Key& key : config_keys()) {
     if (!key.name.starts_with("model.") || key.name == "model.preset") continue;
     const auto ours = key.get(config);
@@ -59,8 +59,38 @@ void check_same_model(const Config& config, const CheckpointReader& checkpoint) 
     if (!ours || !theirs) continue;
     require(to_toml(*ours) == to_toml(*theirs), key.name, " is ", to_toml(*ours), ", but ",
             checkpoint.path().string(), " was trained with ", to_toml(*theirs),
-            "; resume with the same model, or begin another run in another train.out");
+            "; resume with --set ", key.name, "=", to_toml(*theirs),
+            ", or begin another run in another train.out");
   }
+}
+
+/// The positions that a gpt has learned are as many as its context is long, which follows
+/// train.sequence where it is not given.
+void check_same_context(const Config& config, const CheckpointReader& checkpoint) {
+  const ModelShape saved = checkpoint.config().model;
+  if (saved.kind != config.model.kind || saved.kind != ModelKind::Gpt) return;
+  require(saved.context == config.model.context, "model.context is ", config.model.context,
+          ", but ", checkpoint.path().string(), " was trained with ", saved.context,
+          "; begin with --set model.context=", saved.context);
+}
+
+/// "train.lr 0.001 (was 0.01), train.batch 8 (was 4)": keys without which the weights would be
+/// those of an undisturbed run.
+std::string changed_since(const CheckpointReader& checkpoint, const Config& config) {
+  const Config saved = checkpoint.config();
+  std::string text;
+  for (const Key& key : config_keys()) {
+    constexpr std::string_view kNamed[] = {
+        "train.seed", "train.batch", "train.sequence",  "train.dtype",         "train.lr",
+        "data.path",  "data.dtype",  "data.validation", "numerics.data_shards"};
+    if (std::ranges::find(kNamed, key.name) == std::end(kNamed)) continue;
+    const auto ours = key.get(config);
+    const auto theirs = key.get(saved);
+    if (!ours || !theirs || to_toml(*ours) == to_toml(*theirs)) continue;
+    text += detail::concat(text.empty() ? "" : ", ", key.name, " ", to_toml(*ours), " (was ",
+                           to_toml(*theirs), ")");
+  }
+  return text;
 }
 
 fs::path find_resumed(const StartOptions& options, const fs::path& out) {
@@ -85,19 +115,22 @@ Start find_start(const Config& config, const StartOptions& options,
           "\" exists already; choose another directory, or pass --resume or --overwrite");
   Start start{.resume_from = find_resumed(options, out)};
   if (!start.resume_from.empty()) {
-    check_sound(start.resume_from);
+    check_sound(start.resume_from, Load::Everything);
     const CheckpointReader reader(start.resume_from);
     check_same_model(config, reader);
     reader.expect(layout.parameters());
     start.finished = reader.state().step >= config.train.steps;
+    start.changed = changed_since(reader, config);
   }
   if (!options.init_from.empty()) {
     start.init_from = find_checkpoint(options.init_from);
     require(options.existing != Existing::Overwrite || !is_below(start.init_from, out),
             "--overwrite would remove ", start.init_from.string(),
             ", which --init-from needs; choose another train.out");
-    check_sound(start.init_from);
-    CheckpointReader(start.init_from).expect(layout.parameters());
+    check_sound(start.init_from, Load::WeightsOnly);
+    const CheckpointReader reader(start.init_from, Load::WeightsOnly);
+    check_same_context(config, reader);
+    reader.expect(layout.parameters());
   }
   return start;
 }
@@ -144,7 +177,7 @@ Start prepare_start(const Config& config, const StartOptions& options,
   std::string init_from = start.init_from.string();
   std::string finished = start.finished ? "finished" : "";
   for (std::string* text : {&resume_from, &init_from, &finished}) comm::broadcast(world, *text);
-  return {resume_from, init_from, !finished.empty()};
+  return {resume_from, init_from, !finished.empty(), std::move(start.changed)};
 }
 
 }  // namespace cleave::train

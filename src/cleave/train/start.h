@@ -23,6 +23,7 @@ struct Start {
   std::filesystem::path resume_from;  ///< a verified checkpoint, or empty
   std::filesystem::path init_from;    ///< a verified checkpoint, or empty
   bool finished = false;              ///< the checkpoint has all steps: there is nothing to do
+  std::string changed;  ///< on the first device: what the run does otherwise than the one resumed
 };
 
 /// Finds and verifies the checkpoint to begin with, then makes train.out ready for a run: nothing

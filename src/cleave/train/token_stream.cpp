@@ -29,14 +29,21 @@ bool looks_like_text(std::span<const std::byte> bytes) {
   return std::ranges::find(probe, std::byte{0}) == probe.end();
 }
 
-/// Regular files below `directory`, sorted by path, without hidden ones and .bin.
-std::vector<fs::path> text_candidates(const fs::path& directory) {
+/// The train.out of some run: text in it changes with every run.
+bool is_out_directory(const fs::path& directory) {
+  return fs::is_directory(directory / "checkpoints") && fs::exists(directory / "config.toml");
+}
+
+/// Regular files below `directory`, sorted by path, without hidden ones, .bin and those of runs.
+std::vector<fs::path> text_candidates(const fs::path& directory, const fs::path& leave_out) {
   std::vector<fs::path> found;
   try {
     for (auto entry = fs::recursive_directory_iterator(directory);
          entry != fs::recursive_directory_iterator(); ++entry) {
       const bool hidden = entry->path().filename().string().starts_with('.');
-      if (hidden && entry->is_directory()) entry.disable_recursion_pending();
+      if (entry->is_directory() &&
+          (hidden || is_out_directory(entry->path()) || fs::canonical(entry->path()) == leave_out))
+        entry.disable_recursion_pending();
       if (!hidden && entry->is_regular_file() && !is_tokens(entry->path())) {
         found.push_back(entry->path());
       }
@@ -51,27 +58,34 @@ std::vector<fs::path> text_candidates(const fs::path& directory) {
 
 }  // namespace
 
-TokenStream::TokenStream(const fs::path& path, TokenType type, std::int64_t vocab)
+TokenStream::TokenStream(const fs::path& path, TokenType type, std::int64_t vocab,
+                         const StreamOptions& options)
     : path_(path), vocab_(vocab) {
-  require(!path.empty(),
-          "data.path is missing; set it to a text file, a directory of text or a .bin of tokens");
+  constexpr const char* kRemedy =
+      "; set it to a text file, a directory of text or a .bin of tokens";
+  require(!path.empty(), options.key, " is missing", kRemedy);
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  require(fs::exists(status), "cannot read data at ", path.string(), ": ",
-          error ? error.message() : "No such file or directory");
+  require(fs::exists(status), "cannot read ", options.key, " ", path.string(), ": ",
+          error ? error.message() : "No such file or directory", kRemedy);
   if (fs::is_directory(status)) {
-    add_text_directory(path);
+    add_text_directory(path, options);
     return;
   }
-  require(fs::is_regular_file(status), "cannot read data at ", path.string(),
-          ": it is neither a file nor a directory");
+  require(fs::is_regular_file(status), "cannot read ", options.key, " ", path.string(),
+          ": it is neither a file nor a directory", kRemedy);
   width_ = token_width(path, type);
   add_file(path);
   require(size_ > 0, path.string(), " is empty; give a file with at least one sequence");
 }
 
-void TokenStream::add_text_directory(const fs::path& directory) {
-  for (const fs::path& path : text_candidates(directory)) add_file(path);
+void TokenStream::add_text_directory(const fs::path& directory, const StreamOptions& options) {
+  std::error_code error;
+  const fs::path leave_out = fs::weakly_canonical(options.leave_out, error);
+  require(options.leave_out.empty() || fs::weakly_canonical(directory, error) != leave_out,
+          options.key, " ", directory.string(),
+          " is train.out too, where this run writes; choose another train.out");
+  for (const fs::path& path : text_candidates(directory, leave_out)) add_file(path);
   require(size_ > 0, directory.string(),
           " has no text in it; give a directory with text files, or one .bin file of tokens");
 }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cleave/train/config.h"
@@ -11,19 +12,25 @@
 
 namespace cleave::train {
 
+struct StreamOptions {
+  std::string_view key = "data.path";    ///< what messages call the path
+  std::filesystem::path leave_out = {};  ///< a directory that is not read, wherever it is
+};
+
 /// Tokens of one or many files, one after another, as if they were one list.
 ///
 /// A `.bin` file holds little-endian u16 or u32 tokens; anything else is text, one token per byte.
 /// A directory stands for the text files below it, in order of their paths: hidden, empty and .bin
-/// files are left out, and those with a NUL byte in their first 8 KiB, which are not text; links to
-/// directories are not followed. Nothing is put between files.
+/// files are left out, those with a NUL byte in their first 8 KiB, which are not text, and what
+/// runs have written; links to directories are not followed. Nothing is put between files.
 ///
 /// Large files are mapped; small ones are copied into memory, so that a directory of very many does
 /// not run into the system's limit on mappings.
 class TokenStream {
  public:
   /// Throws UserError: missing, unreadable, empty or cut-off files, a directory without text.
-  TokenStream(const std::filesystem::path& path, TokenType type, std::int64_t vocab);
+  TokenStream(const std::filesystem::path& path, TokenType type, std::int64_t vocab,
+              const StreamOptions& options = {});
 
   std::int64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
@@ -42,7 +49,7 @@ class TokenStream {
     std::filesystem::path path;
   };
 
-  void add_text_directory(const std::filesystem::path& directory);
+  void add_text_directory(const std::filesystem::path& directory, const StreamOptions& options);
   void add_file(const std::filesystem::path& path);
   void add_piece(const std::filesystem::path& path, std::span<const std::byte> bytes);
   std::int64_t token(const Piece& piece, std::int64_t index) const;
