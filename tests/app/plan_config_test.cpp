@@ -67,7 +67,7 @@ TEST_F(PlanConfig, RescuesARunThatDoesNotFitWithoutChangingABit) {
 TEST_F(PlanConfig, SaysWhyTheOthersLost) {
   Keys tight = kOpen;
   tight.insert(tight.end(),
-               {"devices.memory=1MiB", "parallel.zero=auto", "parallel.recompute=auto"});
+               {"devices.memory=660KiB", "parallel.zero=auto", "parallel.recompute=auto"});
   const Answer answer = plan(tight, {});
 
   ASSERT_EQ(answer.exit, 0) << answer.err;

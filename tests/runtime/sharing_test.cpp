@@ -288,5 +288,38 @@ TEST(Sharing, NeedsReplicas) {
   EXPECT_THROW(compile(model(), {.layout = {.zero = 1}}), UserError);
 }
 
+/// A GPT whose weights are few, so that anything added to them shows.
+std::vector<std::int64_t> bytes_of_small_gpt(bool tied, const Layout& layout) {
+  const ModelShape shape{.kind = ModelKind::Gpt,
+                         .layers = 4,
+                         .hidden = 32,
+                         .heads = 4,
+                         .kv_heads = 4,
+                         .ffn = 128,
+                         .vocab = 256,
+                         .context = 16,
+                         .tie_embeddings = tied};
+  return compile(model_spec(shape, {.sequences = 1, .sequence = 16, .dtype = DType::F32}),
+                 {.layout = layout, .microbatches = 4})
+      .planned_bytes;
+}
+
+TEST(TiedWeights, LeaveEveryDeviceOfAPipelineLessThanOneDeviceHas) {
+  const std::int64_t alone = bytes_of_small_gpt(true, {})[0];
+  for (const int pipeline : {2, 3, 4}) {
+    for (const std::int64_t bytes : bytes_of_small_gpt(true, {.pipeline = pipeline}))
+      EXPECT_LT(bytes, alone) << pipeline;
+  }
+}
+
+TEST(TiedWeights, TakeWorkspaceOnlyWhereTheyAreExchanged) {
+  const auto tied = bytes_of_small_gpt(true, {.pipeline = 4});
+  const auto untied = bytes_of_small_gpt(false, {.pipeline = 4});
+  for (const std::size_t middle : {1, 2}) EXPECT_EQ(tied[middle], untied[middle]);
+
+  const Layout chunks{.chunks = 2, .schedule = "interleaved"};
+  EXPECT_LT(bytes_of_small_gpt(true, chunks)[0], bytes_of_small_gpt(false, chunks)[0]);
+}
+
 }  // namespace
 }  // namespace cleave::runtime

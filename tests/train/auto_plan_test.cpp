@@ -86,7 +86,7 @@ std::vector<std::int64_t> bytes_of_model(Config config) {
 TEST(AutoPlan, IsWithinThreePercentOfTheBestCutForUnequalSpeedAndMemory) {
   const std::string devices =
       "[devices]\ncount = 4\nspeed = [1, 1, 2, 4]\nemulate = \"f=4ms,i=4ms,w=3ms,per=layer\"\n";
-  const std::string budgets = "memory = [\"2MiB\", \"1.7MiB\", \"1.9MiB\", \"1.6MiB\"]\n";
+  const std::string budgets = "memory = [\"1040KiB\", \"760KiB\", \"940KiB\", \"660KiB\"]\n";
   const std::string pipeline = "[parallel]\npipeline = 4\n";
   const Config roomy = config_of(devices + pipeline);
   Config config = config_of(devices + budgets + pipeline);

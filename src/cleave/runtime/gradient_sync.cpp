@@ -13,6 +13,9 @@ namespace {
 /// Sums over replicas go through at most this much memory per other replica.
 constexpr std::int64_t kMostWorkspace = std::int64_t{4} << 20;
 
+/// And the gradient of a tied weight through this much.
+constexpr std::int64_t kMostTieWorkspace = std::int64_t{1} << 20;
+
 std::int64_t workspace_for(std::int64_t bytes, int replicas) {
   const auto single = static_cast<std::int64_t>(
       comm::single_round_workspace(static_cast<std::size_t>(bytes), replicas));
@@ -172,11 +175,35 @@ void GradientSync::tie(int index) {
   // Nothing computes between TIE and STEP: the kernels' scratch is free.
   const View gradient = owner ? owner : user;
   const std::size_t bytes = static_cast<std::size_t>(gradient.byte_count());
+  const auto workspace = static_cast<std::size_t>(tie_workspace(gradient.byte_count()));
   ties_[index]
       ->all_reduce({.values = {gradient.bytes(), bytes},
-                    .workspace = parts_.compute->scratch().first(kTieWorkspace),
+                    .workspace = parts_.compute->scratch().first(workspace),
                     .adder = adder_})
       .wait();
+}
+
+std::int64_t GradientSync::tie_workspace(std::int64_t bytes) {
+  const auto single = comm::single_round_workspace(static_cast<std::size_t>(bytes), 2);
+  return aligned(std::min(static_cast<std::int64_t>(single), kMostTieWorkspace));
+}
+
+std::int64_t GradientSync::tied_bytes(const plan::StateLayout& user, const std::string& name,
+                                      int replica) {
+  for (const plan::SegmentState& segment : user.segments) {
+    for (const plan::ParameterPlace& place : segment.parameters) {
+      if (place.spec->tied_to != name) continue;
+      std::int64_t begin = place.at;
+      std::int64_t end = place.at + place.spec->elements();
+      for (const plan::ShareRun& run : segment.runs) {
+        if (run.begin() != place.at) continue;
+        begin = std::clamp(run.borders[replica], begin, end);
+        end = std::clamp(run.borders[replica + 1], begin, end);
+      }
+      return (end - begin) * size_of(DType::F32);
+    }
+  }
+  return 0;
 }
 
 std::int64_t GradientSync::workspace_bytes(const plan::SegmentState& segment, int replicas) {

@@ -74,8 +74,13 @@ class GradientSync {
   /// [stage] -> the devices that hold it; null if that is this one alone, or it does not.
   std::vector<comm::Communicator*> replicas() const;
 
-  /// Kernel scratch that TIE between two devices needs; the same on both.
-  static constexpr std::int64_t kTieWorkspace = std::int64_t{1} << 20;
+  /// Kernel scratch that TIE of so many bytes between two devices is added up in; the same on both.
+  static std::int64_t tie_workspace(std::int64_t bytes);
+
+  /// What `replica` exchanges of the gradient of the weight that a stage has tied to `name`: all of
+  /// it, or the replica's share.
+  static std::int64_t tied_bytes(const plan::StateLayout& user, const std::string& name,
+                                 int replica);
 
  private:
   /// A sum on its way. Where replicas share state it is that of one run.

@@ -17,6 +17,34 @@ std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int nu
 
 namespace {
 
+/// Neither copies nor tied weights.
+std::int64_t owned_elements(const SegmentSpec& segment) {
+  std::int64_t count = 0;
+  for (const LayerSpec& layer : segment.layers) {
+    for (const ParameterSpec& parameter : layer.parameters) {
+      if (!parameter.tied_to.empty()) continue;
+      for (const Piece& piece : parameter.pieces)
+        if (!piece.copy) count += piece.extent * parameter.elements() / parameter.shape[piece.dim];
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+std::int64_t parameters_of(const CompiledStep& step, int device) {
+  std::int64_t count = 0;
+  for (int s = 0; s < step.program.stages; ++s) {
+    const auto& places = step.program.placement[s];
+    if (std::ranges::find(places, step.place_of(device)) == places.end()) continue;
+    for (const SegmentSpec& segment : segments_of(step, s, step.mesh.number_of(device)))
+      count += owned_elements(segment);
+  }
+  return count;
+}
+
+namespace {
+
 plan::Position position_of(int stage, int stages) {
   if (stages == 1) return plan::Position::Only;
   if (stage == 0) return plan::Position::First;
@@ -87,18 +115,39 @@ void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
   }
 }
 
+/// TIE between two devices adds up in the kernel scratch of both.
+void plan_tie_workspace(CompiledStep& step, const Stages& stages) {
+  const auto& placement = step.program.placement;
+  for (std::size_t t = 0; t < step.program.ties.size(); ++t) {
+    const schedule::Tie& tie = step.program.ties[t];
+    if (placement[tie.first] == placement[tie.second]) continue;
+    std::int64_t bytes = 0;
+    for (const auto& stage : stages[tie.second]) {
+      for (int r = 0; r < step.program.replicas; ++r)
+        bytes = std::max(
+            bytes, GradientSync::tied_bytes(stage->parameters().layout(), step.tie_names[t], r));
+    }
+    for (const int stage : {tie.first, tie.second}) {
+      for (const int device : placement[stage])
+        step.kernel_scratch[device] =
+            std::max(step.kernel_scratch[device], GradientSync::tie_workspace(bytes));
+    }
+  }
+}
+
 /// Scratch is a device's own: the largest kernel scratch of its stages, then the largest work.
 void plan_scratch(CompiledStep& step, const Stages& stages, int threads) {
   ops::Compute compute(threads);
   step.kernel_scratch.assign(step.program.devices, 0);
   for (int s = 0; s < step.program.stages; ++s) {
-    std::int64_t needed = step.program.ties.empty() ? 0 : GradientSync::kTieWorkspace;
+    std::int64_t needed = 0;
     for (const auto& stage : stages[s])
       needed = std::max(needed, stage->kernel_scratch_bytes(compute));
     for (int device : step.program.placement[s]) {
       step.kernel_scratch[device] = std::max(step.kernel_scratch[device], needed);
     }
   }
+  plan_tie_workspace(step, stages);
   for (int s = 0; s < step.program.stages; ++s) {
     std::int64_t work = 0;
     for (const auto& stage : stages[s]) work = std::max(work, stage->work_bytes());

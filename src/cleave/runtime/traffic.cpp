@@ -14,6 +14,11 @@ using plan::ShareRun;
 using schedule::Instruction;
 using schedule::Op;
 
+std::int64_t message_bytes(const schedule::Program& program, const Instruction& send) {
+  const schedule::Edge& edge = program.edges[send.edge];
+  return send.direction == schedule::Direction::Forward ? edge.forward_bytes : edge.backward_bytes;
+}
+
 class Traffic {
  public:
   explicit Traffic(const TrafficParts& parts)
@@ -39,9 +44,7 @@ class Traffic {
     if (schedule::is_compute(i.op)) {
       add_compute(i);
     } else if (i.op == Op::Send) {
-      const schedule::Edge& edge = program_.edges[i.edge];
-      sent_.message +=
-          i.direction == schedule::Direction::Forward ? edge.forward_bytes : edge.backward_bytes;
+      sent_.message += message_bytes(program_, i);
     } else if (i.op == Op::Reduce) {
       add_reduce(state(i.stage, i.segment));
     } else if (i.op == Op::Gather) {
@@ -117,26 +120,9 @@ class Traffic {
     const int second = program_.placement[tie.second][replica_];
     if (second == program_.placement[tie.first][replica_]) return;
     // The later use comes first in the pair.
-    sent_.reduce += parallel::all_reduce_bytes(tied_bytes(tie.second, parts_.tie_names[index]), 2,
-                                               parts_.place == second ? 0 : 1);
-  }
-
-  /// Of the weight that `stage` has tied to `name`: all of it, or the replica's share.
-  std::int64_t tied_bytes(int stage, const std::string& name) const {
-    for (const SegmentState& segment : parts_.stages[stage]->parameters().layout().segments) {
-      for (const plan::ParameterPlace& place : segment.parameters) {
-        if (place.spec->tied_to != name) continue;
-        std::int64_t begin = place.at;
-        std::int64_t end = place.at + place.spec->elements();
-        for (const ShareRun& run : segment.runs) {
-          if (run.begin() != place.at) continue;
-          begin = std::clamp(run.borders[replica_], begin, end);
-          end = std::clamp(run.borders[replica_ + 1], begin, end);
-        }
-        return (end - begin) * size_of(DType::F32);
-      }
-    }
-    return 0;
+    const std::int64_t bytes = GradientSync::tied_bytes(
+        parts_.stages[tie.second]->parameters().layout(), parts_.tie_names[index], replica_);
+    sent_.reduce += parallel::all_reduce_bytes(bytes, 2, parts_.place == second ? 0 : 1);
   }
 
   const TrafficParts& parts_;
@@ -150,6 +136,13 @@ class Traffic {
 
 comm::Sent planned_traffic(const TrafficParts& parts) {
   return Traffic(parts).count();
+}
+
+comm::Sent emulated_traffic(const schedule::Program& program, int place, int devices) {
+  comm::Sent sent{.numbers = (devices - 1) * static_cast<std::int64_t>(sizeof(double))};
+  for (const Instruction& i : program.lists[place])
+    if (i.op == Op::Send) sent.message += message_bytes(program, i);
+  return sent;
 }
 
 }  // namespace cleave::runtime

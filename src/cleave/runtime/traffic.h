@@ -26,4 +26,7 @@ struct TrafficParts {
 /// devices at its place, and to all for NORM.
 comm::Sent planned_traffic(const TrafficParts& parts);
 
+/// The same of an emulated device: its messages, and whether to stop in NORM.
+comm::Sent emulated_traffic(const schedule::Program& program, int place, int devices);
+
 }  // namespace cleave::runtime
