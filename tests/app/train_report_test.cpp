@@ -71,6 +71,24 @@ TEST(TrainReport, TracesWhatLayersExchangeAsItIsReported) {
   }
 }
 
+// Of one step, so that the medians belong together.
+TEST(TrainReport, CountsWaitsInsideLayersAsWaits) {
+  const TinyRun run({"parallel.tensor=2", "devices.count=2", "train.steps=1"});
+
+  const json report = run.report();
+
+  const double step = report["step_seconds"];
+  double busy = 0;
+  for (const json& of : report["devices"]) {
+    const double waited = of["tensor"].get<double>() * (1 - of["tensor_hidden"].get<double>());
+    EXPECT_GT(waited, 0);
+    EXPECT_GE(of["wait"], waited);
+    EXPECT_GT(of["busy"], 0);
+    busy += of["busy"].get<double>();
+  }
+  EXPECT_NEAR(report["bubble"], 1 - busy / (2 * step), 1e-9);
+}
+
 // Two microbatches of 3 ms on each device; the second tensor group is as slow as device 3.
 TEST(TrainReport, CoversTensorGroupsOfEmulatedDevices) {
   const TinyRun run({"devices.count=4", "parallel.pipeline=2", "parallel.tensor=2",

@@ -57,6 +57,9 @@ class ExchangeLog {
   std::size_t begin(CollectiveKind kind);
   void end(std::size_t entry, std::int64_t bytes);
 
+  /// In stays that have ended, since the log was cleared.
+  Clock::duration spent() const { return spent_; }
+
   /// In the order in which they were posted.
   std::span<const Exchange> exchanges() const { return exchanges_; }
 

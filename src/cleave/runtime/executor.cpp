@@ -64,6 +64,10 @@ std::vector<plan::Exchange> Executor::exchanges() const {
   return exchanges_of(parts_.world->log(), start_, spans_);
 }
 
+Executor::Clock::duration Executor::spent_at_messages() const {
+  return parts_.world == nullptr ? Clock::duration() : parts_.world->log().spent();
+}
+
 double Executor::now() const {
   return std::chrono::duration<double>(Clock::now() - start_).count();
 }
@@ -78,12 +82,14 @@ StepResult Executor::run(const StepInput& input) {
   interrupted_ = true;
   start_ = Clock::now();
   spans_.clear();
+  held_up_ = {};
   sync_.begin_step();
   if (parts_.world != nullptr) parts_.world->log().clear();
   result_ = {};
   std::ranges::fill(shared_, 0.0);
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
+    const Clock::duration at_messages = spent_at_messages();
     const double begin = now();
     try {
       execute(entry, input);
@@ -95,6 +101,8 @@ StepResult Executor::run(const StepInput& input) {
                       .begin = begin,
                       .end = now(),
                       .instruction = entry.instruction});
+    const Op op = entry.instruction.op;
+    if (schedule::is_compute(op) || op == Op::Step) held_up_ += spent_at_messages() - at_messages;
     for (const Block& block : entry.release) parts_.arena->release(block.offset);
     if (parts_.world != nullptr) look_after_messages();
   }

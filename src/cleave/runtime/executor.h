@@ -99,6 +99,9 @@ class Executor {
   /// The collectives of that step, but for the numbers that NORM makes known.
   std::vector<plan::Exchange> exchanges() const;
 
+  /// Seconds of that step's compute and STEP in which the thread was at messages instead.
+  double held_up() const { return std::chrono::duration<double>(held_up_).count(); }
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -120,6 +123,7 @@ class Executor {
   double& loss_of(int microbatch);
   double total_loss();
   double now() const;
+  Clock::duration spent_at_messages() const;
 
   Parts parts_;
   GradientNorm norm_;
@@ -133,6 +137,7 @@ class Executor {
   StepResult result_;
   bool interrupted_ = false;  ///< the last run threw
   Clock::time_point start_;
+  Clock::duration held_up_ = {};
 };
 
 }  // namespace cleave::runtime

@@ -13,10 +13,10 @@ double median(std::vector<double> values) {
 }
 
 void StepTimes::note(double seconds, std::span<const plan::Span> spans,
-                     std::span<const plan::Exchange> exchanges) {
+                     std::span<const plan::Exchange> exchanges, double held_up) {
   seconds_.push_back(seconds);
-  double busy = 0;
-  double wait = 0;
+  double busy = -held_up;
+  double wait = held_up;
   for (const plan::Span& span : spans) {
     const double length = span.end - span.begin;
     const bool works = span.kind == plan::SpanKind::Compute || span.kind == plan::SpanKind::Update;

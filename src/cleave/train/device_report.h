@@ -16,10 +16,10 @@ struct DeviceReport {
   std::int64_t library_bytes = 0;   ///< what libraries allocated for themselves, outside the arena
   std::int64_t resident_bytes = 0;  ///< of the device's own process at most; 0 if it has none
   std::int64_t parameters = 0;
-  comm::Sent sent;          ///< in the last step
-  comm::Sent planned_sent;  ///< per step
-  double busy = 0;          ///< seconds per step, median
-  double wait = 0;
+  comm::Sent sent;           ///< in the last step
+  comm::Sent planned_sent;   ///< per step
+  double busy = 0;           ///< seconds per step in compute and STEP, median
+  double wait = 0;           ///< the same at messages, also inside compute
   double reduce = 0;         ///< seconds per step in which a REDUCE was on its way, median
   double reduce_hidden = 1;  ///< share of them that the device computed, median
   double tensor = 0;         ///< the same of sums and gatherings inside layers
@@ -32,8 +32,9 @@ double median(std::vector<double> values);
 /// How long the steps of one device took, and what of it was work.
 class StepTimes {
  public:
+  /// `held_up`: seconds of the spans of compute and STEP in which the device was at its messages.
   void note(double seconds, std::span<const plan::Span> spans,
-            std::span<const plan::Exchange> exchanges);
+            std::span<const plan::Exchange> exchanges, double held_up);
 
   int steps() const { return static_cast<int>(seconds_.size()); }
   double seconds() const { return median(seconds_); }

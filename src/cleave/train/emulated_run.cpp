@@ -62,7 +62,7 @@ StepTimes run_steps(runtime::Executor& executor, std::int64_t most) {
     const Clock::time_point start = Clock::now();
     stop = executor.run({.stop = stop_was_requested()}).stop;
     const std::chrono::duration<double> seconds = Clock::now() - start;
-    steps.note(seconds.count(), executor.spans(), {});
+    steps.note(seconds.count(), executor.spans(), {}, executor.held_up());
   }
   return steps;
 }

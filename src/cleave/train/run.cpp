@@ -115,7 +115,7 @@ class DeviceRun {
   void note(const StepReport& step) {
     report_.losses.push_back(step.loss);
     const runtime::Executor& executor = trainer_.device().executor();
-    times_.note(step.seconds, executor.spans(), executor.exchanges());
+    times_.note(step.seconds, executor.spans(), executor.exchanges(), executor.held_up());
     if (index_ == 0) job_.observer.on_step(step);
   }
 
