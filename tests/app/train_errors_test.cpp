@@ -200,6 +200,16 @@ TEST_F(TrainErrors, TheWatchdogEndsARunWhoseDeviceHangs) {
     EXPECT_NE(answer.err.find(words), std::string::npos) << words << " is not in " << answer.err;
 }
 
+TEST_F(TrainErrors, EmulatedDevicesHaveNoWeightsToBeginWith) {
+  for (const char* flag : {"--resume", "--init-from=elsewhere"}) {
+    const Answer answer = run.train({"devices.emulate=\"f=1ms,i=1ms,w=1ms\""}, {flag});
+    EXPECT_EQ(answer.exit, 2);
+    EXPECT_NE(answer.err.find(" needs weights, and emulated devices have none; leave it out"),
+              std::string::npos)
+        << answer.err;
+  }
+}
+
 TEST_F(TrainErrors, AFullDiskKeepsThePreviousCheckpoint) {
   const Mounted disk(run.path("disk"), "size=1200k");
   if (!disk) GTEST_SKIP() << "mounting is not allowed here";

@@ -105,6 +105,22 @@ TEST(TrainReport, CoversTensorGroupsOfEmulatedDevices) {
   for (const int device : {2, 3}) EXPECT_GE(report["devices"][device]["busy"], 0.012);
 }
 
+TEST(TrainReport, OfEmulatedDevicesHasWhatTheySendAndWouldHold) {
+  const TinyRun run({"parallel.pipeline=2", "parallel.data=2", "train.steps=2"});
+
+  const json real = run.report();
+  const json emulated = run.report({"devices.emulate=\"f=1ms,i=1ms,w=1ms\""});
+
+  ASSERT_EQ(emulated["devices"].size(), 4u);
+  for (std::size_t d = 0; d < 4; ++d) {
+    const json& of = emulated["devices"][d];
+    EXPECT_EQ(of["parameters"], real["devices"][d]["parameters"]);
+    EXPECT_EQ(of["sent"], of["planned_sent"]);
+    EXPECT_EQ(of["sent"]["messages"], real["devices"][d]["sent"]["messages"]);
+    EXPECT_GT(of["bytes_sent"], 0);
+  }
+}
+
 TEST(TrainReport, DrawsBothTimelinesOnOnePage) {
   const TinyRun run({"parallel.pipeline=2", "train.steps=1"});
 

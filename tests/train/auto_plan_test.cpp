@@ -228,5 +228,18 @@ TEST(AutoPlan, FindsTheLayoutThatFitsAndSaysWhatIsMissingOtherwise) {
   }
 }
 
+// Their times are known, and differ from what the FLOPs of equal stages would say.
+TEST(AutoSchedule, OfEmulatedDevicesIsMadeForTheirTimes) {
+  const auto seconds = [](const std::string& schedule) {
+    return forecast(config_of("[devices]\ncount = 4\nspeed = [1, 1, 2, 4]\n"
+                              "emulate = \"f=4ms,i=2ms,w=1ms\"\n[parallel]\npipeline = 4\n"
+                              "partition = [2, 2, 2, 2]\nschedule = \"" +
+                              schedule + "\""))
+        .predicted.summary.makespan;
+  };
+  const double found = seconds("auto");
+  for (const char* schedule : {"1f1b", "zb-h1", "zb-h2"}) EXPECT_LE(found, seconds(schedule));
+}
+
 }  // namespace
 }  // namespace cleave::train

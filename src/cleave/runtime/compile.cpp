@@ -223,37 +223,53 @@ CompiledStep compile_emulated_order(const ModelSpec& model, const CompileOptions
   step.kernel_scratch.assign(step.program.devices, 0);
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
+  for (int device = 0; device < step.devices(); ++device)
+    step.traffic.push_back(emulated_traffic(step.program, step.place_of(device), step.devices()));
+  step.budgets = options.budgets;
+  step.program.budgets = budgets_of_places(step);
   return step;
 }
 
+void check_sound(const schedule::Program& program) {
+  const auto violations = schedule::verify(program);
+  CLEAVE_CHECK(violations.empty(), "the program is not sound: ", to_string(program, violations[0]));
+}
+
 /// The program that the layout's schedule comes to.
-CompiledStep scheduled(const CompileOptions& options, const CompileOrder& compiled) {
+Ordered scheduled(const CompileOptions& options, const CompileOrder& compiled) {
   const Layout& layout = options.layout;
-  CompiledStep step =
-      layout.schedule == "auto"
-          ? find_order(options, compiled)
-          : compiled(schedule::generate(layout.schedule, {.devices = layout.pipeline,
-                                                          .microbatches = options.microbatches,
-                                                          .chunks = layout.chunks}));
-  check_budgets(step);
-  const auto violations = schedule::verify(step.program);
-  CLEAVE_CHECK(violations.empty(),
-               "the program is not sound: ", to_string(step.program, violations[0]));
-  return step;
+  Ordered found;
+  if (layout.schedule == "auto") {
+    found = find_order(options, compiled);
+  } else {
+    found.order = schedule::generate(layout.schedule, {.devices = layout.pipeline,
+                                                       .microbatches = options.microbatches,
+                                                       .chunks = layout.chunks});
+    found.step = compiled(found.order);
+  }
+  check_budgets(found.step);
+  check_sound(found.step.program);
+  return found;
 }
 
 }  // namespace
 
 CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options) {
-  return scheduled(options, [&](schedule::Program order) {
+  const CompileOrder sleeping = [&](schedule::Program order) {
     return compile_emulated_order(model, options, std::move(order));
-  });
+  };
+  if (options.budgets.empty()) return scheduled(options, sleeping).step;
+  CompiledStep step = sleeping(scheduled(options, [&](schedule::Program order) {
+                                 return compile_order(model, options, std::move(order));
+                               }).order);
+  check_sound(step.program);
+  return step;
 }
 
 CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
-  const CompiledStep step = scheduled(options, [&](schedule::Program order) {
-    return compile_order(model, options, std::move(order));
-  });
+  CompiledStep step = scheduled(options, [&](schedule::Program order) {
+                        return compile_order(model, options, std::move(order));
+                      }).step;
   const auto in_evaluation = schedule::verify(step.evaluation, schedule::Level::Forward);
   CLEAVE_CHECK(in_evaluation.empty(),
                "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));

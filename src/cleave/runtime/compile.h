@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "cleave/plan/costs.h"
 #include "cleave/plan/memory.h"
 #include "cleave/runtime/gradient_norm.h"
 #include "cleave/runtime/gradient_sync.h"
@@ -42,6 +44,9 @@ struct CompileOptions {
   int threads = 1;                    ///< per device
   std::vector<std::int64_t> budgets;  ///< [device] bytes; empty: no limit
   LayerFactory make_layer = &cleave::make_layer;
+  /// What the schedule "auto" is to be good for, by the lowered program; empty: the products'
+  /// FLOPs.
+  std::function<plan::Costs(const schedule::Program&)> costs;
 };
 
 /// A training step, ready to be run: every instruction and every byte is known and verified.
@@ -84,7 +89,7 @@ struct CompiledStep {
 CompiledStep compile(const ModelSpec& model, const CompileOptions& options);
 
 /// For devices that sleep instead of computing (see EmulatedDevice): memory holds messages only,
-/// and nothing is evaluated.
+/// and nothing is evaluated. Budgets are held against what the model would take, as compile() does.
 CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options);
 
 /// The stages of a device of the run, without memory; [stage], null where it is elsewhere.

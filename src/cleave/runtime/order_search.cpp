@@ -25,7 +25,8 @@ double flops_of(const std::vector<SegmentSpec>& stage,
   return sum;
 }
 
-plan::Costs flop_costs(const CompiledStep& step) {
+plan::Costs costs_of(const CompileOptions& options, const CompiledStep& step) {
+  if (options.costs) return options.costs(step.program);
   plan::Costs costs{.unit = ""};
   for (const auto& stage : step.stages) {
     costs.stages.push_back({.forward = flops_of(stage, &LayerSpec::forward),
@@ -55,11 +56,11 @@ void fuse(std::vector<schedule::Instruction>& list) {
 /// The search on one placement.
 class OrderSearch {
  public:
-  OrderSearch(const CompileOrder& compile, const Program& layout)
+  OrderSearch(const CompileOptions& options, const CompileOrder& compile, const Program& layout)
       : compile_(compile),
         layout_(layout),
         step_(compile(layout)),
-        costs_(flop_costs(step_)),
+        costs_(costs_of(options, step_)),
         limits_(layout.devices, std::numeric_limits<double>::infinity()) {}
 
   void run() {
@@ -74,9 +75,9 @@ class OrderSearch {
     } while (!fits() && tighten());
   }
 
-  CompiledStep take() && { return std::move(step_); }
+  Ordered take() && { return {std::move(order_), std::move(step_)}; }
 
-  /// Of the order that was found, in FLOPs.
+  /// Of the order that was found, in the unit of the costs.
   double time() const {
     const plan::Summary summary = plan::summarise(
         order_, plan::simulate(order_, costs_, {.record = plan::Record::DevicesOnly}));
@@ -130,15 +131,15 @@ class OrderSearch {
 
 }  // namespace
 
-CompiledStep find_order(const CompileOptions& options, const CompileOrder& compile) {
+Ordered find_order(const CompileOptions& options, const CompileOrder& compile) {
   const Layout& layout = options.layout;
   const schedule::PipelineShape shape{.devices = layout.pipeline,
                                       .microbatches = options.microbatches,
                                       .chunks = std::max(1, layout.chunks)};
-  std::optional<CompiledStep> best;
+  std::optional<Ordered> best;
   auto rank = std::pair(true, std::numeric_limits<double>::infinity());
   for (const Program& placed : plan::placements(shape)) {
-    OrderSearch search(compile, placed);
+    OrderSearch search(options, compile, placed);
     search.run();
     const auto found = std::pair(!search.fits(), search.time());
     if (best && found >= rank) continue;

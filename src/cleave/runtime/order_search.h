@@ -9,8 +9,14 @@ namespace cleave::runtime {
 /// Compiles an order (compute only, one replica) whether or not it fits the budgets.
 using CompileOrder = std::function<CompiledStep(schedule::Program)>;
 
-/// The schedule "auto": the best order found for the products' FLOPs that fits the budgets; if none
+/// An order and what it compiles to.
+struct Ordered {
+  schedule::Program order;
+  CompiledStep step;
+};
+
+/// The schedule "auto": the best order found for the options' costs that fits the budgets; if none
 /// does, one that exceeds them. The same arguments give the same program on every device.
-CompiledStep find_order(const CompileOptions& options, const CompileOrder& compile);
+Ordered find_order(const CompileOptions& options, const CompileOrder& compile);
 
 }  // namespace cleave::runtime

@@ -113,7 +113,6 @@ PlannedRun RunFitter::weighed(PlannedRun run) {
     note_bytes(run, step, budgets);
     if (!emulated) simulate(run, step);
   }
-  options.budgets.clear();
   if (emulated) simulate(run, runtime::compile_emulated(model, options));
   return run;
 }

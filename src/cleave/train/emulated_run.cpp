@@ -8,9 +8,11 @@
 
 #include "cleave/base/check.h"
 #include "cleave/comm/local/local_world.h"
+#include "cleave/comm/together.h"
 #include "cleave/plan/simulator.h"
 #include "cleave/runtime/emulated_device.h"
 #include "cleave/runtime/link_profile.h"
+#include "cleave/runtime/step_stages.h"
 
 namespace cleave::train {
 namespace {
@@ -54,6 +56,13 @@ runtime::EmulatedTimes times_of(const Config& config) {
           .shares = shares_of(config)};
 }
 
+void require_fresh(const StartOptions& start) {
+  require(start.existing != Existing::Resume && start.init_from.empty(),
+          start.init_from.empty() ? "--resume" : "--init-from",
+          " needs weights, and emulated devices have none; leave it out, or leave out "
+          "devices.emulate");
+}
+
 /// As many as asked for, or until some device is asked to stop.
 StepTimes run_steps(runtime::Executor& executor, std::int64_t most) {
   StepTimes steps;
@@ -87,17 +96,22 @@ RunReport run_device(const Config& config, const RunOptions& options,
   report.predicted = predicted_step(compiled, costs, {});
   report.predicted_step_seconds = report.predicted->summary.makespan;
 
-  const std::int64_t sent = world == nullptr ? 0 : world->sent().message;
+  const comm::Sent sent = world == nullptr ? comm::Sent() : world->sent();
   const StepTimes steps = run_steps(device.executor(), config.train.steps);
   report.steps = steps.steps();
   report.stopped = report.steps < config.train.steps;
   report.step_seconds = steps.seconds();
   DeviceReport mine{.peak_bytes = device.arena().peak(),
                     .planned_bytes = compiled.planned_on(index),
+                    .budget_bytes = compiled.budgets.empty() ? 0 : compiled.budgets[index],
+                    .parameters = runtime::parameters_of(compiled, index),
+                    .planned_sent = compiled.traffic[index],
                     .busy = steps.busy(),
                     .wait = steps.wait()};
-  if (world != nullptr && steps.steps() > 0)
-    mine.sent.message = (world->sent().message - sent) / steps.steps();
+  if (world != nullptr && steps.steps() > 0) {
+    const comm::Sent all = world->sent() - sent;
+    mine.sent = {.message = all.message / steps.steps(), .numbers = all.numbers / steps.steps()};
+  }
   report.devices = gather_reports(mine, index, mesh.devices(), world);
   report.bubble = bubble_of(report.devices, report.step_seconds);
   if (options.trace) report.measured = measured_step(compiled, device.executor(), world);
@@ -112,8 +126,11 @@ plan::Costs emulated_costs(const Config& config, const schedule::Program& progra
 
 RunReport run_emulated(const Config& config, const RunOptions& options, RunObserver& observer,
                        comm::Communicator* world) {
-  const runtime::CompiledStep compiled =
-      runtime::compile_emulated(model_of(config), compile_options(config));
+  runtime::CompiledStep compiled;
+  comm::together(world, [&] {
+    require_fresh(options.start);
+    compiled = runtime::compile_emulated(model_of(config), compile_options(config));
+  });
   if (world == nullptr || world->rank() == 0) observer.on_compiled(compiled);
   if (world != nullptr)
     return run_device(config, options, compiled, world->size() > 1 ? world : nullptr);

@@ -1,9 +1,12 @@
 #include "cleave/train/forecast.h"
 
-#include <iterator>
+#include <algorithm>
+#include <thread>
 #include <utility>
 
+#include "cleave/base/check.h"
 #include "cleave/comm/local/local_world.h"
+#include "cleave/comm/together.h"
 #include "cleave/runtime/matmul_rate.h"
 #include "cleave/runtime/profile.h"
 #include "cleave/train/adamw.h"
@@ -25,39 +28,63 @@ plan::Costs profile_device(const Config& config, const runtime::CompiledStep& st
                           {.at_once = at_once});
 }
 
-plan::Costs profile_run(const Config& config, const runtime::CompiledStep& step, double at_once) {
+plan::Costs profile_run(const Config& config, const runtime::CompiledStep& step,
+                        comm::Communicator* world, double at_once) {
   const int devices = step.devices();
   if (devices == 1) return profile_device(config, step, nullptr, at_once);
+  if (world != nullptr) return profile_device(config, step, world, at_once);
   plan::Costs costs;
   const int threads = static_cast<int>(config.devices.threads);
-  comm::run_pinned(devices, threads, [&](comm::Communicator& world) {
-    plan::Costs mine = profile_device(config, step, &world, at_once);
-    if (world.rank() == 0) costs = std::move(mine);
+  comm::run_pinned(devices, threads, [&](comm::Communicator& local) {
+    plan::Costs mine = profile_device(config, step, &local, at_once);
+    if (local.rank() == 0) costs = std::move(mine);
   });
   return costs;
 }
 
+/// As for a run where it fits; `fits` is set. An order that is searched depends on the budgets.
+runtime::CompiledStep compile_anyway(const Config& config, bool& fits) {
+  fits = true;
+  try {
+    return compile_step(config);
+  } catch (const DoesNotFit&) {
+    fits = false;
+  }
+  runtime::CompileOptions options = compile_options(config);
+  std::vector<std::int64_t> budgets = std::exchange(options.budgets, {});
+  runtime::CompiledStep step = runtime::compile(model_of(config), options);
+  step.budgets = std::move(budgets);
+  return step;
+}
+
+TracedStep emulated_step(const Config& config, bool fits) {
+  runtime::CompileOptions options = compile_options(config);
+  if (!fits) options.budgets.clear();
+  const runtime::CompiledStep step = runtime::compile_emulated(model_of(config), options);
+  return predicted_step(step, emulated_costs(config, step.program), {});
+}
+
 }  // namespace
 
-Forecast forecast(const Config& config) {
-  runtime::CompileOptions options = compile_options(config);
-  const std::vector<std::int64_t> budgets = std::exchange(options.budgets, {});
-  const bool emulated = config.devices.emulate.has_value();
-  Forecast result{.step = emulated ? runtime::compile_emulated(model_of(config), options)
-                                   : runtime::compile(model_of(config), options),
-                  .predicted = {}};
-  if (emulated) {
-    result.predicted = predicted_step(result.step, emulated_costs(config, result.step.program), {});
-  } else {
-    const double at_once =
-        runtime::devices_at_once(result.step.devices(), static_cast<int>(config.devices.threads));
-    result.predicted = predicted_step(result.step, profile_run(config, result.step, at_once),
-                                      {.at_once = at_once / result.step.mesh.tensor});
+double at_once_of(const runtime::CompiledStep& compiled, const Config& config,
+                  comm::Communicator* world) {
+  const int devices = compiled.devices();
+  const int threads = static_cast<int>(config.devices.threads);
+  if (world == nullptr) return runtime::devices_at_once(devices, threads);
+  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  return std::clamp(cores / threads, 1.0, static_cast<double>(devices));
+}
+
+Forecast forecast(const Config& config, comm::Communicator* world) {
+  Forecast result;
+  comm::together(world, [&] { result.step = compile_anyway(config, result.fits); });
+  if (config.devices.emulate) {
+    result.predicted = emulated_step(config, result.fits);
+    return result;
   }
-  result.step.budgets = budgets;
-  result.fits = true;
-  for (int d = 0; d < std::ssize(budgets); ++d)
-    result.fits = result.fits && result.step.planned_on(d) <= budgets[d];
+  const double at_once = at_once_of(result.step, config, world);
+  result.predicted = predicted_step(result.step, profile_run(config, result.step, world, at_once),
+                                    {.at_once = at_once / result.step.mesh.tensor});
   return result;
 }
 

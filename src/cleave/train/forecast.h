@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cleave/comm/communicator.h"
 #include "cleave/runtime/compile.h"
 #include "cleave/train/config.h"
 #include "cleave/train/step_trace.h"
@@ -13,8 +14,15 @@ struct Forecast {
   bool fits = false;  ///< every device within its budget
 };
 
-/// Compiles `config`, in which nothing is "auto", measures its stages and links on threads of this
-/// process, and simulates a step. What does not fit is predicted as well.
-Forecast forecast(const Config& config);
+/// Compiles `config`, in which nothing is "auto", measures its stages and links on the devices of
+/// `world` (null: on threads of this process), and simulates a step. What does not fit is predicted
+/// as well. Of emulated devices `step` is what the model would take.
+Forecast forecast(const Config& config, comm::Communicator* world = nullptr);
+
+/// How many devices of a run can compute at the same time. Those that are threads (`world` null)
+/// share the cores that this process may use; ranks are taken to share those of one machine if it
+/// has fewer than there are ranks.
+double at_once_of(const runtime::CompiledStep& compiled, const Config& config,
+                  comm::Communicator* world);
 
 }  // namespace cleave::train

@@ -4,15 +4,14 @@
 #include <chrono>
 #include <filesystem>
 #include <mutex>
-#include <thread>
 
 #include "cleave/base/process_memory.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/comm/together.h"
-#include "cleave/runtime/matmul_rate.h"
 #include "cleave/train/background_saver.h"
 #include "cleave/train/checkpoint_directory.h"
 #include "cleave/train/emulated_run.h"
+#include "cleave/train/forecast.h"
 #include "cleave/train/saving.h"
 
 namespace cleave::train {
@@ -223,17 +222,6 @@ class DeviceRun {
   StepTimes times_;
   std::int64_t library_heap_ = 0;  ///< growth of the process's heap
 };
-
-/// Devices that are threads share the cores that this process may use; ranks are taken to share
-/// those of one machine if it has fewer than there are ranks.
-double at_once_of(const runtime::CompiledStep& compiled, const Config& config,
-                  comm::Communicator* world) {
-  const int devices = compiled.devices();
-  const int threads = static_cast<int>(config.devices.threads);
-  if (world == nullptr) return runtime::devices_at_once(devices, threads);
-  const double cores = std::max(1u, std::thread::hardware_concurrency());
-  return std::clamp(cores / threads, 1.0, static_cast<double>(devices));
-}
 
 RunReport run_local(const Job& job) {
   const int devices = job.compiled.devices();

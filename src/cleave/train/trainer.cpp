@@ -6,6 +6,7 @@
 #include "cleave/base/check.h"
 #include "cleave/runtime/profile.h"
 #include "cleave/runtime/staging.h"
+#include "cleave/train/emulated_run.h"
 #include "cleave/train/random_source.h"
 
 namespace cleave::train {
@@ -26,6 +27,12 @@ BatchSource::Share share_of(const Config& config, const runtime::CompiledStep& c
                             int device) {
   const std::int64_t share = config.train.batch / compiled.program.replicas;
   return {.first = compiled.replica_of(device) * share, .microbatch = *config.train.microbatch};
+}
+
+/// A real run has no costs before it is compiled.
+decltype(runtime::CompileOptions::costs) order_costs(const Config& config) {
+  if (!config.devices.emulate) return nullptr;
+  return [config](const schedule::Program& program) { return emulated_costs(config, program); };
 }
 
 }  // namespace
@@ -55,7 +62,8 @@ runtime::CompileOptions compile_options(const Config& config) {
           .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
           .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
           .threads = static_cast<int>(config.devices.threads),
-          .budgets = budgets_of(config.devices)};
+          .budgets = budgets_of(config.devices),
+          .costs = order_costs(config)};
 }
 
 runtime::CompiledStep compile_step(const Config& config) {
