@@ -6,12 +6,14 @@
 #include "auto_summary.h"
 #include "files.h"
 #include "memory_bar.h"
+#include "ranks.h"
 #include "train_summary.h"
 #include "train_trace.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/units.h"
+#include "cleave/comm/together.h"
 #include "cleave/report/text_table.h"
 #include "cleave/train/auto_plan.h"
 #include "cleave/train/forecast.h"
@@ -28,11 +30,11 @@ struct Decision {
   double seconds = 0;  ///< that planning took
 };
 
-Decision decide(const Config& config) {
+Decision decide(const Config& config, comm::Communicator* world) {
   const auto start = std::chrono::steady_clock::now();
   Decision decision{.config = config};
   if (needs_plan(config)) {
-    decision.plan = train::plan_run(config, nullptr);
+    decision.plan = train::plan_run(config, world);
     decision.config = decision.plan.choice().config;
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
@@ -53,12 +55,26 @@ nlohmann::json json_of(const Config& config) {
           {"partition", p.partition ? nlohmann::json(*p.partition) : nlohmann::json("auto")}};
 }
 
+/// What was left to the schedule or to the planner as it came out.
+nlohmann::json layout_of(const Config& config, const runtime::CompiledStep& step) {
+  std::vector<std::int64_t> layers;
+  for (const auto& segments : step.stages) layers.push_back(std::ssize(segments));
+  --layers.front();  // the embedding
+  --layers.back();   // the head
+  nlohmann::json json = json_of(config);
+  json["partition"] = layers;
+  json["chunks"] = step.program.stages / *config.parallel.pipeline;
+  return json;
+}
+
 std::string to_json(const Decision& decision, const train::Forecast& forecast) {
   const runtime::CompiledStep& step = forecast.step;
   const double seconds = forecast.predicted.summary.makespan;
   const double microbatches =
       static_cast<double>(step.program.microbatches) * step.program.replicas;
   const double flop = static_cast<double>(flops(step.model)) * microbatches;
+  std::vector<std::int64_t> planned;
+  for (int d = 0; d < step.devices(); ++d) planned.push_back(step.planned_on(d));
   nlohmann::json candidates = nlohmann::json::array();
   for (const auto* runs : {&decision.plan.fitting, &decision.plan.unfit}) {
     for (const train::PlannedRun& run : *runs)
@@ -72,11 +88,11 @@ std::string to_json(const Decision& decision, const train::Forecast& forecast) {
   }
   const nlohmann::json json = {{"step_seconds", seconds},
                                {"tflops_per_device", flop / seconds / step.devices() / 1e12},
-                               {"memory_bytes", *std::ranges::max_element(step.planned_bytes)},
-                               {"planned_bytes", step.planned_bytes},
-                               {"budget_bytes", step.program.budgets},
+                               {"memory_bytes", std::ranges::max(planned)},
+                               {"planned_bytes", planned},
+                               {"budget_bytes", step.budgets},
                                {"fits", forecast.fits},
-                               {"layout", json_of(decision.config)},
+                               {"layout", layout_of(decision.config, step)},
                                {"candidates", candidates},
                                {"layouts", decision.plan.considered},
                                {"search_seconds", decision.seconds}};
@@ -103,21 +119,39 @@ std::string to_text(const Decision& decision, const train::Forecast& forecast) {
                             format_share(forecast.predicted.summary.bubble));
 }
 
-}  // namespace
-
-void plan_config(const PlanConfigFlags& flags, Exit& answer) {
+Config load(const PlanConfigFlags& flags, comm::Communicator* world) {
   if (!flags.trace.empty()) check_trace_name(flags.trace);
-  const Decision decision = decide(train::load_config(flags.config, {.overrides = flags.set}));
-  const train::Forecast forecast = train::forecast(decision.config);
+  train::ConfigOptions options{.overrides = flags.set};
+  if (world != nullptr) options.world_size = world->size();
+  return train::load_config(flags.config, options);
+}
+
+void write(const PlanConfigFlags& flags, const Decision& decision,
+           const train::Forecast& forecast) {
   write_file("", flags.json ? to_json(decision, forecast) : to_text(decision, forecast));
   if (!flags.trace.empty()) {
     train::RunReport report;
     report.predicted = forecast.predicted;
     write_trace(flags.trace, report);
   }
-  if (forecast.fits) return;
-  answer = Exit::DoesNotFit;
-  fmt::print(stderr, "cleave: {}\n", describe_excess(decision.plan, forecast.step));
+  if (!forecast.fits)
+    fmt::print(stderr, "cleave: {}\n", describe_excess(decision.plan, forecast.step));
+}
+
+}  // namespace
+
+void plan_config(const PlanConfigFlags& flags, Exit& answer) {
+  on_ranks([&](comm::Communicator* world) {
+    Config config;
+    comm::together(world, [&] { config = load(flags, world); });
+    const Decision decision = decide(config, world);
+    const train::Forecast forecast = train::forecast(decision.config, world);
+    if (!forecast.fits) answer = Exit::DoesNotFit;
+    // Nobody leaves, which with a code would end the job, before the answer is written.
+    comm::together(world, [&] {
+      if (world == nullptr || world->rank() == 0) write(flags, decision, forecast);
+    });
+  });
 }
 
 }  // namespace cleave::app

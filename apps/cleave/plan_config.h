@@ -15,8 +15,8 @@ struct PlanConfigFlags {
   bool json = false;
 };
 
-/// Plans a run of this machine: resolves what is "auto", measures, prints. `answer` becomes
-/// DoesNotFit if no layout fits.
+/// Plans a run of this machine, or of the ranks that mpirun started: resolves what is "auto",
+/// measures, prints (rank 0 alone). `answer` becomes DoesNotFit if no layout fits.
 void plan_config(const PlanConfigFlags& flags, Exit& answer);
 
 }  // namespace cleave::app

@@ -121,5 +121,43 @@ TEST_F(PlanConfig, AnswersAlsoWhenNothingFits) {
   EXPECT_EQ(run_.train(tight).err, answer.err);
 }
 
+TEST_F(PlanConfig, NamesTheBytesOfEveryDeviceAndItsLayers) {
+  const Answer answer =
+      plan({"devices.count=4", "parallel.tensor=2", "parallel.pipeline=2", "devices.memory=4MiB"});
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+
+  const auto planned = nlohmann::json::parse(answer.out);
+
+  EXPECT_EQ(planned["budget_bytes"], nlohmann::json(std::vector(4, 4 << 20)));
+  ASSERT_EQ(planned["planned_bytes"].size(), 4u);
+  EXPECT_EQ(planned["planned_bytes"][0], planned["planned_bytes"][1]);
+  const std::vector<int> layers = planned["layout"]["partition"];
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_EQ(layers[0] + layers[1], 4);
+}
+
+// Emulated devices hold no model, but a budget is one for the model: plan and run agree on it.
+TEST_F(PlanConfig, HoldsBudgetsOfEmulatedDevicesAgainstTheModel) {
+  const Keys pipeline = {"parallel.pipeline=2", "train.steps=1"};
+  const auto needed = nlohmann::json::parse(plan(pipeline).out)["memory_bytes"].get<std::int64_t>();
+  for (const char* schedule : {"1f1b", "auto"}) {
+    for (const bool fits : {true, false}) {
+      Keys keys = pipeline;
+      keys.insert(keys.end(), {"devices.emulate=\"f=1ms,i=1ms,w=1ms\"",
+                               std::string("parallel.schedule=") + schedule,
+                               "devices.memory=" + std::to_string(fits ? needed : needed / 2)});
+      const Answer planned = plan(keys);
+      const Answer run = run_.train(keys, {"--json"});
+      EXPECT_EQ(planned.exit, fits ? 0 : 3) << planned.err;
+      EXPECT_EQ(run.exit, fits ? 0 : 3) << run.err;
+      EXPECT_EQ(nlohmann::json::parse(planned.out)["fits"], fits);
+      if (!fits) continue;
+      const auto device = nlohmann::json::parse(run.out)["devices"][0];
+      EXPECT_EQ(device["budget_bytes"], needed);
+      EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cleave

@@ -178,6 +178,14 @@ TEST(MpiUsage, OnlyTheFirstRankWritesToStdout) {
   EXPECT_EQ(answer.out.find('\x1b'), std::string::npos) << "mpirun's pty is no terminal";
 }
 
+TEST(MpiUsage, PlansOnceForAllRanks) {
+  const TinyRun run;
+  const Answer answer = testing::run(testing::cleave_command(
+      {"plan", run.path("run.toml"), "--set", "parallel.pipeline=2", "--json"}, 2));
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+  EXPECT_EQ(json::parse(answer.out)["planned_bytes"].size(), 2u) << "one object, of two devices";
+}
+
 // ── Faults ───────────────────────────────────────────────────────────────────────────────────────
 
 TEST(MpiFaults, AKilledRankEndsTheJobAndResumeGivesTheSameWeights) {
