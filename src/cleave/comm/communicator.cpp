@@ -63,6 +63,12 @@ Communicator::Communicator(Transport& transport, int context, std::vector<int> d
 
 Communicator::~Communicator() = default;
 
+void Communicator::make_room(std::size_t collectives, std::size_t messages) {
+  const std::size_t each = 2 * (devices_.size() - 1);  // to every other member, and from it
+  collectives_->pool.prepare(collectives, *this);
+  transport_->make_room(collectives, messages + collectives * each);
+}
+
 Pending Communicator::post(Message message, Traffic traffic) {
   CLEAVE_CHECK(0 <= message.member && message.member < size() && message.member != rank_, "device ",
                device(rank_), " and member ", message.member, " of ", size());

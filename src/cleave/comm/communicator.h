@@ -68,6 +68,10 @@ class Communicator {
   /// not.
   bool give_way() { return transport_->give_way(); }
 
+  /// For so many collectives, and messages beside them, more in flight at once: none of them
+  /// allocates then.
+  void make_room(std::size_t collectives, std::size_t messages = 0);
+
   /// The sub-communicator of `members` (ranks here, in the new order, this one among them), with a
   /// tag space of its own. All members call it, in the same order.
   std::unique_ptr<Communicator> group(std::span<const int> members);

@@ -105,6 +105,12 @@ class Transport {
   /// How long wait() takes a device that does not answer for alive; no limit at first.
   void set_patience(Clock::duration patience) { patience_ = patience; }
 
+  /// For so many more in flight at once, so that none of them allocates.
+  void make_room(std::size_t collectives, std::size_t messages) {
+    collectives_.reserve(collectives_.capacity() + collectives);
+    make_room_for(messages);
+  }
+
   /// Collectives advance whenever the device waits or makes progress, not only when waited for.
   void enlist(Operation& collective) { collectives_.push_back(&collective); }
   void discharge(Operation& collective) noexcept;
@@ -130,6 +136,7 @@ class Transport {
   /// Whom this device waits for at the moment, or waited for last if in vain. From any thread.
   int awaited() const { return awaited_.load(std::memory_order_relaxed); }
 
+  virtual void make_room_for(std::size_t messages) = 0;
   virtual void progress_messages() {}
   virtual void begin_wait(const Operation& /*wanted*/) {}
   virtual void end_wait() noexcept {}

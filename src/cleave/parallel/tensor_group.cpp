@@ -10,6 +10,9 @@ std::span<std::byte> bytes_of(View view) {
   return {view.bytes(), static_cast<std::size_t>(view.byte_count())};
 }
 
+/// What a layer has on its way at once: dy, x, dx, and what its norm adds up.
+constexpr std::size_t kInFlight = 4;
+
 }  // namespace
 
 TensorGroup::TensorGroup(ops::Compute& compute, comm::Communicator& world,
@@ -19,10 +22,12 @@ TensorGroup::TensorGroup(ops::Compute& compute, comm::Communicator& world,
       bf16_(compute, DType::BF16),
       all_(world.group(members)),
       borders_(members.size() + 1) {
+  all_->make_room(kInFlight);
   if (sharers < 2) return;
   const int first = all_->rank() / sharers * sharers;
   sharers_ = world.group(
       members.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(sharers)));
+  sharers_->make_room(kInFlight);
 }
 
 std::int64_t TensorGroup::workspace_bytes(std::int64_t bytes, int devices) {

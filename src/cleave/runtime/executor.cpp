@@ -44,6 +44,7 @@ Executor::Executor(Parts parts)
   pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
   spans_.reserve(2 * parts_.linked.instructions.size());
   if (parts_.world == nullptr) return;
+  parts_.world->make_room(/*collectives=*/1, pending_.size());
   parts_.world->log().reserve(most_exchanges(parts_.linked, parts_.stages));
   for (Stage* stage : parts_.stages)
     if (stage != nullptr) stage->set_between_layers([this] { look_after_messages(); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
@@ -48,13 +49,13 @@ GradientSync::GradientSync(Parts parts)
     : parts_(std::move(parts)), adder_(*parts_.compute, DType::F32) {
   const schedule::Program& program = *parts_.program;
   replicas_.resize(program.stages);
-  std::size_t most = 0;
-  for (const Stage* stage : parts_.stages) {
-    if (stage == nullptr) continue;
-    for (const plan::SegmentState& segment : stage->parameters().layout().segments)
-      most += std::max<std::size_t>(1, segment.runs.size());
+  std::vector<std::size_t> at_once(program.stages);  // reductions of each stage
+  for (std::size_t s = 0; s < parts_.stages.size(); ++s) {
+    if (parts_.stages[s] == nullptr) continue;
+    for (const plan::SegmentState& segment : parts_.stages[s]->parameters().layout().segments)
+      at_once[s] += std::max<std::size_t>(1, segment.runs.size());
   }
-  reductions_.reserve(most);
+  reductions_.reserve(std::reduce(at_once.begin(), at_once.end()));
   borders_.reserve(static_cast<std::size_t>(program.replicas) + 1);
   ties_.resize(program.ties.size());
   if (parts_.world == nullptr) return;
@@ -63,7 +64,10 @@ GradientSync::GradientSync(Parts parts)
       return nullptr;
     return parts_.world->group(members);
   };
-  for (int s = 0; s < program.stages; ++s) replicas_[s] = join(program.placement[s]);
+  for (int s = 0; s < program.stages; ++s) {
+    replicas_[s] = join(program.placement[s]);
+    if (replicas_[s] != nullptr) replicas_[s]->make_room(at_once[s]);
+  }
   for (std::size_t t = 0; t < program.ties.size(); ++t) {
     for (int r = 0; r < program.replicas; ++r) {
       // The later use first: TIE adds head + embedding.
@@ -71,6 +75,7 @@ GradientSync::GradientSync(Parts parts)
                                        program.placement[program.ties[t].first][r]};
       if (pair[0] == pair[1]) continue;
       if (auto group = join(pair)) ties_[t] = std::move(group);
+      if (ties_[t] != nullptr) ties_[t]->make_room(1);
     }
   }
 }

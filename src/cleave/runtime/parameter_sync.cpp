@@ -12,8 +12,11 @@ ParameterSync::ParameterSync(std::span<Stage* const> stages,
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     if (stages_[s] == nullptr || replicas_[s] == nullptr) continue;
     borders_.reserve(static_cast<std::size_t>(replicas_[s]->size()) + 1);
+    std::size_t at_once = 0;
     for (const plan::SegmentState& segment : stages_[s]->parameters().layout().segments)
-      most += segment.runs.size();
+      at_once += segment.runs.size();
+    replicas_[s]->make_room(at_once);
+    most += at_once;
   }
   gatherings_.reserve(most);
 }

@@ -61,9 +61,8 @@ int first_to_rehearse(const LinkedProgram& program, int microbatches, int count)
 double Samples::median() const {
   if (values_.empty()) return 0;
   std::vector<double> values = values_;
-  const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
+  std::ranges::sort(values);
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 Samples& Rehearsal::of(Op op, int index) {

@@ -106,6 +106,12 @@ LocalTransport::LocalTransport(LocalShared& shared, int device)
   unmatched_.reserve(64);
 }
 
+void LocalTransport::make_room_for(std::size_t messages) {
+  pool_.prepare(messages, *this);
+  const std::lock_guard lock(mailbox_);
+  unmatched_.reserve(unmatched_.capacity() + messages);
+}
+
 LocalTransport& LocalTransport::mailbox_of(const Message& message) {
   return message.direction == Direction::Send ? shared_.transport(message.peer) : *this;
 }

@@ -121,6 +121,7 @@ class LocalTransport final : public Transport {
   LocalTransfer* take_match(const LocalTransfer& arriving);
 
   std::optional<int> ask_awaited(int device, Clock::time_point deadline) override;
+  void make_room_for(std::size_t messages) override;
   void begin_wait(const Operation& wanted) override { wanted_.store(&wanted); }
   void end_wait() noexcept override { wanted_.store(nullptr); }
   std::uint64_t events() const override { return events_.load(std::memory_order_acquire); }

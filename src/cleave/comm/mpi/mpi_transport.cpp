@@ -74,6 +74,10 @@ class MpiTransport final : public Transport {
 
  private:
   std::optional<int> ask_awaited(int device, Clock::time_point deadline) override;
+  void make_room_for(std::size_t messages) override {
+    pool_.prepare(messages, *this);
+    active_.reserve(active_.capacity() + messages);
+  }
   void progress_messages() override;
   void idle(Wait& wait) override;
 
