@@ -71,6 +71,9 @@ TEST(ModelShape, RefusesWhatNoModelCanHave) {
   EXPECT_EQ(refused([](ModelShape& s) { s.kv_heads = 3; }),
             "model.heads 4 is not divisible by model.kv_heads 3; set model.kv_heads to a divisor "
             "such as 2");
+  EXPECT_EQ(refused([](ModelShape& s) { s.kv_heads = 8; }),
+            "model.heads 4 is not divisible by model.kv_heads 8; set model.kv_heads to a divisor "
+            "such as 4");
   EXPECT_EQ(refused([](ModelShape& s) { s.layers = 0; }),
             "model.layers is 0; it must be at least 1 and below 2^31");
   EXPECT_EQ(refused([](ModelShape& s) { s.layers = 20000000; }),

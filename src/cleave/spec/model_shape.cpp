@@ -1,5 +1,6 @@
 #include "cleave/spec/model_shape.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "cleave/base/check.h"
@@ -30,6 +31,7 @@ double parameters_about(const ModelShape& s) {
 
 /// The divisor of `whole` nearest to `wanted`: what we suggest instead.
 std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
+  wanted = std::min(wanted, whole);
   for (std::int64_t away = 0; away < whole; ++away) {
     if (wanted - away >= 1 && whole % (wanted - away) == 0) return wanted - away;
     if (whole % (wanted + away) == 0) return wanted + away;

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 /// F, I and W of embedding, block and head, then STEP and NORM per parameter, R of the block, and
 /// latency and time per byte of messages and of sums.
 using Numbers = std::array<double, 16>;
-constexpr int kRecompute = 11, kLink = 12, kSum = 14;
+constexpr int kRecomputing = 11, kLink = 12, kSum = 14;
 
 SegmentProfile profile_of(const Numbers& n) {
   const auto segment = [&](int first) {
@@ -92,7 +92,7 @@ Numbers measure(const Config& small, comm::Communicator* world) {
   const double parameters = static_cast<double>(device.parameter_count());
   numbers[9] = costs.steps[0] / parameters;
   numbers[10] = costs.norm / parameters;
-  numbers[kRecompute] = costs.stages[1].recompute;
+  numbers[kRecomputing] = costs.stages[1].recompute;
   measure_links(numbers, world);
   return numbers;
 }
@@ -179,7 +179,7 @@ SegmentProfile profile_segments(const Config& config, comm::Communicator* world)
 
 double profile_recompute(const Config& config, schedule::Recompute kind,
                          comm::Communicator* world) {
-  return find_or_measure(one_block(config, kind), world)[kRecompute];
+  return find_or_measure(one_block(config, kind), world)[kRecomputing];
 }
 
 }  // namespace cleave::train
