@@ -10,7 +10,16 @@ bool has_amx(DType dtype) {
   return amx && dtype == DType::BF16;
 }
 
+bool has_matmul(DType dtype) {
+  // oneDNN's instruction sets are sets of bits: each contains those that it extends.
+  constexpr auto kAvx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  static const auto effective = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  return dtype == DType::F32 || (dtype == DType::BF16 && (effective & kAvx512) == kAvx512);
+}
+
 std::int64_t amx_matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec) {
+  CLEAVE_CHECK(has_matmul(spec.in), "oneDNN has no products of ", to_string(spec.in),
+               " on this processor");
   return compute.kernels().matmul(spec).scratch_bytes();
 }
 

@@ -10,6 +10,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "cleave/ops/onednn/amx_matmul.h"
 #include "cleave/ops/onednn/team.h"
 
 namespace cleave::ops {
@@ -50,10 +51,8 @@ dnnl::matmul::primitive_desc compile(const dnnl::engine& engine, const MatmulSpe
 }
 
 /// oneDNN 2.6 has no bf16 below AVX-512; the step converts to f32 there, and so does its limit.
-MatmulSpec supported(const dnnl::engine& engine, MatmulSpec spec) {
-  try {
-    compile(engine, spec, Weights::Plain);
-  } catch (const dnnl::error&) {
+MatmulSpec supported(MatmulSpec spec) {
+  if (!onednn::has_matmul(spec.in)) {
     spec.in = DType::F32;
     spec.out = DType::F32;
   }
@@ -114,7 +113,7 @@ class GemmLimit::Products {
 
   void add(const CountedMatmul& counted) {
     Product product{counted.count, {}, {}};
-    const MatmulSpec spec = supported(engine_, counted.spec);
+    const MatmulSpec spec = supported(counted.spec);
     for (Weights weights : {Weights::Reordered, Weights::Transposed, Weights::Plain}) {
       const dnnl::matmul::primitive_desc layout = compile(engine_, spec, weights);
       a_.reserve(layout.src_desc().get_size());
