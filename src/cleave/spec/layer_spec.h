@@ -60,6 +60,7 @@ struct ParameterSpec {
   Decay decay = Decay::No;
   std::vector<Piece> pieces = {};  ///< cover all of it, in order
   std::string tied_to = {};  ///< name of the parameter whose values this one shares; empty: its own
+  bool trainable = true;     ///< false: it keeps the values that it begins with
 
   std::int64_t elements() const { return shape.elements(); }
 };
