@@ -5,6 +5,7 @@
 #include "key_values.h"
 
 #include "cleave/base/check.h"
+#include "cleave/schedule/generators.h"
 #include "cleave/spec/presets.h"
 
 namespace cleave::app {
@@ -85,16 +86,15 @@ Recompute parse_recompute(const std::string& name) {
                                  " is not known; known are none, selective and full"));
 }
 
-std::string default_schedule(std::int64_t chunks) {
-  return chunks > 1 ? "interleaved" : "1f1b";
+/// Whether there is such a schedule is checked with the rest of the layout.
+std::int64_t default_chunks(const std::string& name) {
+  for (const schedule::Schedule& schedule : schedule::schedules())
+    if (schedule.name == name) return schedule.chunks;
+  return 1;
 }
 
-/// Schedules with several stages on a device have two of them unless told otherwise.
-std::int64_t default_chunks(const std::string& schedule) {
-  for (const char* one : {"", "1f1b", "gpipe", "zb-h1", "zb-h2"}) {
-    if (schedule == one) return 1;
-  }
-  return 2;
+std::string default_schedule(std::int64_t chunks) {
+  return std::string(schedule::plainest_schedule(chunks).name);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include "schedule_output.h"
 #include "schedule_run.h"
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "cleave/base/check.h"
+#include "cleave/plan/auto_schedule.h"
 
 namespace cleave::app {
 
@@ -48,6 +50,10 @@ void run(const ScheduleFlags& flags, Exit& answer) {
       render(runs, format, to_terminal ? report::terminal_of(STDOUT_FILENO) : report::Terminal{}));
 }
 
+std::string kinds() {
+  return fmt::format("Kinds: {}.\n", fmt::join(plan::schedule_names(), ", "));
+}
+
 }  // namespace
 
 void add_schedule_command(CLI::App& app, Exit& answer) {
@@ -75,8 +81,7 @@ void add_schedule_command(CLI::App& app, Exit& answer) {
                  "With --format text: the program with its messages, reductions and optimizer");
   verb->add_flag("--json", flags->json, "Print one JSON object");
   verb->footer(
-      "Kinds: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, zbv, v-half, v-min, dualpipev, "
-      "auto.\n"
+      kinds() +
       "Examples:\n"
       "  cleave schedule 1f1b --stages 4 --microbatches 8\n"
       "  cleave schedule 1f1b,zb-h1,zbv --stages 8 --microbatches 24 --cost f=1,i=1,w=0.8,comm=0.1 "

@@ -110,6 +110,29 @@ TEST(Generators, FoldStagesBackInV) {
   EXPECT_EQ(program.placement, (std::vector<std::vector<int>>{{0}, {1}, {2}, {2}, {1}, {0}}));
 }
 
+TEST(Registry, TraitsAreTrueOfThePrograms) {
+  for (const Schedule& schedule : schedules()) {
+    const Program program = generate(schedule.name, {.devices = 3, .microbatches = 6});
+    SCOPED_TRACE(schedule.name);
+
+    EXPECT_EQ(program.stages, 3 * schedule.chunks);
+    EXPECT_EQ(program.placement[3 % program.stages][0], schedule.fold == Fold::V ? 2 : 0);
+    const bool splits = std::ranges::any_of(program.lists, [](const auto& list) {
+      return std::ranges::count(list, Op::BackwardWeight, &Instruction::op) > 0;
+    });
+    EXPECT_EQ(splits, schedule.splits_backward);
+    const auto& first = program.lists[0];
+    const auto turn = std::ranges::find_if(first, [](auto& i) { return i.op != Op::Forward; });
+    EXPECT_EQ(turn - first.begin() == 6 * schedule.chunks, schedule.keeps_all);
+  }
+}
+
+TEST(Registry, TakesThePlainestThatHasTheChunks) {
+  EXPECT_EQ(plainest_schedule(1).name, "1f1b");
+  EXPECT_EQ(plainest_schedule(2).name, "interleaved");
+  EXPECT_EQ(plainest_schedule(1 << 30).name, "interleaved");
+}
+
 TEST(Generators, SayWhatTheyNeed) {
   const auto error = [](std::string_view schedule, PipelineShape shape) {
     return user_error([&] { generate(schedule, shape); });

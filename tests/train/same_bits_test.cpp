@@ -14,6 +14,7 @@
 #include "cleave/comm/local/local_world.h"
 #include "cleave/runtime/compile.h"
 #include "cleave/runtime/device.h"
+#include "cleave/schedule/generators.h"
 #include "cleave/train/adamw.h"
 
 namespace cleave::train {
@@ -258,6 +259,27 @@ TEST_P(SameBits, WithTensorShardsOnAnyDevices) {
     EXPECT_TRUE(outcome.as_planned);
     EXPECT_TRUE(outcome.sent_as_planned);
   }
+}
+
+/// GPipe, but the microbatches go forward last to first.
+schedule::Program last_first(const schedule::PipelineShape& shape) {
+  schedule::Program program = schedule::generate("gpipe", shape);
+  program.schedule = "last-first";
+  for (auto& list : program.lists) std::reverse(list.begin(), list.begin() + shape.microbatches);
+  return program;
+}
+
+TEST(OwnSchedule, NeedsOneRowAndTrainsToTheSameBits) {
+  schedule::add_schedule({.name = "last-first", .generate = last_first, .keeps_all = true});
+
+  const Outcome alone = train(ModelKind::Llama, DType::F32, {}, kTensorShards, 3);
+  const Outcome spread =
+      train(ModelKind::Llama, DType::F32,
+            {.pipeline = 2, .data = 2, .tensor = 2, .schedule = "last-first"}, kTensorShards, 3);
+  EXPECT_EQ(spread.weights, alone.weights);
+  EXPECT_EQ(spread.losses, alone.losses);
+  EXPECT_TRUE(spread.as_planned);
+  EXPECT_THROW(schedule::add_schedule({.name = "1f1b"}), UserError);
 }
 
 TEST_P(SameBits, InEveryOrderOfTheAxes) {

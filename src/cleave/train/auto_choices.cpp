@@ -1,8 +1,10 @@
 #include "cleave/train/auto_choices.h"
 
 #include <algorithm>
-#include <array>
+#include <string_view>
 #include <utility>
+
+#include "cleave/schedule/generators.h"
 
 namespace cleave::train {
 namespace {
@@ -13,25 +15,25 @@ constexpr std::int64_t kMostMicrobatch = 32;
 constexpr std::int64_t kMostZero = 3;
 
 struct Option {
-  const char* schedule;
-  std::int64_t chunks;
+  std::string_view schedule;
+  std::int64_t chunks = 1;
+  int rank = 0;  ///< the plainer and leaner is lower
 };
 
+/// More stages on a device than a schedule wants make it so much less plain.
+constexpr int kRankOfMoreChunks = 4;
+
 /// Every schedule there is, the plainer and leaner first: it wins where two are equally fast.
-constexpr std::array<Option, 14> kOptions = {{{"1f1b", 1},
-                                              {"zb-h1", 1},
-                                              {"interleaved", 2},
-                                              {"zbv", 2},
-                                              {"v-half", 2},
-                                              {"v-min", 2},
-                                              {"interleaved", 3},
-                                              {"interleaved", 4},
-                                              {"zb-h2", 1},
-                                              {"dualpipev", 2},
-                                              {"gpipe", 1},
-                                              {"looped-bfs", 2},
-                                              {"looped-bfs", 3},
-                                              {"looped-bfs", 4}}};
+std::vector<Option> options() {
+  std::vector<Option> result;
+  for (const schedule::Schedule& s : schedule::schedules()) {
+    result.push_back({s.name, s.chunks, s.rank});
+    for (int chunks = s.chunks + 1; chunks <= s.searched_chunks; ++chunks)
+      result.push_back({s.name, chunks, s.rank + kRankOfMoreChunks});
+  }
+  std::ranges::stable_sort(result, {}, &Option::rank);
+  return result;
+}
 
 std::vector<std::int64_t> choices(const Auto& fixed, std::int64_t whole, std::int64_t most) {
   if (fixed) return {*fixed};
@@ -52,24 +54,25 @@ void add_schedules(Config config, std::vector<Config>& result) {
   ParallelConfig& p = config.parallel;
   const bool open = p.schedule == "auto";
   if (*p.pipeline == 1 && open && p.chunks.value_or(1) == 1) {
-    p.schedule = "1f1b";
+    p.schedule = schedule::plainest_schedule(1).name;
     p.chunks = 1;
     if (has_stages(config, 1)) result.push_back(std::move(config));
     return;
   }
   const std::string given = p.schedule;
   const Auto chunks = p.chunks;
-  for (const Option& option : kOptions) {
+  const std::vector<Option> listed = options();
+  for (const Option& option : listed) {
     if ((!open && given != option.schedule) || chunks.value_or(option.chunks) != option.chunks)
       continue;
     p.schedule = option.schedule;
     p.chunks = option.chunks;
     if (has_stages(config, *p.pipeline * option.chunks)) result.push_back(config);
   }
-  const bool listed = std::ranges::any_of(kOptions, [&](const Option& option) {
+  const bool is_listed = std::ranges::any_of(listed, [&](const Option& option) {
     return given == option.schedule && chunks.value_or(option.chunks) == option.chunks;
   });
-  if (open || listed) return;
+  if (open || is_listed) return;
   p.chunks = chunks;
   if (has_stages(config, *p.pipeline * chunks.value_or(1))) result.push_back(std::move(config));
 }

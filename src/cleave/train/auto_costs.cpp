@@ -44,7 +44,7 @@ std::int64_t kept_bytes(const SegmentSpec& segment, Recompute kind, std::int64_t
 std::vector<std::string> shared_ends(const Config& config, const ModelSpec& model) {
   const std::string& name = config.parallel.schedule;
   const auto placement =
-      schedule::generate(name == "auto" ? "1f1b" : name,
+      schedule::generate(name == "auto" ? schedule::plainest_schedule(1).name : name,
                          {.devices = static_cast<int>(*config.parallel.pipeline),
                           .chunks = static_cast<int>(config.parallel.chunks.value_or(0))})
           .placement;
@@ -166,7 +166,8 @@ plan::PartitionProblem AutoCosts::problem(const Config& config) {
                                .memory = least_at(config, config.devices.memory, place,
                                                   std::numeric_limits<std::int64_t>::max())});
   }
-  problem.schedule = config.parallel.schedule == "auto" ? "1f1b" : config.parallel.schedule;
+  const std::string& name = config.parallel.schedule;
+  problem.schedule = name == "auto" ? schedule::plainest_schedule(1).name : name;
   problem.chunks = static_cast<int>(config.parallel.chunks.value_or(0));
   problem.microbatches = compile_options(config).microbatches;
   problem.message_bytes = model.segments[1].layers.front().x.bytes();

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
+#include "cleave/schedule/generators.h"
 #include "cleave/spec/presets.h"
 #include "cleave/train/config_checks.h"
 #include "cleave/train/config_schema.h"
@@ -69,7 +70,8 @@ void derive_layout(const Given& given, std::optional<std::int64_t> world_size, C
             "[parallel] is \"auto\"");
     c.devices.count = world_size ? *world_size : *p.pipeline * *p.tensor * *p.data;
   }
-  if (!given.contains("parallel.schedule") && p.chunks.value_or(1) > 1) p.schedule = "interleaved";
+  if (!given.contains("parallel.schedule") && p.chunks.value_or(1) > 1)
+    p.schedule = schedule::plainest_schedule(*p.chunks).name;
   if (!given.contains("numerics.data_shards")) c.numerics.data_shards = p.data;
   if (!given.contains("numerics.tensor_shards")) c.numerics.tensor_shards = p.tensor;
 }

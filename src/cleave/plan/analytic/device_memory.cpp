@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/plan/analytic/formats.h"
+#include "cleave/schedule/generators.h"
 
 namespace cleave::plan {
 namespace {
@@ -23,8 +24,7 @@ double kept_bytes(const SegmentCost& segment, Recompute recompute) {
 
 /// The stage of each chunk of a device: interleaved, or a V whose second half runs backward.
 std::vector<std::int64_t> stages_of_device(const Layout& layout, std::int64_t device) {
-  const bool v = layout.schedule.starts_with("v-") || layout.schedule == "zbv" ||
-                 layout.schedule == "dualpipev";
+  const bool v = schedule::schedule_named(layout.schedule).fold == schedule::Fold::V;
   std::vector<std::int64_t> stages;
   for (std::int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
     const std::int64_t first = chunk * layout.pipeline;

@@ -32,19 +32,10 @@ double makespan(const PipelineWork& work, std::int64_t microbatches) {
   return end;
 }
 
-bool keeps_all(const Layout& layout) {
-  return layout.schedule == "gpipe" || layout.schedule == "looped-bfs";
-}
-
-/// I and W apart: the last gradient leaves without waiting for W.
-bool splits_backward(const Layout& layout) {
-  return !keeps_all(layout) && layout.schedule != "1f1b" && layout.schedule != "interleaved";
-}
-
 /// [device] -> seconds of all its chunks per microbatch.
 std::vector<StageTime> device_work(const PipelineWork& work) {
   const std::int64_t devices = work.layout.pipeline;
-  const bool v = splits_backward(work.layout) && work.layout.chunks == 2;
+  const bool v = schedule::schedule_named(work.layout.schedule).fold == schedule::Fold::V;
   std::vector<StageTime> times(devices);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
     const std::int64_t at = static_cast<std::int64_t>(s) % devices;
@@ -68,7 +59,7 @@ double busiest_device(const PipelineWork& work) {
 double pipeline_bound(const PipelineWork& work) {
   const std::vector<StageTime> devices = device_work(work);
   const double count = static_cast<double>(work.microbatches);
-  const bool split = splits_backward(work.layout);
+  const bool split = schedule::schedule_named(work.layout.schedule).splits_backward;
   double bound = 0;
   double arrival = 0;   // of the first microbatch
   double way_back = 0;  // of the last gradient
@@ -95,7 +86,7 @@ double pipeline_seconds(const PipelineWork& work) {
 }
 
 std::vector<double> alive_microbatches(const Layout& layout, std::int64_t microbatches) {
-  if (keeps_all(layout)) {
+  if (schedule::schedule_named(layout.schedule).keeps_all) {
     return std::vector<double>(layout.pipeline, static_cast<double>(microbatches));
   }
   // No schedule that has a steady state holds more than two rounds.

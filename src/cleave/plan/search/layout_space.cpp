@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cleave/schedule/generators.h"
+
 namespace cleave::plan {
 namespace {
 
@@ -22,21 +24,21 @@ bool splits(const ModelShape& model, std::int64_t tensor) {
 }
 
 void add_schedules(const Workload& workload, Layout layout, std::vector<Layout>& result) {
-  const auto add = [&](const char* schedule, std::int64_t chunks) {
-    layout.schedule = schedule;
+  const auto add = [&](const schedule::Schedule& schedule, std::int64_t chunks) {
+    layout.schedule = schedule.name;
     layout.chunks = chunks;
     result.push_back(layout);
   };
-  add("1f1b", 1);
-  if (layout.pipeline == 1) return;
-  add("zb-h1", 1);
-  add("zb-h2", 1);
-  for (std::int64_t chunks = 2; chunks <= kMostChunks; ++chunks) {
+  if (layout.pipeline == 1) return add(schedule::plainest_schedule(1), 1);
+  for (std::int64_t chunks = 1; chunks <= kMostChunks; ++chunks) {
     const std::int64_t stages = layout.pipeline * chunks;
     // Stages of equal size, or the model's ends as stages of their own.
-    if (workload.model.layers % stages != 0 && stages != most_stages(workload.model)) continue;
-    add("interleaved", chunks);
-    if (chunks == 2) add("zbv", chunks);
+    const bool equal = workload.model.layers % stages == 0 || stages == most_stages(workload.model);
+    if (chunks > 1 && !equal) continue;
+    for (const schedule::Schedule& schedule : schedule::schedules()) {
+      const bool takes = schedule.chunks <= chunks && chunks <= schedule.most_chunks;
+      if (schedule.on_clusters && takes) add(schedule, chunks);
+    }
   }
 }
 

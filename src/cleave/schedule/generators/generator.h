@@ -7,12 +7,6 @@
 
 namespace cleave::schedule {
 
-/// How the stages of a device follow each other through the pipeline.
-enum class Fold {
-  Loop,  ///< chunk c of device d is stage c * devices + d: every chunk runs down the devices
-  V,     ///< chunk 0 runs down, chunk 1 back up: the first device also holds the last stage
-};
-
 /// A program under construction: one list per device, compute only. Actions on microbatches that do
 /// not exist are left out, so a generator may write whole rounds.
 class Draft {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -9,43 +8,64 @@
 namespace cleave::schedule {
 namespace {
 
-struct Entry {
-  std::string_view name;
-  Program (*generate)(const PipelineShape&);
-  int default_chunks;
-  int most_chunks;  ///< least is default_chunks if the two are equal, else 1
-};
+// clang-format off
+std::vector<Schedule> built_in() {
+  return {
+      {.name = "gpipe", .generate = gpipe, .keeps_all = true, .rank = 9},
+      {.name = "1f1b", .generate = one_f_one_b, .rank = 0, .on_clusters = true},
+      {.name = "interleaved", .generate = interleaved, .chunks = 2, .most_chunks = kMostChunks,
+       .rank = 2, .searched_chunks = 4, .on_clusters = true},
+      {.name = "looped-bfs", .generate = looped_bfs, .chunks = 2, .most_chunks = kMostChunks,
+       .keeps_all = true, .rank = 10, .searched_chunks = 4},
+      {.name = "zb-h1", .generate = zb_h1, .splits_backward = true, .rank = 1,
+       .on_clusters = true},
+      {.name = "zb-h2", .generate = zb_h2, .splits_backward = true, .rank = 7,
+       .on_clusters = true},
+      {.name = "zbv", .generate = zbv, .chunks = 2, .most_chunks = 2, .fold = Fold::V,
+       .splits_backward = true, .rank = 3, .on_clusters = true},
+      {.name = "v-half", .generate = v_half, .chunks = 2, .most_chunks = 2, .fold = Fold::V,
+       .splits_backward = true, .rank = 4},
+      {.name = "v-min", .generate = v_min, .chunks = 2, .most_chunks = 2, .fold = Fold::V,
+       .splits_backward = true, .rank = 5},
+      {.name = "dualpipev", .generate = dualpipev, .chunks = 2, .most_chunks = 2, .fold = Fold::V,
+       .splits_backward = true, .rank = 8},
+  };
+}
+// clang-format on
 
-constexpr int kMostChunks = 1024;
+std::vector<Schedule>& table() {
+  static std::vector<Schedule> rows = built_in();
+  return rows;
+}
 
-constexpr std::array kEntries = {
-    Entry{"gpipe", gpipe, 1, 1},
-    Entry{"1f1b", one_f_one_b, 1, 1},
-    Entry{"interleaved", interleaved, 2, kMostChunks},
-    Entry{"looped-bfs", looped_bfs, 2, kMostChunks},
-    Entry{"zb-h1", zb_h1, 1, 1},
-    Entry{"zb-h2", zb_h2, 1, 1},
-    Entry{"zbv", zbv, 2, 2},
-    Entry{"v-half", v_half, 2, 2},
-    Entry{"v-min", v_min, 2, 2},
-    Entry{"dualpipev", dualpipev, 2, 2},
-};
+bool takes(const Schedule& schedule, std::int64_t chunks) {
+  const bool fixed = schedule.chunks == schedule.most_chunks;
+  return fixed ? chunks == schedule.chunks : chunks >= 1 && chunks <= schedule.most_chunks;
+}
+
+/// "interleaved or looped-bfs"
+std::string names_with_any_chunks() {
+  std::string names;
+  for (const Schedule& schedule : table())
+    if (schedule.most_chunks > schedule.chunks)
+      (names += names.empty() ? "" : " or ") += schedule.name;
+  return names;
+}
 
 /// Keeps every index and count of a program within 32 bits, and a mistyped size from filling the
 /// memory.
 constexpr std::int64_t kMostActions = 100'000'000;
 
-void check(const Entry& entry, const PipelineShape& shape) {
+void check(const Schedule& schedule, const PipelineShape& shape) {
   require(shape.devices >= 1, "a pipeline needs at least one device, got ", shape.devices);
   require(shape.microbatches >= 1, "a step needs at least one microbatch, got ",
           shape.microbatches);
-  const bool fixed = entry.default_chunks == entry.most_chunks;
-  require(!fixed || shape.chunks == entry.default_chunks, "schedule ", entry.name, " has ",
-          entry.default_chunks, entry.default_chunks == 1 ? " stage" : " stages",
-          " on each device, not ", shape.chunks,
-          "; leave chunks out or choose interleaved or looped-bfs");
-  require(shape.chunks >= 1 && shape.chunks <= entry.most_chunks, "chunks must be between 1 and ",
-          entry.most_chunks, ", got ", shape.chunks);
+  const bool fixed = schedule.chunks == schedule.most_chunks;
+  require(!fixed || shape.chunks == schedule.chunks, "schedule ", schedule.name, " has ",
+          schedule.chunks, schedule.chunks == 1 ? " stage" : " stages", " on each device, not ",
+          shape.chunks, "; leave chunks out or choose ", names_with_any_chunks());
+  require(takes(schedule, shape.chunks), "chunks must be between 1 and ", schedule.most_chunks,
+          ", got ", shape.chunks);
   require(shape.devices <= kMostActions / shape.chunks / shape.microbatches, shape.devices,
           " devices x ", shape.chunks, " chunks x ", shape.microbatches,
           " microbatches are more than the ", kMostActions, " forwards that a program may have");
@@ -53,23 +73,46 @@ void check(const Entry& entry, const PipelineShape& shape) {
 
 }  // namespace
 
-Program generate(std::string_view schedule, const PipelineShape& shape) {
-  const auto* entry = std::ranges::find(kEntries, schedule, &Entry::name);
-  if (entry == kEntries.end()) {
-    std::string known;
-    for (const Entry& e : kEntries) (known += ' ') += e.name;
-    throw UserError(detail::concat("unknown schedule '", schedule, "'; known are", known));
-  }
-  PipelineShape resolved = shape;
-  if (resolved.chunks == 0) resolved.chunks = entry->default_chunks;
-  check(*entry, resolved);
-  return entry->generate(resolved);
+const std::vector<Schedule>& schedules() {
+  return table();
+}
+
+void add_schedule(const Schedule& schedule) {
+  require(std::ranges::find(table(), schedule.name, &Schedule::name) == table().end(),
+          "there is a schedule '", schedule.name, "' already; give yours another name");
+  table().push_back(schedule);
+}
+
+const Schedule& schedule_named(std::string_view name) {
+  const auto found = std::ranges::find(table(), name, &Schedule::name);
+  if (found != table().end()) return *found;
+  std::string known;
+  for (const Schedule& schedule : table()) (known += ' ') += schedule.name;
+  throw UserError(detail::concat("unknown schedule '", name, "'; known are", known));
+}
+
+const Schedule& plainest_schedule(std::int64_t chunks) {
+  const std::int64_t wanted = std::clamp<std::int64_t>(chunks, 1, kMostChunks);
+  const Schedule* best = nullptr;
+  for (const Schedule& schedule : table())
+    if (takes(schedule, wanted) && (best == nullptr || schedule.rank < best->rank))
+      best = &schedule;
+  CLEAVE_CHECK(best != nullptr, "no schedule takes ", wanted, " stages on each device");
+  return *best;
 }
 
 std::vector<std::string_view> schedule_names() {
   std::vector<std::string_view> names;
-  for (const Entry& entry : kEntries) names.push_back(entry.name);
+  for (const Schedule& schedule : table()) names.push_back(schedule.name);
   return names;
+}
+
+Program generate(std::string_view name, const PipelineShape& shape) {
+  const Schedule& schedule = schedule_named(name);
+  PipelineShape resolved = shape;
+  if (resolved.chunks == 0) resolved.chunks = schedule.chunks;
+  check(schedule, resolved);
+  return schedule.generate(resolved);
 }
 
 }  // namespace cleave::schedule
