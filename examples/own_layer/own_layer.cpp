@@ -16,12 +16,12 @@
 #include <mutex>
 
 #include "cleave/comm/local/local_world.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
 #include "cleave/layers/layer.h"
 #include "cleave/ops/parallel.h"
-#include "cleave/runtime/compile.h"
-#include "cleave/runtime/device.h"
 #include "cleave/spec/model_spec.h"
-#include "cleave/train/adamw.h"
+#include "cleave/train/step/adamw.h"
 
 namespace cleave {
 namespace {
@@ -147,7 +147,7 @@ std::unique_ptr<Layer> make(const LayerSpec& spec) {
 // -------------------------------------------------------------------------------------
 
 /// Something to learn: every token follows from the one before.
-class Sequences : public runtime::MicrobatchSource {
+class Sequences : public engine::MicrobatchSource {
  public:
   explicit Sequences(int step) : step_(step) {}
   void load_tokens(int microbatch, View tokens) override { load(microbatch, tokens, 0); }
@@ -174,21 +174,21 @@ struct Outcome {
 /// Trains the model cut over `devices` devices, threads of this process.
 Outcome train_on(int devices) {
   const ModelSpec spec = model();
-  const runtime::CompiledStep step = runtime::compile(
+  const engine::CompiledStep step = engine::compile(
       spec, {.layout = {.pipeline = devices}, .microbatches = kMicrobatches, .make_layer = make});
 
   Outcome outcome;
   std::mutex mutex;
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   comm::run_devices(devices, [&](comm::Communicator& world) {
-    runtime::Device device(step, world.rank(), 1, &world, make);
+    engine::Device device(step, world.rank(), 1, &world, make);
     device.initialise(1);
     train::AdamW optimizer({.steps = kSteps, .lr = 3e-3, .warmup = 10});
     const float loss_scale = 1.0f / static_cast<float>(kMicrobatches * spec.flow.tokens());
     for (int s = 0; s < kSteps; ++s) {
       Sequences source(s);
       optimizer.begin_step(s);
-      const runtime::StepResult result = device.executor().run(
+      const engine::StepResult result = device.executor().run(
           {.source = &source, .optimizer = &optimizer, .loss_scale = loss_scale});
       if (world.rank() != 0) continue;
       if (s == 0) outcome.first_loss = result.loss;
@@ -197,7 +197,7 @@ Outcome train_on(int devices) {
     const std::lock_guard lock(mutex);
     for (auto& hash : device.weight_hashes()) hashes.push_back(std::move(hash));
   });
-  outcome.weights = runtime::combine_hashes(hashes);
+  outcome.weights = engine::combine_hashes(hashes);
   return outcome;
 }
 

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "cleave/train/checkpoint_writer.h"
+#include "cleave/checkpoint/writer.h"
 
 namespace cleave {
 namespace {
@@ -19,11 +19,11 @@ using testing::TemporaryDirectory;
 /// A run's out directory with one checkpoint of one parameter.
 std::string saved_run(const TemporaryDirectory& directory) {
   const std::filesystem::path root = directory.path("out/checkpoints");
-  const train::CheckpointLayout layout({{"w", {3, 2}}});
+  const checkpoint::CheckpointLayout layout({{"w", {3, 2}}});
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
-  train::prepare_checkpoint(root, 10, layout);
-  train::CheckpointWriter writer(root, 10, layout, 0);
-  for (train::Part part : train::kParts) writer.write(part, 0, 0, values);
+  checkpoint::prepare_checkpoint(root, 10, layout);
+  checkpoint::CheckpointWriter writer(root, 10, layout, 0);
+  for (checkpoint::Part part : checkpoint::kParts) writer.write(part, 0, 0, values);
   writer.finish();
   commit_checkpoint(root, layout, {.step = 10, .config = "[train]\n", .version = "1"}, 1, 2);
   return directory.path("out");

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cleave/plan/simulator.h"
+#include "cleave/plan/time/simulator.h"
 #include "cleave/schedule/generators.h"
 
 // What the papers say about bubbles and memory, over all shapes up to 8 x 24. Costs are small

@@ -5,7 +5,7 @@
 #include "support/errors.h"
 #include <gtest/gtest.h>
 
-#include "cleave/plan/simulator.h"
+#include "cleave/plan/time/simulator.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/verifier.h"
 

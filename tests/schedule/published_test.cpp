@@ -6,7 +6,7 @@
 #include "support/paths.h"
 #include <gtest/gtest.h>
 
-#include "cleave/plan/simulator.h"
+#include "cleave/plan/time/simulator.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
 

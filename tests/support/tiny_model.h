@@ -1,7 +1,7 @@
 #pragma once
 
 #include "cleave/spec/model_spec.h"
-#include "cleave/train/random_source.h"
+#include "cleave/train/step/random_source.h"
 
 namespace cleave::testing {
 

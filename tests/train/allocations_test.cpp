@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "cleave/comm/local/local_world.h"
-#include "cleave/runtime/compile.h"
-#include "cleave/runtime/device.h"
-#include "cleave/train/adamw.h"
-#include "cleave/train/random_source.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/train/step/adamw.h"
+#include "cleave/train/step/random_source.h"
 
 extern "C" {
 extern char __executable_start;
@@ -114,7 +114,7 @@ constexpr int kMicrobatches = 4;
 
 /// The counts of each device's third step: pools that grow with what is in flight at once, which is
 /// a matter of timing, have had two steps to do so.
-Counts allocated_in_a_step(ModelKind kind, DType dtype, const runtime::Layout& layout) {
+Counts allocated_in_a_step(ModelKind kind, DType dtype, const engine::Layout& layout) {
   const ModelShape shape{.kind = kind,
                          .layers = 4,
                          .hidden = 64,
@@ -124,13 +124,13 @@ Counts allocated_in_a_step(ModelKind kind, DType dtype, const runtime::Layout& l
                          .vocab = 61,
                          .context = 16,
                          .tie_embeddings = kind == ModelKind::Gpt};
-  const runtime::CompiledStep step =
-      runtime::compile(model_spec(shape, {.sequences = 1, .sequence = 16, .dtype = dtype}),
-                       {.layout = layout, .microbatches = kMicrobatches / layout.data});
+  const engine::CompiledStep step =
+      engine::compile(model_spec(shape, {.sequences = 1, .sequence = 16, .dtype = dtype}),
+                      {.layout = layout, .microbatches = kMicrobatches / layout.data});
   std::mutex mutex;
   Counts total;
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    runtime::Device device(step, world.rank(), 1, &world);
+    engine::Device device(step, world.rank(), 1, &world);
     device.initialise(7);
     AdamW optimizer({.steps = 3, .lr = 1e-2, .warmup = 1});
     RandomSource source(1, 61);
@@ -160,11 +160,11 @@ TEST(Allocations, AreCountedByWhoseCodeAsksForThem) {
 TEST(Allocations, OurCodeMakesNoneInsideAStep) {
   for (const ModelKind kind : {ModelKind::Gpt, ModelKind::Llama}) {
     for (const DType dtype : {DType::F32, DType::BF16}) {
-      for (const runtime::Layout& layout :
-           {runtime::Layout{}, runtime::Layout{.pipeline = 2},
-            runtime::Layout{.pipeline = 2, .data = 2, .schedule = "zb-h1"},
-            runtime::Layout{.tensor = 2, .schedule = "zb-h1"},
-            runtime::Layout{.tensor = 2, .sequence_parallel = true}}) {
+      for (const engine::Layout& layout :
+           {engine::Layout{}, engine::Layout{.pipeline = 2},
+            engine::Layout{.pipeline = 2, .data = 2, .schedule = "zb-h1"},
+            engine::Layout{.tensor = 2, .schedule = "zb-h1"},
+            engine::Layout{.tensor = 2, .sequence_parallel = true}}) {
         const Counts step = allocated_in_a_step(kind, dtype, layout);
         EXPECT_EQ(step.ours, 0) << to_string(kind) << ", " << to_string(dtype) << ", pipeline "
                                 << layout.pipeline << ", data " << layout.data << ", tensor "

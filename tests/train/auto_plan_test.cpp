@@ -1,4 +1,4 @@
-#include "cleave/train/auto_plan.h"
+#include "cleave/train/tune/auto_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +9,9 @@
 
 #include "cleave/base/check.h"
 #include "cleave/schedule/generators.h"
-#include "cleave/train/auto_choices.h"
-#include "cleave/train/forecast.h"
-#include "cleave/train/trainer.h"
+#include "cleave/train/loop/forecast.h"
+#include "cleave/train/step/trainer.h"
+#include "cleave/train/tune/auto_choices.h"
 
 namespace cleave::train {
 namespace {
@@ -79,7 +79,7 @@ TEST(AutoPlan, IsWithinFivePercentOfTheBestOfAllPlansOnUnequalDevices) {
 std::vector<std::int64_t> bytes_of_model(Config config) {
   config.devices.emulate.reset();
   config.devices.memory.clear();
-  return runtime::compile(model_of(config), compile_options(config)).planned_bytes;
+  return engine::compile(model_of(config), compile_options(config)).planned_bytes;
 }
 
 // The fastest device has the least memory, and cannot take what its speed would have it take.

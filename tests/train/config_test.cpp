@@ -1,4 +1,4 @@
-#include "cleave/train/config.h"
+#include "cleave/train/config/config.h"
 
 #include <filesystem>
 #include <fstream>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "cleave/spec/presets.h"
-#include "cleave/train/config_schema.h"
+#include "cleave/train/config/config_schema.h"
 
 namespace cleave::train {
 namespace {

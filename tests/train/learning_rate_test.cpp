@@ -1,4 +1,4 @@
-#include "cleave/train/learning_rate.h"
+#include "cleave/train/step/learning_rate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cleave/train/metrics_log.h"
+#include "cleave/train/loop/metrics_log.h"
 
 #include <limits>
 

@@ -12,10 +12,10 @@
 
 #include "cleave/base/tensor_sum.h"
 #include "cleave/comm/local/local_world.h"
-#include "cleave/runtime/compile.h"
-#include "cleave/runtime/device.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
 #include "cleave/schedule/generators.h"
-#include "cleave/train/adamw.h"
+#include "cleave/train/step/adamw.h"
 
 namespace cleave::train {
 namespace {
@@ -35,7 +35,7 @@ using testing::tiny_model;
 
 struct Case {
   std::string name;
-  runtime::Layout layout;
+  engine::Layout layout;
 };
 
 struct Outcome {
@@ -47,14 +47,14 @@ struct Outcome {
   bool sent_as_planned = true;
 };
 
-Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int tensor_shards = 1,
+Outcome train(ModelKind kind, DType dtype, const engine::Layout& layout, int tensor_shards = 1,
               int steps = kSteps) {
   const int microbatches = kMicrobatches / layout.data;
-  const runtime::CompiledStep step =
-      runtime::compile(tiny_model(kind, dtype), {.layout = layout,
-                                                 .microbatches = microbatches,
-                                                 .data_shards = kDataShards,
-                                                 .tensor_shards = tensor_shards});
+  const engine::CompiledStep step =
+      engine::compile(tiny_model(kind, dtype), {.layout = layout,
+                                                .microbatches = microbatches,
+                                                .data_shards = kDataShards,
+                                                .tensor_shards = tensor_shards});
 
   std::mutex mutex;
   Outcome outcome;
@@ -62,7 +62,7 @@ Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int te
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     const int index = world.rank();
     const int replica = step.replica_of(index);
-    runtime::Device device(step, index, 1, &world);
+    engine::Device device(step, index, 1, &world);
     device.initialise(7);
     AdamW optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 3});
     for (int s = 0; s < steps; ++s) {
@@ -76,7 +76,7 @@ Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int te
           outcome.sent_as_planned && world.sent() - before == step.traffic[index];
       if (index == 0) outcome.losses.push_back(result.loss);
       if (s > 0 || !device.is_owner()) continue;
-      for (const runtime::TensorState& t : device.tensors()) {
+      for (const engine::TensorState& t : device.tensors()) {
         t.for_each_run(t.gradient, [&](std::int64_t first, std::span<float> run) {
           outcome.gradients[t.name] += tensor_sum(std::as_bytes(run), first);
         });
@@ -88,7 +88,7 @@ Outcome train(ModelKind kind, DType dtype, const runtime::Layout& layout, int te
     outcome.parameters += device.parameter_count();
     for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
   });
-  outcome.weights = runtime::combine_hashes(hashes);
+  outcome.weights = engine::combine_hashes(hashes);
   return outcome;
 }
 
@@ -155,7 +155,7 @@ TEST_P(SameBits, InEveryLayout) {
   }
 }
 
-std::string name_of(const runtime::Layout& l) {
+std::string name_of(const engine::Layout& l) {
   const int recompute = l.recompute.empty() ? 0 : static_cast<int>(l.recompute[0]);
   return detail::concat("data ", l.data, ", pipeline ", l.pipeline, ", tensor ", l.tensor,
                         l.sequence_parallel ? " with" : " without", " sequence parallelism, zero ",
@@ -167,7 +167,7 @@ std::string name_of(const runtime::Layout& l) {
 std::vector<Case> grid() {
   using schedule::Recompute;
   std::vector<Case> all;
-  const auto add_schedules = [&](runtime::Layout layout) {
+  const auto add_schedules = [&](engine::Layout layout) {
     for (const char* schedule : {"1f1b", "zb-h1", "looped-bfs", "zbv"}) {
       if (layout.pipeline == 1 && std::string(schedule) == "zbv") continue;  // the V needs two
       layout.schedule = schedule;
@@ -285,7 +285,7 @@ TEST(OwnSchedule, NeedsOneRowAndTrainsToTheSameBits) {
 TEST_P(SameBits, InEveryOrderOfTheAxes) {
   const auto [kind, dtype] = GetParam();
   const Outcome folded = train(kind, dtype, {}, kTensorShards, 2);
-  runtime::Layout layout{.pipeline = 2, .data = 2, .tensor = 2, .zero = 1};
+  engine::Layout layout{.pipeline = 2, .data = 2, .tensor = 2, .zero = 1};
   do {
     SCOPED_TRACE(to_string(layout.order));
     layout.sequence_parallel = !layout.sequence_parallel;

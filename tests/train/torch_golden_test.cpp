@@ -10,9 +10,9 @@
 #include "support/paths.h"
 #include <gtest/gtest.h>
 
-#include "cleave/runtime/compile.h"
-#include "cleave/runtime/device.h"
-#include "cleave/train/adamw.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/train/step/adamw.h"
 
 namespace cleave::train {
 namespace {
@@ -22,7 +22,7 @@ constexpr std::int64_t kSequence = 24;
 constexpr std::int64_t kVocabulary = 61;
 constexpr int kSteps = 10;
 
-class FormulaSource : public runtime::MicrobatchSource {
+class FormulaSource : public engine::MicrobatchSource {
  public:
   void begin_step(std::int64_t step) { step_ = step; }
   void load_tokens(int, View tokens) override { load(tokens, 0); }
@@ -42,8 +42,8 @@ class FormulaSource : public runtime::MicrobatchSource {
   std::int64_t step_ = 0;
 };
 
-void set_weights(runtime::Device& device, std::span<const std::string> names) {
-  for (const runtime::TensorState& tensor : device.tensors()) {
+void set_weights(engine::Device& device, std::span<const std::string> names) {
+  for (const engine::TensorState& tensor : device.tensors()) {
     const auto k =
         static_cast<std::uint64_t>(std::ranges::find(names, tensor.name) - names.begin());
     const bool norm = tensor.master.rank() == 1 && tensor.name.ends_with(".weight");
@@ -68,9 +68,9 @@ std::vector<double> losses(ModelKind kind, DType dtype) {
                          .vocab = kVocabulary,
                          .context = kSequence,
                          .tie_embeddings = !llama};
-  const runtime::CompiledStep step = runtime::compile(
+  const engine::CompiledStep step = engine::compile(
       model_spec(shape, {.sequences = kSequences, .sequence = kSequence, .dtype = dtype}), {});
-  runtime::Device device(step, 0, 1);
+  engine::Device device(step, 0, 1);
   set_weights(device, step.tensor_names);
   AdamW optimizer({.steps = kSteps,
                    .lr = 1e-2,

@@ -7,9 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "cleave/comm/local/local_world.h"
-#include "cleave/runtime/compile.h"
-#include "cleave/runtime/device.h"
-#include "cleave/train/adamw.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/train/step/adamw.h"
 
 namespace cleave::train {
 namespace {
@@ -20,7 +20,7 @@ using testing::tiny_model;
 
 constexpr int kMicrobatches = 2;  // per replica
 
-std::string text_of(const runtime::Layout& layout) {
+std::string text_of(const engine::Layout& layout) {
   const int recompute = layout.recompute.empty() ? 0 : static_cast<int>(layout.recompute[0]);
   return detail::concat("tensor ", layout.tensor, ", sequence parallel ", layout.sequence_parallel,
                         ", data ", layout.data, ", zero ", layout.zero, ", pipeline ",
@@ -43,15 +43,15 @@ comm::Sent sent_by(const std::vector<plan::Exchange>& exchanges) {
 }
 
 /// Runs a step and compares what every device sent.
-void expect_as_planned(const ModelSpec& model, const runtime::Layout& layout, int tensor_shards) {
+void expect_as_planned(const ModelSpec& model, const engine::Layout& layout, int tensor_shards) {
   SCOPED_TRACE(text_of(layout));
-  const runtime::CompiledStep step = runtime::compile(model, {.layout = layout,
-                                                              .microbatches = kMicrobatches,
-                                                              .data_shards = 2 * layout.data,
-                                                              .tensor_shards = tensor_shards});
+  const engine::CompiledStep step = engine::compile(model, {.layout = layout,
+                                                            .microbatches = kMicrobatches,
+                                                            .data_shards = 2 * layout.data,
+                                                            .tensor_shards = tensor_shards});
   std::vector<comm::Sent> sent(static_cast<std::size_t>(step.devices()));
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    runtime::Device device(step, world.rank(), 1, &world);
+    engine::Device device(step, world.rank(), 1, &world);
     device.initialise(7);
     AdamW optimizer({.steps = 2, .lr = 1e-2, .warmup = 0});
     optimizer.begin_step(0);
@@ -100,10 +100,10 @@ INSTANTIATE_TEST_SUITE_P(Models, Traffic,
                                            std::tuple(ModelKind::Llama, DType::F32)));
 
 /// Elements that all devices together send over the tensor axis for block 0 and one microbatch.
-std::int64_t block_elements(const runtime::Layout& layout,
+std::int64_t block_elements(const engine::Layout& layout,
                             comm::Sent parallel::TensorTraffic::*pass) {
-  const runtime::CompiledStep step =
-      runtime::compile(tiny_model(ModelKind::Gpt, DType::BF16), {.layout = layout});
+  const engine::CompiledStep step =
+      engine::compile(tiny_model(ModelKind::Gpt, DType::BF16), {.layout = layout});
   std::int64_t bytes = 0;
   for (const ModelSpec& share : step.shares) {
     for (const LayerSpec& layer : share.segments[1].layers)
@@ -119,7 +119,7 @@ TEST(TrafficOfABlock, IsTheKnownVolume) {
   for (const int tensor : {2, 4}) {
     const std::int64_t bsh = testing::kSequence * 32 * (tensor - 1);
     for (const bool sequence_parallel : {false, true}) {
-      const runtime::Layout layout{.tensor = tensor, .sequence_parallel = sequence_parallel};
+      const engine::Layout layout{.tensor = tensor, .sequence_parallel = sequence_parallel};
       EXPECT_EQ(block_elements(layout, &TensorTraffic::forward), 4 * bsh);
       EXPECT_EQ(block_elements(layout, &TensorTraffic::input), 4 * bsh);
       EXPECT_EQ(block_elements(layout, &TensorTraffic::weight), sequence_parallel ? 2 * bsh : 0);
@@ -130,9 +130,9 @@ TEST(TrafficOfABlock, IsTheKnownVolume) {
 // Recompute adds what F of the layers sends that it runs again: all of them, or none.
 TEST(TrafficOfABlock, GrowsByWhatIsComputedAgain) {
   const auto sent = [](const std::vector<Recompute>& recompute) {
-    const runtime::CompiledStep step =
-        runtime::compile(tiny_model(ModelKind::Gpt, DType::BF16),
-                         {.layout = {.tensor = 2, .recompute = recompute}, .microbatches = 3});
+    const engine::CompiledStep step =
+        engine::compile(tiny_model(ModelKind::Gpt, DType::BF16),
+                        {.layout = {.tensor = 2, .recompute = recompute}, .microbatches = 3});
     std::int64_t bytes = 0;
     for (const comm::Sent& device : step.traffic) bytes += device.total();
     return bytes;

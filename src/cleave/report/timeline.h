@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cleave/plan/trace.h"
+#include "cleave/plan/time/trace.h"
 
 namespace cleave::report {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cleave/base/check.h"
-#include "cleave/plan/memory.h"
+#include "cleave/plan/memory/memory.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
 

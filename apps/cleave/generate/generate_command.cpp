@@ -1,0 +1,77 @@
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "command.h"
+#include "generate/generate_output.h"
+#include "ranks.h"
+#include <fmt/format.h>
+
+#include "cleave/base/check.h"
+#include "cleave/base/units.h"
+#include "cleave/comm/together.h"
+#include "cleave/engine/measure/machine.h"
+#include "cleave/train/generate/generate.h"
+
+namespace cleave::app {
+namespace {
+
+struct GenerateFlags {
+  std::string path;
+  std::string memory;
+  train::GenerateOptions options;
+  std::optional<int> devices;  ///< default: one, or as many as mpirun started
+  bool json = false;
+};
+
+void generate(GenerateFlags& flags, comm::Communicator* world) {
+  const bool first = world == nullptr || world->rank() == 0;
+  comm::together(world, [&] {
+    if (!flags.memory.empty()) flags.options.budget = parse_bytes(flags.memory);
+    const int devices = flags.devices.value_or(world == nullptr ? 1 : world->size());
+    require(world == nullptr || devices == world->size(), "--devices ", devices,
+            " contradicts the processes that mpirun or srun started; leave it out");
+  });
+  const std::string warning =
+      engine::thread_warning(flags.options.threads, engine::allowed_threads());
+  if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
+  GenerateOutput output(flags.options,
+                        flags.json ? GenerateOutput::Style::Json : GenerateOutput::Style::Text);
+  const train::GenerateReport report =
+      train::generate(flags.path, flags.options, flags.devices.value_or(1), output, world);
+  if (first) output.finish(report);
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app) {
+  auto flags = std::make_shared<GenerateFlags>();
+  train::GenerateOptions& options = flags->options;
+  CLI::App* command = app.add_subcommand("generate", "Sample from a trained model.");
+  command->footer(
+      "Examples:\n"
+      "  cleave generate out --prompt 'The ' --tokens 100 --temperature 0.8 --top-k 40\n"
+      "  mpirun -np 4 cleave generate out --memory 96MiB");
+  command->add_option("dir", flags->path, "A checkpoint, or a run's out directory for its latest")
+      ->required();
+  command->add_option("--prompt", options.prompt, "Text to continue");
+  command->add_option("--tokens", options.tokens, "How many to generate")->capture_default_str();
+  command
+      ->add_option("--temperature", options.sample.temperature,
+                   "Below 1 safer, above 1 wilder; 0: always the likeliest")
+      ->capture_default_str();
+  command
+      ->add_option("--top-k", options.sample.top_k, "Draw from the k likeliest only; 0: from all")
+      ->capture_default_str();
+  command->add_option("--seed", options.seed, "Same seed, same text")->capture_default_str();
+  command->add_option("--devices", flags->devices,
+                      "Share the model between this many threads; under mpirun: its processes");
+  command->add_option("--threads", options.threads, "Of each device")->capture_default_str();
+  command->add_option("--memory", flags->memory,
+                      "Budget of each device, as 96MiB; exit 3 if it does not fit");
+  command->add_flag("--json", flags->json, "Print one JSON object");
+  command->callback(
+      [flags] { on_ranks([&](comm::Communicator* world) { generate(*flags, world); }); });
+}
+
+}  // namespace cleave::app

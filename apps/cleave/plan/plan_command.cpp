@@ -1,0 +1,71 @@
+#include <memory>
+
+#include "command.h"
+#include "files.h"
+#include "plan/plan_config.h"
+#include "plan/plan_output.h"
+#include <fmt/format.h>
+
+#include "cleave/base/check.h"
+
+namespace cleave::app {
+
+namespace {
+
+struct PlanOptions {
+  PlanFlags flags;
+  PlanConfigFlags run;
+};
+
+void run(const PlanOptions& options, Exit& exit) {
+  if (!options.run.config.empty()) {
+    require(
+        options.flags.model.empty() && options.flags.cluster.empty() && !options.flags.layout &&
+            options.flags.batch == 0,
+        "cleave plan takes a run config, or --model, --cluster, --batch and --layout, not both; "
+        "leave one out (keys of a config are changed with --set)");
+    return plan_config(options.run, exit);
+  }
+  require(!options.flags.model.empty() && !options.flags.cluster.empty(),
+          "cleave plan needs a run config, or --model, --cluster and --batch, as in: cleave plan "
+          "--model gpt3-175b "
+          "--cluster a100-80gb:1024 --batch 1536");
+  const PlanAnswer answer = ask(options.flags);
+  write_file("", options.run.json ? to_json(answer) : to_text(answer));
+  if (answer.search.best.empty()) {
+    fmt::print(stderr, "cleave: {}\n", refusal(answer));
+    exit = Exit::DoesNotFit;
+  }
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Exit& answer) {
+  auto options = std::make_shared<PlanOptions>();
+  PlanFlags& flags = options->flags;
+  CLI::App* verb = app.add_subcommand("plan", "Choose a layout and predict its time and memory.");
+  verb->add_option("config", options->run.config, "A run of this machine: TOML file");
+  verb->add_option("--set", options->run.set, "Override a key of it: parallel.pipeline=auto")
+      ->allow_extra_args(false);
+  verb->add_option("--trace", options->run.trace,
+                   "Write its predicted step there: .json, .html or .svg");
+  verb->add_option("--model", flags.model,
+                   "A preset, or kind=gpt|llama,layers=,hidden=,heads=,kv_heads=,ffn=,vocab=,"
+                   "sequence=,attention=flash|plain");
+  verb->add_option("--cluster", flags.cluster, "Hardware and number of devices: a100-80gb:1024");
+  verb->add_option("--batch", flags.batch, "Sequences per step, all devices together");
+  verb->add_option("--layout", flags.layout,
+                   "Predict one layout: tp=,pp=,dp=,microbatch=,chunks=,schedule=,zero=,recompute="
+                   "none|selective|full,sequence_parallel=true|false; left out: search");
+  verb->add_flag("--json", options->run.json, "Print one JSON object");
+  verb->footer(
+      "Examples:\n"
+      "  cleave plan run.toml --set parallel.pipeline=auto --set parallel.data=auto\n"
+      "  cleave plan --model gpt3-175b --cluster a100-80gb:1024 --batch 1536\n"
+      "  cleave plan --model kind=gpt,layers=60,hidden=10240,heads=80,vocab=51200,sequence=2048 "
+      "--cluster a100-80gb:1024 --batch 1792 --layout tp=8,pp=4,microbatch=2,chunks=3,"
+      "recompute=full");
+  verb->callback([options, &answer] { run(*options, answer); });
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,157 @@
+#include "plan/plan_config.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "files.h"
+#include "plan/memory_bar.h"
+#include "ranks.h"
+#include "train/auto_summary.h"
+#include "train/train_summary.h"
+#include "train/train_trace.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/units.h"
+#include "cleave/comm/together.h"
+#include "cleave/report/text_table.h"
+#include "cleave/train/loop/forecast.h"
+#include "cleave/train/tune/auto_plan.h"
+
+namespace cleave::app {
+namespace {
+
+using train::Config;
+
+/// A config with everything decided, and what the planner considered on the way.
+struct Decision {
+  Config config;
+  train::AutoPlan plan;
+  double seconds = 0;  ///< that planning took
+};
+
+Decision decide(const Config& config, comm::Communicator* world) {
+  const auto start = std::chrono::steady_clock::now();
+  Decision decision{.config = config};
+  if (needs_plan(config)) {
+    decision.plan = train::plan_run(config, world);
+    decision.config = decision.plan.choice().config;
+  }
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  decision.seconds = taken.count();
+  return decision;
+}
+
+nlohmann::json json_of(const Config& config) {
+  const train::ParallelConfig& p = config.parallel;
+  return {{"tp", *p.tensor},
+          {"pp", *p.pipeline},
+          {"dp", *p.data},
+          {"microbatch", *config.train.microbatch},
+          {"chunks", p.chunks.value_or(1)},
+          {"schedule", p.schedule},
+          {"zero", *p.zero},
+          {"recompute", train::recompute_name(config)},
+          {"partition", p.partition ? nlohmann::json(*p.partition) : nlohmann::json("auto")}};
+}
+
+/// What was left to the schedule or to the planner as it came out.
+nlohmann::json layout_of(const Config& config, const engine::CompiledStep& step) {
+  std::vector<std::int64_t> layers;
+  for (const auto& segments : step.stages) layers.push_back(std::ssize(segments));
+  --layers.front();  // the embedding
+  --layers.back();   // the head
+  nlohmann::json json = json_of(config);
+  json["partition"] = layers;
+  json["chunks"] = step.program.stages / *config.parallel.pipeline;
+  return json;
+}
+
+std::string to_json(const Decision& decision, const train::Forecast& forecast) {
+  const engine::CompiledStep& step = forecast.step;
+  const double seconds = forecast.predicted.summary.makespan;
+  const double microbatches =
+      static_cast<double>(step.program.microbatches) * step.program.replicas;
+  const double flop = static_cast<double>(flops(step.model)) * microbatches;
+  std::vector<std::int64_t> planned;
+  for (int d = 0; d < step.devices(); ++d) planned.push_back(step.planned_on(d));
+  nlohmann::json candidates = nlohmann::json::array();
+  for (const auto* runs : {&decision.plan.fitting, &decision.plan.unfit}) {
+    for (const train::PlannedRun& run : *runs)
+      candidates.push_back({{"layout", json_of(run.config)},
+                            {"step_seconds", run.seconds},
+                            {"bubble", run.bubble},
+                            {"communication", run.communication},
+                            {"memory_bytes", run.needed},
+                            {"lacks_bytes", run.excess},
+                            {"fits", run.excess == 0}});
+  }
+  const nlohmann::json json = {{"step_seconds", seconds},
+                               {"tflops_per_device", flop / seconds / step.devices() / 1e12},
+                               {"memory_bytes", std::ranges::max(planned)},
+                               {"planned_bytes", planned},
+                               {"budget_bytes", step.budgets},
+                               {"fits", forecast.fits},
+                               {"layout", layout_of(decision.config, step)},
+                               {"candidates", candidates},
+                               {"layouts", decision.plan.considered},
+                               {"search_seconds", decision.seconds}};
+  return json.dump(2) + "\n";
+}
+
+std::string memory_bars(const engine::CompiledStep& step) {
+  std::vector<std::vector<std::string>> rows = {{"device", "planned", "budget", ""}};
+  for (int d = 0; d < step.devices(); ++d) {
+    const bool limited = !step.budgets.empty();
+    const double planned = static_cast<double>(step.planned_on(d));
+    rows.push_back({std::to_string(d), fmt::format("{} B", step.planned_on(d)),
+                    limited ? format_bytes(step.budgets[d]) : "none",
+                    limited ? memory_bar(planned / static_cast<double>(step.budgets[d])) : ""});
+  }
+  return report::text_table(rows);
+}
+
+std::string to_text(const Decision& decision, const train::Forecast& forecast) {
+  std::string text = candidate_table(decision.plan);
+  text += describe_plan(decision.config, forecast.step) + "\n" + memory_bars(forecast.step);
+  return text + fmt::format("\n{} per step predicted, bubble {}\n",
+                            format_seconds(forecast.predicted.summary.makespan),
+                            format_share(forecast.predicted.summary.bubble));
+}
+
+Config load(const PlanConfigFlags& flags, comm::Communicator* world) {
+  if (!flags.trace.empty()) check_trace_name(flags.trace);
+  train::ConfigOptions options{.overrides = flags.set};
+  if (world != nullptr) options.world_size = world->size();
+  return train::load_config(flags.config, options);
+}
+
+void write(const PlanConfigFlags& flags, const Decision& decision,
+           const train::Forecast& forecast) {
+  write_file("", flags.json ? to_json(decision, forecast) : to_text(decision, forecast));
+  if (!flags.trace.empty()) {
+    train::RunReport report;
+    report.predicted = forecast.predicted;
+    write_trace(flags.trace, report);
+  }
+  if (!forecast.fits)
+    fmt::print(stderr, "cleave: {}\n", describe_excess(decision.plan, forecast.step));
+}
+
+}  // namespace
+
+void plan_config(const PlanConfigFlags& flags, Exit& answer) {
+  on_ranks([&](comm::Communicator* world) {
+    Config config;
+    comm::together(world, [&] { config = load(flags, world); });
+    const Decision decision = decide(config, world);
+    const train::Forecast forecast = train::forecast(decision.config, world);
+    if (!forecast.fits) answer = Exit::DoesNotFit;
+    // Nobody leaves, which with a code would end the job, before the answer is written.
+    comm::together(world, [&] {
+      if (world == nullptr || world->rank() == 0) write(flags, decision, forecast);
+    });
+  });
+}
+
+}  // namespace cleave::app

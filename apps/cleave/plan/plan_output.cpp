@@ -1,0 +1,192 @@
+#include "plan/plan_output.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "plan/memory_bar.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/units.h"
+#include "cleave/report/text_table.h"
+
+namespace cleave::app {
+namespace {
+
+using plan::DeviceMemory;
+using plan::Prediction;
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr std::ptrdiff_t kMostDevices = 8;
+
+std::int64_t whole(double bytes) {
+  return std::llround(bytes);
+}
+
+nlohmann::json json_of(const plan::Layout& layout) {
+  return {{"tp", layout.tensor},
+          {"pp", layout.pipeline},
+          {"dp", layout.data},
+          {"microbatch", layout.microbatch},
+          {"chunks", layout.chunks},
+          {"schedule", layout.schedule},
+          {"zero", layout.zero},
+          {"recompute", plan::to_string(layout.recompute)},
+          {"sequence_parallel", layout.sequence_parallel}};
+}
+
+nlohmann::json json_of(const plan::TimeParts& parts) {
+  return {{"arithmetic", parts.arithmetic},
+          {"recompute", parts.recompute},
+          {"tensor_communication", parts.tensor_communication},
+          {"pipeline_communication", parts.pipeline_communication},
+          {"data_communication", parts.data_communication},
+          {"bubble", parts.bubble},
+          {"optimizer", parts.optimizer}};
+}
+
+nlohmann::json json_of(const Prediction& p) {
+  nlohmann::json devices = nlohmann::json::array();
+  for (const DeviceMemory& device : p.devices) {
+    devices.push_back({{"weights", whole(device.weights)},
+                       {"gradients", whole(device.gradients)},
+                       {"optimizer", whole(device.optimizer)},
+                       {"activations", whole(device.activations)},
+                       {"work", whole(device.work)}});
+  }
+  return {{"step_seconds", p.step_seconds},
+          {"tflops_per_device", p.tflops_per_device},
+          {"memory_bytes", p.memory_bytes},
+          {"budget_bytes", p.budget_bytes},
+          {"fits", p.fits},
+          {"layout", json_of(p.layout)},
+          {"microbatches", p.microbatches},
+          {"seconds", json_of(p.parts)},
+          {"memory", devices}};
+}
+
+std::string time_table(const Prediction& p) {
+  Rows rows = {{"where the time goes", "seconds", "share"}};
+  const auto add = [&](const char* name, double seconds) {
+    if (seconds == 0) return;
+    rows.push_back({name, format_seconds(seconds), format_share(seconds / p.step_seconds)});
+  };
+  add("arithmetic", p.parts.arithmetic);
+  add("recompute", p.parts.recompute);
+  add("tensor communication", p.parts.tensor_communication);
+  add("pipeline communication", p.parts.pipeline_communication);
+  add("data communication", p.parts.data_communication);
+  add("bubble", p.parts.bubble);
+  add("optimizer", p.parts.optimizer);
+  return report::text_table(rows);
+}
+
+std::string memory_table(const Prediction& p) {
+  Rows rows = {
+      {"pipeline device", "weights", "gradients", "optimizer", "activations", "work", "all", ""}};
+  const auto bytes = [](double value) { return format_bytes(whole(value)); };
+  const std::ptrdiff_t count = std::ssize(p.devices);
+  for (std::ptrdiff_t d = 0; d < count; ++d) {
+    // The ends of a deep pipeline say it all.
+    if (count > kMostDevices && d >= kMostDevices - 1 && d < count - 1) continue;
+    const DeviceMemory& device = p.devices[d];
+    const double share = device.all() / static_cast<double>(p.budget_bytes);
+    rows.push_back({std::to_string(d), bytes(device.weights), bytes(device.gradients),
+                    bytes(device.optimizer), bytes(device.activations), bytes(device.work),
+                    bytes(device.all()), memory_bar(share)});
+  }
+  return report::text_table(rows);
+}
+
+std::vector<std::string> layout_row(const Prediction& p) {
+  const plan::Layout& l = p.layout;
+  return {fmt::format("tp {} pp {} dp {}", l.tensor, l.pipeline, l.data),
+          std::to_string(l.microbatch),
+          l.chunks > 1 ? fmt::format("{} x{}", l.schedule, l.chunks) : l.schedule,
+          std::to_string(l.zero),
+          std::string(plan::to_string(l.recompute)),
+          l.sequence_parallel ? "yes" : "no",
+          format_seconds(p.step_seconds),
+          format_bytes(p.memory_bytes)};
+}
+
+/// The fastest, or those that come nearest to fitting.
+std::string candidate_table(const PlanAnswer& answer) {
+  const bool fits = !answer.search.best.empty();
+  const std::vector<Prediction>& list = fits ? answer.search.best : answer.search.nearest;
+  Rows rows = {{"layout", "microbatch", "schedule", "zero", "recompute", "sp", "step", "memory",
+                fits ? "loses by" : "too much by"}};
+  for (const Prediction& p : list) {
+    rows.push_back(layout_row(p));
+    if (!fits) {
+      rows.back().push_back(format_bytes(p.memory_bytes - p.budget_bytes));
+    } else if (&p == &list.front()) {
+      rows.back().push_back("");
+    } else {
+      const plan::Reason reason = why_slower(list.front(), p);
+      rows.back().push_back(fmt::format(
+          "{} ({} {:+.1f} %)", format_share(p.step_seconds / list.front().step_seconds - 1),
+          reason.part, 100 * reason.share));
+    }
+  }
+  return report::text_table(rows);
+}
+
+std::string headline(const PlanAnswer& answer) {
+  const Prediction& p = answer.choice();
+  const double peak = answer.workload.cluster.hardware->peak_flops / 1e12;
+  return fmt::format("{}\n{} per step, {:.0f} TFLOP/s per device ({} of peak), {} of {} usable\n",
+                     to_string(p.layout), format_seconds(p.step_seconds), p.tflops_per_device,
+                     format_share(p.tflops_per_device / peak), format_bytes(p.memory_bytes),
+                     format_bytes(p.budget_bytes));
+}
+
+}  // namespace
+
+std::string to_json(const PlanAnswer& answer) {
+  nlohmann::json json = json_of(answer.choice());
+  json["cluster"] = to_string(answer.workload.cluster);
+  json["candidates"] = nlohmann::json::array();
+  const auto& search = answer.search;
+  for (const Prediction& p : search.best.empty() ? search.nearest : search.best) {
+    json["candidates"].push_back(json_of(p));
+  }
+  json["search_seconds"] = answer.search_seconds;
+  if (answer.searched) {
+    json["layouts"] = search.layouts;
+    json["layouts_unfit"] = search.unfit;
+    json["layouts_simulated"] = search.simulated;
+  }
+  if (search.devices_needed > 0) json["devices_needed"] = search.devices_needed;
+  return json.dump(2) + "\n";
+}
+
+std::string to_text(const PlanAnswer& answer) {
+  std::string text =
+      headline(answer) + "\n" + time_table(answer.choice()) + "\n" + memory_table(answer.choice());
+  if (!answer.searched) return text;
+  text += "\n" + candidate_table(answer);
+  text += fmt::format(
+      "\n{} layouts in {}: {} do not fit, {} were simulated, the others cannot be faster\n",
+      answer.search.layouts, format_seconds(answer.search_seconds), answer.search.unfit,
+      answer.search.simulated);
+  return text;
+}
+
+std::string refusal(const PlanAnswer& answer) {
+  const Prediction& p = answer.choice();
+  std::string text =
+      fmt::format("{} needs {} on a device, {} more than the {} usable of {}", to_string(p.layout),
+                  format_bytes(p.memory_bytes), format_bytes(p.memory_bytes - p.budget_bytes),
+                  format_bytes(p.budget_bytes), answer.workload.cluster.hardware->name);
+  if (!answer.searched) return text + "; leave --layout out to search for one that fits";
+  if (answer.search.devices_needed > 0) {
+    return "no layout fits; the nearest, " + text +
+           fmt::format("; {} devices of this kind would do", answer.search.devices_needed);
+  }
+  return "no layout fits; the nearest, " + text +
+         "; more devices do not help at this batch: raise --batch or take devices with more memory";
+}
+
+}  // namespace cleave::app

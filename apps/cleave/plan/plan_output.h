@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "plan/plan_answer.h"
+
+namespace cleave::app {
+
+std::string to_json(const PlanAnswer& answer);
+
+/// The choice, where its time and memory go, and why the others lost.
+std::string to_text(const PlanAnswer& answer);
+
+/// One sentence for stderr if nothing fits.
+std::string refusal(const PlanAnswer& answer);
+
+}  // namespace cleave::app

@@ -1,0 +1,119 @@
+#include "train/auto_summary.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cleave/base/units.h"
+#include "cleave/report/text_table.h"
+
+namespace cleave::app {
+namespace {
+
+constexpr std::size_t kRows = 3;  ///< of runs that fit and of runs that do not
+
+/// What takes most of the time by which `run` is behind `best`.
+std::string reason(const train::PlannedRun& run, const train::PlannedRun& best) {
+  const auto more = [&](double share, double other) {
+    return share * run.seconds - other * best.seconds;
+  };
+  const double again = more(run.recompute, best.recompute);
+  const double bubble = more(run.bubble, best.bubble);
+  const double exchange = more(run.communication, best.communication);
+  const double rest = run.seconds - best.seconds - again - bubble - exchange;
+  const double most = std::max({again, bubble, exchange, rest});
+  if (most <= 0 || run.seconds <= best.seconds) return "as fast; the plainer one wins";
+  if (most == again) return "computes again";
+  if (most == bubble) return "waits longer (bubble)";
+  if (most == exchange) return "more communication";
+  return "computes longer at this microbatch";
+}
+
+std::vector<std::string> row(const train::PlannedRun& run, const std::string& why) {
+  const train::ParallelConfig& p = run.config.parallel;
+  const std::int64_t chunks = p.chunks.value_or(1);
+  const std::string memory = run.needed > 0 ? format_bytes(run.needed) : "-";
+  return {std::to_string(*p.pipeline),
+          std::to_string(*p.tensor),
+          std::to_string(*p.data),
+          std::to_string(*run.config.train.microbatch),
+          p.schedule + (chunks > 1 ? fmt::format(" x{}", chunks) : ""),
+          fmt::format("{}", fmt::join(*p.partition, "+")),
+          std::to_string(*p.zero),
+          train::recompute_name(run.config),
+          format_seconds(run.seconds),
+          format_share(run.bubble),
+          format_share(run.communication),
+          memory,
+          why};
+}
+
+/// Of runs that are about as fast the plainest is taken.
+std::string_view chosen_as(const train::AutoPlan& plan) {
+  const auto faster = [&](const train::PlannedRun& run) {
+    return run.seconds < plan.choice().seconds;
+  };
+  return std::ranges::any_of(plan.fitting, faster) ? "the plainest of the fastest that fit"
+                                                   : "the fastest that fits";
+}
+
+}  // namespace
+
+std::string describe_auto(const train::AutoPlan& plan) {
+  if (plan.considered == 0) return "";
+  const train::PlannedRun& choice = plan.choice();
+  std::string text =
+      fmt::format("auto: {}\n      {} of {} layouts\n", describe(choice.config),
+                  plan.fitting.empty() ? "nearest to fitting" : chosen_as(plan), plan.considered);
+  for (std::size_t i = 1; i < std::min(kRows, plan.fitting.size()); ++i) {
+    const train::PlannedRun& next = plan.fitting[i];
+    text += fmt::format("      then {}: {:+.1f} %\n", describe(next.config),
+                        100 * (next.seconds / choice.seconds - 1));
+  }
+  const auto faster = std::ranges::count_if(
+      plan.unfit, [&](const train::PlannedRun& run) { return run.seconds < choice.seconds; });
+  if (faster > 0 && !plan.fitting.empty()) {
+    const train::PlannedRun& first = plan.unfit.front();
+    text += fmt::format("      {} would be faster but do not fit: {} lacks {}\n", faster,
+                        describe(first.config), format_bytes(first.excess));
+  }
+  return text;
+}
+
+std::string candidate_table(const train::AutoPlan& plan) {
+  if (plan.considered == 0) return "";
+  std::vector<std::vector<std::string>> rows = {{"pipeline", "tensor", "data", "micro", "schedule",
+                                                 "layers", "zero", "recompute", "step", "bubble",
+                                                 "exchange", "memory", "why not"}};
+  for (std::size_t i = 0; i < std::min(2 * kRows, plan.fitting.size()); ++i) {
+    const train::PlannedRun& run = plan.fitting[i];
+    rows.push_back(row(run, i == 0 ? "chosen" : reason(run, plan.fitting.front())));
+  }
+  for (std::size_t i = 0; i < std::min(kRows, plan.unfit.size()); ++i) {
+    const train::PlannedRun& run = plan.unfit[i];
+    rows.push_back(
+        row(run, fmt::format("device {} lacks {}", run.device, format_bytes(run.excess))));
+  }
+  std::string text =
+      fmt::format("auto: {} of {} layouts\n{}", plan.fitting.empty() ? "none" : chosen_as(plan),
+                  plan.considered, report::text_table(rows));
+  if (plan.slower > 0)
+    text += fmt::format("{} layouts are slower whatever they do about memory\n", plan.slower);
+  return text + "\n";
+}
+
+std::string describe_excess(const train::AutoPlan& plan, const engine::CompiledStep& step) {
+  if (plan.considered > 0) return train::describe_excess(plan);
+  const auto lacks = [&](int d) { return step.planned_on(d) - step.budgets[d]; };
+  int worst = 0;
+  for (int d = 0; d < step.devices(); ++d) {
+    if (lacks(d) > lacks(worst)) worst = d;
+  }
+  return fmt::format(
+      "device {} needs {} and has {}, {} too little; raise devices.memory, use more "
+      "devices, or make the microbatch or the model smaller",
+      worst, format_bytes(step.planned_on(worst)), format_bytes(step.budgets[worst]),
+      format_bytes(lacks(worst)));
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,191 @@
+#include "train/train_summary.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/units.h"
+#include "cleave/report/text_table.h"
+
+namespace cleave::app {
+namespace {
+
+using schedule::BufferKind;
+
+/// What a device's peak consists of. Activations are what is left of the peak once the lasting
+/// buffers are taken off: they share one space over time.
+struct MemorySplit {
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t scratch = 0;
+  std::int64_t activations = 0;
+  std::int64_t staging = 0;
+};
+
+MemorySplit split_of(const engine::CompiledStep& step, int device) {
+  MemorySplit split;
+  for (const schedule::Buffer& buffer : step.program.buffers) {
+    if (buffer.device != device) continue;
+    const std::int64_t bytes = aligned(buffer.bytes);
+    if (buffer.kind == BufferKind::Weights) split.weights += bytes;
+    if (buffer.kind == BufferKind::Gradients) split.gradients += bytes;
+    if (buffer.kind == BufferKind::Optimizer) split.optimizer += bytes;
+    if (buffer.kind == BufferKind::Scratch) split.scratch += bytes;
+  }
+  if (!step.staging_bytes.empty()) split.staging = step.staging_bytes[device];
+  split.activations = step.planned_bytes[device] - split.weights - split.gradients -
+                      split.optimizer - split.scratch - split.staging;
+  return split;
+}
+
+std::string stage_list(const engine::CompiledStep& step, int device) {
+  std::string text;
+  for (int s = 0; s < step.program.stages; ++s) {
+    for (int holder : step.program.placement[s]) {
+      if (holder != step.place_of(device)) continue;
+      const auto& segments = step.stages[s];
+      if (!text.empty()) text += "; ";
+      text += segments.front().name;
+      if (segments.size() > 1) text += " .. " + segments.back().name;
+    }
+  }
+  return text;
+}
+
+/// How much of what devices exchanged went on behind compute, on the one that it held up most. (Not
+/// the one with the least share: who comes last to a sum has nothing to hide, and no time lost.)
+std::string describe_overlap(const std::vector<train::DeviceReport>& devices, std::string_view what,
+                             double train::DeviceReport::*seconds,
+                             double train::DeviceReport::*hidden) {
+  const auto worst = std::ranges::max_element(
+      devices, {}, [&](const auto& device) { return device.*seconds * (1 - device.*hidden); });
+  if (worst == devices.end() || (*worst).*seconds == 0) return "";
+  return fmt::format("{} for {} a step, {:.0f} % of it hidden behind compute\n", what,
+                     format_seconds((*worst).*seconds), 100 * (*worst).*hidden);
+}
+
+std::string describe_overlaps(const std::vector<train::DeviceReport>& devices) {
+  using train::DeviceReport;
+  return describe_overlap(devices, "gradients on their way between replicas", &DeviceReport::reduce,
+                          &DeviceReport::reduce_hidden) +
+         describe_overlap(devices, "activations on their way inside layers", &DeviceReport::tensor,
+                          &DeviceReport::tensor_hidden);
+}
+
+}  // namespace
+
+std::string describe_plan(const train::Config& config, const engine::CompiledStep& step) {
+  const schedule::Program& program = step.program;
+  std::string text = fmt::format(
+      "{} parameters, {}; {}, schedule {}, {} x {} x {} tokens per step "
+      "(microbatches x sequences x length)\n",
+      parameter_count(step.model), to_string(config.train.dtype), counted(step.devices(), "device"),
+      program.schedule, program.microbatches * program.replicas, step.model.flow.sequences,
+      step.model.flow.sequence);
+  std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
+                                                 "optimizer", "activations", "scratch", "saving",
+                                                 "planned", "budget"}};
+  for (int d = 0; d < step.devices(); ++d) {
+    const MemorySplit split = split_of(step, step.place_of(d));
+    rows.push_back({fmt::format("{}", d), stage_list(step, d), format_bytes(split.weights),
+                    format_bytes(split.gradients), format_bytes(split.optimizer),
+                    format_bytes(split.activations), format_bytes(split.scratch),
+                    format_bytes(split.staging), format_bytes(step.planned_on(d)),
+                    step.budgets.empty() ? "none" : format_bytes(step.budgets[d])});
+  }
+  return text + report::text_table(rows);
+}
+
+std::string describe_report(const train::RunReport& report) {
+  if (report.stopped_at_start)
+    return "stopped before the first step, as asked; nothing was saved, and --resume goes on\n";
+  std::string text;
+  if (report.stopped)
+    text += fmt::format("stopped after step {}, as asked; --resume goes on\n", report.steps);
+  if (report.finished_before)
+    text +=
+        fmt::format("finished already, after step {}; raise train.steps to go on\n", report.steps);
+  if (!report.losses.empty()) {
+    text += fmt::format("loss {:.4f} -> {:.4f}", report.losses.front(), report.losses.back());
+    if (report.validation_loss) text += fmt::format(", validation {:.4f}", *report.validation_loss);
+    text += fmt::format("; {:.0f} tokens/s, ", report.tokens_per_second);
+  }
+  if (report.step_seconds > 0) {
+    text += fmt::format("step {} (median)", format_seconds(report.step_seconds));
+    if (report.predicted_step_seconds) {
+      text += fmt::format(", predicted {}", format_seconds(*report.predicted_step_seconds));
+    }
+    text += fmt::format(", bubble {}\n", format_share(report.bubble));
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"device", "parameters", "busy", "wait", "sent/step", "peak", "planned"}};
+  for (std::size_t d = 0; d < report.devices.size(); ++d) {
+    const train::DeviceReport& device = report.devices[d];
+    rows.push_back({fmt::format("{}", d), fmt::format("{}", device.parameters),
+                    format_seconds(device.busy), format_seconds(device.wait),
+                    format_bytes(device.sent.total()), fmt::format("{} B", device.peak_bytes),
+                    fmt::format("{} B", device.planned_bytes)});
+  }
+  text += report::text_table(rows);
+  text += describe_overlaps(report.devices);
+  if (report.weights.empty()) return text + "emulated: no loss, no weights, nothing saved\n";
+  return text + fmt::format("weights {}, saved in {}\n", report.weights, report.checkpoint);
+}
+
+namespace {
+
+/// 0 stands for "not known".
+nlohmann::json optional_bytes(std::int64_t bytes) {
+  return bytes == 0 ? nlohmann::json() : nlohmann::json(bytes);
+}
+
+nlohmann::json to_json(const comm::Sent& sent) {
+  return {{"messages", sent.message},
+          {"reduce", sent.reduce},
+          {"gather", sent.gather},
+          {"numbers", sent.numbers}};
+}
+
+}  // namespace
+
+nlohmann::json to_json(const train::RunReport& report) {
+  nlohmann::json devices = nlohmann::json::array();
+  for (const train::DeviceReport& d : report.devices) {
+    devices.push_back({{"peak_bytes", d.peak_bytes},
+                       {"planned_bytes", d.planned_bytes},
+                       {"budget_bytes", d.budget_bytes},
+                       {"library_bytes", d.library_bytes},
+                       {"resident_bytes", optional_bytes(d.resident_bytes)},
+                       {"parameters", d.parameters},
+                       {"bytes_sent", d.sent.total()},
+                       {"sent", to_json(d.sent)},
+                       {"planned_sent", to_json(d.planned_sent)},
+                       {"busy", d.busy},
+                       {"wait", d.wait},
+                       {"reduce", d.reduce},
+                       {"reduce_hidden", d.reduce_hidden},
+                       {"tensor", d.tensor},
+                       {"tensor_hidden", d.tensor_hidden}});
+  }
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? nlohmann::json(*value) : nlohmann::json();
+  };
+  const bool emulated = report.weights.empty();
+  return {{"steps", report.steps},
+          {"loss", emulated ? nlohmann::json() : nlohmann::json(report.losses)},
+          {"validation_loss", optional(report.validation_loss)},
+          {"weights", emulated ? nlohmann::json() : nlohmann::json(report.weights)},
+          {"step_seconds", report.step_seconds},
+          {"predicted_step_seconds", optional(report.predicted_step_seconds)},
+          {"tokens_per_second", report.tokens_per_second},
+          {"bubble", report.bubble},
+          {"checkpoint", emulated ? nlohmann::json() : nlohmann::json(report.checkpoint)},
+          {"stopped", report.stopped},
+          {"finished_before", report.finished_before},
+          {"devices", devices}};
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,134 @@
+#include "cleave/checkpoint/reader.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+#include "cleave/base/hash.h"
+#include "cleave/base/tensor_sum.h"
+
+namespace cleave::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kReadBytes = std::size_t{1} << 20;
+
+std::uint64_t hash_of_text(const std::string& text) {
+  return hash_of(std::as_bytes(std::span(text)));
+}
+
+/// Throws UserError unless every file of the manifest is there in its full size, and those without
+/// tensors have their checksum. Lists only the files that are wanted.
+Manifest read_complete_manifest(const fs::path& directory, Load what) {
+  Manifest manifest = read_manifest(directory / kManifestFile);
+  if (what == Load::WeightsOnly)
+    std::erase_if(manifest.files, [](const auto& entry) { return entry.file == kOptimizerFile; });
+  for (const Manifest::Entry& entry : manifest.files) {
+    const fs::path path = directory / entry.file;
+    require(fs::exists(path), path.string(), " is missing; use another checkpoint");
+    const std::int64_t bytes = File::open(path).size();
+    require(bytes == entry.bytes, path.string(), " has ", bytes, " bytes instead of ", entry.bytes,
+            "; use another checkpoint");
+    require(!entry.tensors.empty() || hash_of_text(read_text(path)) == entry.head, path.string(),
+            " has a wrong checksum");
+  }
+  return manifest;
+}
+
+/// Throws UserError if the header is sound but not the one that was saved.
+void check_header(const SafetensorsFile& file, const Manifest& manifest) {
+  for (const Manifest::Entry& entry : manifest.files) {
+    require(entry.file != file.path().filename() || hash_of_text(file.header().text) == entry.head,
+            file.path().string(), " has a header other than the saved one");
+  }
+}
+
+std::uint64_t sum_in_file(const SafetensorsFile& file, const TensorEntry& tensor) {
+  std::vector<std::byte> buffer(kReadBytes);
+  std::uint64_t sum = 0;
+  for (std::int64_t done = 0; done < tensor.bytes();) {
+    const auto count = std::min<std::int64_t>(kReadBytes, tensor.bytes() - done);
+    const auto piece = std::span(buffer).first(count);
+    file.read_bytes(tensor.offset + done, piece);
+    sum += tensor_sum(piece, done / 4);
+    done += count;
+  }
+  return sum;
+}
+
+void verify_tensors(const SafetensorsFile& file, const Manifest::Entry& entry,
+                    std::vector<std::string>& problems) {
+  for (const auto& [name, sum] : entry.tensors) {
+    const TensorEntry* tensor = file.find(name);
+    if (tensor == nullptr || tensor->dtype != DType::F32) {
+      problems.push_back(detail::concat(file.path().string(), " has no f32 tensor \"", name, "\""));
+    } else if (sum_in_file(file, *tensor) != sum) {
+      problems.push_back(
+          detail::concat(file.path().string(), " has tensor \"", name, "\" with a wrong checksum"));
+    }
+  }
+}
+
+}  // namespace
+
+CheckpointReader::CheckpointReader(const fs::path& directory, Load what)
+    : path_(directory),
+      what_(what),
+      manifest_(read_complete_manifest(directory, what)),
+      state_(read_state(directory / kStateFile)),
+      model_(directory / kModelFile) {
+  check_header(model_, manifest_);
+  if (what == Load::WeightsOnly) return;
+  optimizer_.emplace(directory / kOptimizerFile);
+  check_header(*optimizer_, manifest_);
+}
+
+const SafetensorsFile& CheckpointReader::file_of(Part part) const {
+  CLEAVE_CHECK(part == Part::Weight || optimizer_, "only weights were asked for");
+  return part == Part::Weight ? model_ : *optimizer_;
+}
+
+void CheckpointReader::expect(const std::vector<Parameter>& parameters) const {
+  for (const Parameter& p : parameters) {
+    for (Part part : kParts) {
+      if (part != Part::Weight && what_ == Load::WeightsOnly) continue;
+      const SafetensorsFile& file = file_of(part);
+      const TensorEntry* tensor = file.find(tensor_name(part, p.name));
+      require(tensor != nullptr, file.path().string(), " has no tensor \"",
+              tensor_name(part, p.name), "\"; it was saved from a model of another architecture");
+      require(tensor->shape == p.shape, file.path().string(), " has tensor \"", tensor->name,
+              "\" of shape ", to_string(tensor->shape), ", but this model needs ",
+              to_string(p.shape), "; it was saved from a model of another architecture");
+    }
+  }
+  for (const TensorEntry& tensor : model_.header().tensors) {
+    const bool known =
+        std::ranges::find(parameters, tensor.name, &Parameter::name) != parameters.end();
+    require(known, model_.path().string(), " has tensor \"", tensor.name,
+            "\", which this model has not; it was saved from a model of another architecture");
+  }
+}
+
+void CheckpointReader::read(Part part, const std::string& parameter, std::int64_t first,
+                            std::span<float> elements) const {
+  const SafetensorsFile& file = file_of(part);
+  const TensorEntry* tensor = file.find(tensor_name(part, parameter));
+  CLEAVE_CHECK(tensor != nullptr, parameter, " is not in ", path_.string());
+  file.read(*tensor, first, elements);
+}
+
+std::vector<std::string> verify_checkpoint(const fs::path& directory, Load what) {
+  std::vector<std::string> problems;
+  try {
+    const CheckpointReader reader(directory, what);
+    for (const Manifest::Entry& entry : reader.manifest().files) {
+      if (!entry.tensors.empty())
+        verify_tensors(SafetensorsFile(directory / entry.file), entry, problems);
+    }
+  } catch (const UserError& error) {
+    problems.emplace_back(error.what());
+  }
+  return problems;
+}
+
+}  // namespace cleave::checkpoint

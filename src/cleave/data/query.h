@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace cleave::data {
+
+enum class Tokenizer : std::uint8_t { Bytes };
+enum class TokenType : std::uint8_t { Auto, U16, U32 };
+
+/// What [data] of a config says.
+struct DataConfig {
+  std::string path;  ///< empty: not given, fine for what needs no data
+  Tokenizer tokenizer = Tokenizer::Bytes;
+  TokenType dtype = TokenType::Auto;                    ///< of .bin files
+  std::variant<double, std::string> validation = 0.05;  ///< share held out, or a path
+
+  friend bool operator==(const DataConfig&, const DataConfig&) = default;
+};
+
+/// What a run asks of its data.
+struct Query {
+  DataConfig config;
+  std::int64_t vocabulary = 0;
+  std::int64_t sequence = 0;    ///< tokens
+  std::int64_t batch = 0;       ///< sequences per step, all devices together
+  std::int64_t microbatch = 1;  ///< sequences
+  std::int64_t seed = 1;
+  std::string leave_out = {};  ///< a directory that the run itself writes
+};
+
+}  // namespace cleave::data

@@ -1,0 +1,283 @@
+#include "cleave/engine/compile/compile.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <ranges>
+
+#include "cleave/base/check.h"
+#include "cleave/engine/compile/lowering.h"
+#include "cleave/engine/compile/order_search.h"
+#include "cleave/engine/compile/step_stages.h"
+#include "cleave/engine/compile/traffic.h"
+#include "cleave/parallel/same_order.h"
+#include "cleave/plan/tune/partition.h"
+#include "cleave/schedule/forward_only.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/schedule/verifier.h"
+
+namespace cleave::engine {
+namespace {
+
+/// Microbatches of a replica in one evaluating program: enough to keep a short pipeline busy.
+constexpr int kEvaluatedAtOnce = 4;
+
+/// Segments per stage. The user counts blocks; the embedding belongs to the first stage, the head
+/// to the last.
+std::vector<std::int64_t> segments_per_stage(const ModelSpec& model, const Layout& layout,
+                                             int stages) {
+  const auto blocks = static_cast<std::int64_t>(model.segments.size()) - 2;
+  if (layout.partition.empty()) {
+    require(stages <= blocks + 2, stages, " stages need at least ", stages - 2,
+            " layers, and the model has ", blocks, "; use fewer pipeline devices or chunks");
+    std::vector<double> costs;
+    for (const SegmentSpec& segment : model.segments)
+      costs.push_back(static_cast<double>(flops(segment)));
+    return plan::balance(costs, stages);
+  }
+  const std::int64_t sum =
+      std::accumulate(layout.partition.begin(), layout.partition.end(), std::int64_t{0});
+  require(static_cast<int>(layout.partition.size()) == stages, "parallel.partition has ",
+          layout.partition.size(), " entries, and the schedule has ", stages,
+          " stages; give one number per stage");
+  require(sum == blocks, "parallel.partition adds up to ", sum, " layers, and the model has ",
+          blocks);
+  std::vector<std::int64_t> sizes = layout.partition;
+  ++sizes.front();
+  ++sizes.back();
+  require(std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; }),
+          "parallel.partition leaves a stage empty; give every stage but the first and the last a "
+          "layer");
+  return sizes;
+}
+
+void set_edge_bytes(CompiledStep& step) {
+  for (schedule::Edge& edge : step.program.edges) {
+    const std::int64_t bytes = segments_of(step, edge.to, 0).front().layers.front().x.bytes();
+    edge.forward_bytes = bytes;
+    edge.backward_bytes = bytes;
+  }
+}
+
+/// What each device at a place has of the model.
+std::vector<ModelSpec> shares_of(const ModelSpec& model, const CompileOptions& options) {
+  const int devices = options.layout.tensor;
+  const int shards = options.tensor_shards == 0 ? devices : options.tensor_shards;
+  require(std::has_single_bit(static_cast<unsigned>(shards)) || shards == devices,
+          "numerics.tensor_shards ", shards,
+          " must be a power of two, or equal to parallel.tensor");
+  require(shards % devices == 0, "parallel.tensor ", devices,
+          " does not divide numerics.tensor_shards ", shards);
+  if (shards == 1) return {model};
+  std::vector<ModelSpec> shares;
+  for (int number = 0; number < devices; ++number) {
+    shares.push_back(model_spec(model.shape, model.flow, model.loss_blocks,
+                                {.shards = shards,
+                                 .devices = devices,
+                                 .rank = number,
+                                 .sequence_parallel = options.layout.sequence_parallel}));
+  }
+  return shares;
+}
+
+/// Ties between stages; within a stage the executor adds the gradients by itself.
+void set_ties(CompiledStep& step) {
+  std::map<std::string, int> owners;
+  for (int s = 0; s < step.program.stages; ++s) {
+    for (const SegmentSpec& segment : segments_of(step, s, 0)) {
+      for (const LayerSpec& layer : segment.layers) {
+        for (const ParameterSpec& parameter : layer.parameters) {
+          owners.emplace(parameter.name, s);
+          if (parameter.tied_to.empty() || owners.at(parameter.tied_to) == s) continue;
+          step.program.ties.push_back({owners.at(parameter.tied_to), s, parameter.elements() * 4});
+          step.tie_names.push_back(parameter.tied_to);
+        }
+      }
+    }
+  }
+}
+
+ShardFold fold_of(const CompileOptions& options) {
+  const int shards = options.data_shards == 0 ? options.layout.data : options.data_shards;
+  const int replicas = options.layout.data;
+  require(std::has_single_bit(static_cast<unsigned>(shards)) || shards == replicas,
+          "numerics.data_shards ", shards, " must be a power of two, or equal to parallel.data");
+  require(shards % replicas == 0, "parallel.data ", replicas,
+          " does not divide numerics.data_shards ", shards);
+  const ShardFold fold{options.microbatches, shards / replicas};
+  require(options.microbatches % fold.shards == 0, "the ", options.microbatches,
+          " microbatches of a replica cannot be dealt out to its ", fold.shards,
+          " data shards; make train.batch a multiple of train.microbatch x numerics.data_shards (",
+          shards, ")");
+  return fold;
+}
+
+/// The smallest of the devices at each place.
+std::vector<std::int64_t> budgets_of_places(const CompiledStep& step) {
+  std::vector<std::int64_t> budgets;
+  for (int place = 0; place < step.mesh.places() && !step.budgets.empty(); ++place) {
+    const std::vector<int> devices = step.mesh.group_at(place);
+    budgets.push_back(std::ranges::min(
+        devices | std::views::transform([&](int device) { return step.budgets[device]; })));
+  }
+  return budgets;
+}
+
+void check_budgets(const CompiledStep& step) {
+  for (int device = 0; device < std::ssize(step.budgets); ++device) {
+    const std::int64_t planned = step.planned_on(device);
+    const std::int64_t budget = step.budgets[device];
+    if (planned <= budget) continue;
+    throw DoesNotFit(detail::concat("device ", device, " needs ", format_bytes(planned), " (",
+                                    planned, " bytes) and has ", format_bytes(budget), " (", budget,
+                                    " bytes); raise devices.memory, use more devices, or make the "
+                                    "microbatch or the model smaller"));
+  }
+}
+
+/// As many microbatches at once as are worth it and fit into the memory of a training step.
+void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica,
+                     const schedule::LowerOptions& options) {
+  bool fits = false;
+  for (int at_once = std::min(one_replica.microbatches, kEvaluatedAtOnce); at_once > 0 && !fits;
+       --at_once) {
+    step.evaluation = schedule::forward_only(one_replica, at_once, options);
+    plan::plan_evaluation_memory(step.evaluation, step.memory, step.program);
+    fits = std::ranges::equal(plan::peak_bytes(step.evaluation), step.planned_bytes,
+                              std::less_equal());
+  }
+  CLEAVE_CHECK(fits, "evaluating one microbatch needs more memory than training");
+}
+
+/// Stages, edges and ties; the program is `order` still: compute only, for one replica.
+CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
+                     schedule::Program order) {
+  const Layout& layout = options.layout;
+  CompiledStep step;
+  step.model = model;
+  step.program = std::move(order);
+  auto next = model.segments.begin();
+  step.program.segments.clear();
+  for (std::int64_t size : segments_per_stage(model, layout, step.program.stages)) {
+    step.stages.emplace_back(next, next + size);
+    step.program.segments.push_back(static_cast<int>(size));
+    next += size;
+  }
+  step.mesh = layout.mesh();
+  step.shares = shares_of(model, options);
+  parallel::check_same_order(step.shares);
+  set_edge_bytes(step);
+  set_ties(step);
+  step.fold = fold_of(options);
+  require(
+      layout.zero == 0 || layout.data > 1, "parallel.zero ", layout.zero,
+      " shares memory among replicas, and parallel.data is 1; set parallel.data to 2 or more, or "
+      "parallel.zero to 0");
+  check_weights_of_w(model, layout, step.program);
+  step.zero = layout.zero;
+  step.keep = keep_of(step.stages, layout.recompute);
+  step.tensor_names = tensor_names(model.segments);
+  for (const ModelSpec& share : step.shares)
+    std::ranges::move(owned_pieces(share.segments), std::back_inserter(step.pieces));
+  std::ranges::sort(step.pieces);
+  return step;
+}
+
+/// Whether the plan fits is not looked at.
+CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options,
+                           schedule::Program order) {
+  const Layout& layout = options.layout;
+  CompiledStep step = lay_out(model, options, std::move(order));
+  const schedule::Program one_replica = step.program;
+  const schedule::LowerOptions lowering = lowering_of(step.keep, layout);
+  step.program = schedule::lower(std::move(step.program), lowering);
+
+  const Stages stages = plan_stages(step, options);
+  plan::plan_memory(step.program, step.memory);
+  step.planned_bytes = plan::peak_bytes(step.program);
+  for (int device = 0; device < step.devices(); ++device) {
+    std::vector<const Stage*> own;
+    for (const auto& numbers : stages) own.push_back(numbers[step.mesh.number_of(device)].get());
+    step.traffic.push_back(planned_traffic({.program = step.program,
+                                            .stages = own,
+                                            .tie_names = step.tie_names,
+                                            .fold = step.fold,
+                                            .pieces = std::ssize(step.pieces),
+                                            .place = step.place_of(device),
+                                            .devices = step.devices()}));
+  }
+  plan_evaluation(step, one_replica, lowering);
+  step.budgets = options.budgets;
+  step.program.budgets = budgets_of_places(step);
+  return step;
+}
+
+CompiledStep compile_emulated_order(const ModelSpec& model, const CompileOptions& options,
+                                    schedule::Program order) {
+  CompiledStep step = lay_out(model, options, std::move(order));
+  step.program = schedule::lower(std::move(step.program), {.replicas = options.layout.data});
+  step.memory.resize(step.program.stages);
+  step.kernel_scratch.assign(step.program.devices, 0);
+  plan::plan_memory(step.program, step.memory);
+  step.planned_bytes = plan::peak_bytes(step.program);
+  for (int device = 0; device < step.devices(); ++device)
+    step.traffic.push_back(emulated_traffic(step.program, step.place_of(device), step.devices()));
+  step.budgets = options.budgets;
+  step.program.budgets = budgets_of_places(step);
+  return step;
+}
+
+void check_sound(const schedule::Program& program) {
+  const auto violations = schedule::verify(program);
+  CLEAVE_CHECK(violations.empty(), "the program is not sound: ", to_string(program, violations[0]));
+}
+
+/// The program that the layout's schedule comes to.
+Ordered scheduled(const CompileOptions& options, const CompileOrder& compiled) {
+  const Layout& layout = options.layout;
+  Ordered found;
+  if (layout.schedule == "auto") {
+    found = find_order(options, compiled);
+  } else {
+    found.order = schedule::generate(layout.schedule, {.devices = layout.pipeline,
+                                                       .microbatches = options.microbatches,
+                                                       .chunks = layout.chunks});
+    found.step = compiled(found.order);
+  }
+  check_budgets(found.step);
+  check_sound(found.step.program);
+  return found;
+}
+
+}  // namespace
+
+CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options) {
+  const CompileOrder sleeping = [&](schedule::Program order) {
+    return compile_emulated_order(model, options, std::move(order));
+  };
+  if (options.budgets.empty()) return scheduled(options, sleeping).step;
+  CompiledStep step = sleeping(scheduled(options, [&](schedule::Program order) {
+                                 return compile_order(model, options, std::move(order));
+                               }).order);
+  check_sound(step.program);
+  return step;
+}
+
+CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
+  CompiledStep step = scheduled(options, [&](schedule::Program order) {
+                        return compile_order(model, options, std::move(order));
+                      }).step;
+  const auto in_evaluation = schedule::verify(step.evaluation, schedule::Level::Forward);
+  CLEAVE_CHECK(in_evaluation.empty(),
+               "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));
+  return step;
+}
+
+int CompiledStep::replica_of(int device) const {
+  return schedule::Topology(program).replica[place_of(device)];
+}
+
+}  // namespace cleave::engine

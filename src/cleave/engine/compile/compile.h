@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cleave/engine/stage/gradient_norm.h"
+#include "cleave/engine/stage/gradient_sync.h"
+#include "cleave/engine/stage/stage.h"
+#include "cleave/plan/memory/memory.h"
+#include "cleave/plan/time/costs.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/schedule/program.h"
+#include "cleave/spec/mesh.h"
+#include "cleave/spec/model_spec.h"
+
+namespace cleave::engine {
+
+/// How a model is laid out over devices.
+struct Layout {
+  int pipeline = 1;
+  int data = 1;
+  int tensor = 1;
+  AxisOrder order = kDefaultOrder;  ///< which axis neighbours among devices are neighbours along
+  bool sequence_parallel = false;   ///< divide norms and residuals by tokens over the tensor axis
+  int chunks = 0;                   ///< stages per device; 0: what the schedule wants
+  std::string schedule = "1f1b";
+  std::vector<std::int64_t> partition;  ///< blocks of each stage; empty: as even as possible
+  int zero = 0;  ///< what replicas share: 1 optimizer state, 2 gradients too, 3 weights too
+  /// [block], or one for all of them; empty: none.
+  std::vector<schedule::Recompute> recompute;
+
+  Mesh mesh() const {
+    return {.data = data, .pipeline = pipeline, .tensor = tensor, .order = order};
+  }
+};
+
+struct CompileOptions {
+  Layout layout;
+  int microbatches = 1;               ///< per replica
+  int data_shards = 0;                ///< of the logical grid; 0: one per replica
+  int tensor_shards = 0;              ///< of the logical grid; 0: one per device of the tensor axis
+  int threads = 1;                    ///< per device
+  std::vector<std::int64_t> budgets;  ///< [device] bytes; empty: no limit
+  LayerFactory make_layer = &cleave::make_layer;
+  /// What the schedule "auto" is to be good for, by the lowered program; empty: the products'
+  /// FLOPs.
+  std::function<plan::Costs(const schedule::Program&)> costs;
+};
+
+/// A training step, ready to be run: every instruction and every byte is known and verified.
+///
+/// The devices of a tensor group run one list together, each on its own share of the layers: the
+/// program's devices are places of the mesh. Messages go between devices of the same number, so the
+/// proof for places holds for devices: an order in which all instructions can complete is one for
+/// every number.
+struct CompiledStep {
+  ModelSpec model;                ///< whole, as checkpoints know it
+  Mesh mesh;                      ///< of the devices of the run
+  std::vector<ModelSpec> shares;  ///< [number at a place]
+  schedule::Program program;
+  schedule::Program evaluation;                  ///< forward only, in the same memory
+  std::vector<std::vector<SegmentSpec>> stages;  ///< [stage] of the whole model
+  std::vector<std::vector<plan::Keep>> keep;     ///< [stage][segment] what F keeps
+  std::vector<plan::StageMemory> memory;         ///< [stage]
+  std::vector<std::int64_t> kernel_scratch;      ///< [place]
+  std::vector<std::string> tensor_names;         ///< sorted
+  std::vector<OwnedPiece> pieces;                ///< sorted
+  std::vector<std::string> tie_names;            ///< [tie] -> the parameter that owns the weight
+  ShardFold fold;
+  int zero = 0;                             ///< what replicas share
+  std::int64_t library_bytes = 0;           ///< what libraries took while kernels were compiled
+  std::vector<std::int64_t> planned_bytes;  ///< [place]
+  std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
+                                            ///< state, to save it while training goes on; or empty
+  std::vector<comm::Sent> traffic;          ///< [device of the run] what a step sends
+  std::vector<std::int64_t> budgets;        ///< [device of the run]; empty: no limit
+
+  int devices() const { return mesh.devices(); }
+  int place_of(int device) const { return mesh.place_of(device); }
+  std::int64_t planned_on(int device) const { return planned_bytes[place_of(device)]; }
+  /// Which replica a device works for.
+  int replica_of(int device) const;
+};
+
+/// partition -> program -> passes -> memory plan -> verify. Throws UserError if the layout is
+/// impossible, DoesNotFit (with the numbers) if a device's plan exceeds its budget.
+CompiledStep compile(const ModelSpec& model, const CompileOptions& options);
+
+/// For devices that sleep instead of computing (see EmulatedDevice): memory holds messages only,
+/// and nothing is evaluated. Budgets are held against what the model would take, as compile() does.
+CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options);
+
+/// The stages of a device of the run, without memory; [stage], null where it is elsewhere.
+std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,
+                                                const LayerFactory& make);
+
+}  // namespace cleave::engine

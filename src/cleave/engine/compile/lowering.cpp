@@ -1,0 +1,60 @@
+#include "cleave/engine/compile/lowering.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+
+namespace cleave::engine {
+
+std::vector<std::vector<plan::Keep>> keep_of(std::span<const std::vector<SegmentSpec>> stages,
+                                             std::span<const schedule::Recompute> recompute) {
+  std::size_t segments = 0;
+  for (const auto& stage : stages) segments += stage.size();
+  const std::size_t blocks = segments - 2;
+  require(recompute.size() <= 1 || recompute.size() == blocks, "parallel.recompute lists ",
+          recompute.size(), " layers, and the model has ", blocks,
+          "; give one choice for each, or one for all");
+  std::vector<std::vector<plan::Keep>> keep;
+  std::size_t next = 0;  // of all segments
+  for (const auto& stage : stages) {
+    keep.emplace_back(stage.size(), plan::Keep::Everything);
+    for (plan::Keep& segment : keep.back()) {
+      const std::size_t at = next++;
+      if (recompute.empty() || at == 0 || at > blocks) continue;
+      const schedule::Recompute chosen = recompute.size() == 1 ? recompute[0] : recompute[at - 1];
+      if (chosen == schedule::Recompute::Full) segment = plan::Keep::Inputs;
+      if (chosen == schedule::Recompute::Selective) segment = plan::Keep::Costly;
+    }
+  }
+  return keep;
+}
+
+schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep,
+                                   const Layout& layout) {
+  schedule::LowerOptions options{
+      .replicas = layout.data,
+      .grain = schedule::Grain::Segment,
+      .parameters = layout.zero == 3 ? schedule::Parameters::Sharded : schedule::Parameters::Whole};
+  for (const auto& stage : keep) {
+    std::vector<bool> keeping;
+    for (const plan::Keep kept : stage) keeping.push_back(kept == plan::Keep::Everything);
+    const bool all = std::ranges::count(keeping, false) == 0;
+    options.recompute.push_back(all ? schedule::Recompute::None : schedule::Recompute::Full);
+    options.keeping.push_back(std::move(keeping));
+  }
+  return options;
+}
+
+void check_weights_of_w(const ModelSpec& model, const Layout& layout,
+                        const schedule::Program& program) {
+  const auto* loss = std::get_if<LossAttributes>(&model.segments.back().layers.back().attributes);
+  if (layout.zero < 3 || loss == nullptr || loss->blocks == 1) return;
+  const bool splits = std::ranges::any_of(program.lists, [](const auto& list) {
+    return std::ranges::count(list, schedule::Op::BackwardWeight, &schedule::Instruction::op) > 0;
+  });
+  require(!splits, "train.loss_blocks ", loss->blocks,
+          " computes logits again in W, and parallel.zero 3 gathers no weights for it in schedule ",
+          program.schedule, "; use train.loss_blocks 1, parallel.zero 2, or schedule 1f1b");
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,152 @@
+#include "cleave/engine/compile/order_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "cleave/plan/order/auto_schedule.h"
+#include "cleave/plan/time/simulator.h"
+#include "cleave/plan/time/trace.h"
+
+namespace cleave::engine {
+namespace {
+
+using schedule::Op;
+using schedule::Program;
+
+double flops_of(const std::vector<SegmentSpec>& stage,
+                const std::vector<MatmulSpec> LayerSpec::*pass) {
+  double sum = 0;
+  for (const SegmentSpec& segment : stage) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const MatmulSpec& product : layer.*pass) sum += static_cast<double>(product.flops());
+    }
+  }
+  return sum;
+}
+
+plan::Costs costs_of(const CompileOptions& options, const CompiledStep& step) {
+  if (options.costs) return options.costs(step.program);
+  plan::Costs costs{.unit = ""};
+  for (const auto& stage : step.stages) {
+    costs.stages.push_back({.forward = flops_of(stage, &LayerSpec::forward),
+                            .input = flops_of(stage, &LayerSpec::backward_input),
+                            .weight = flops_of(stage, &LayerSpec::backward_weight)});
+  }
+  return costs;
+}
+
+/// Makes a B of every I that its W follows at once: the same order in less memory, but the next
+/// device waits for the W too.
+void fuse(std::vector<schedule::Instruction>& list) {
+  std::vector<schedule::Instruction> fused;
+  for (const schedule::Instruction& i : list) {
+    const bool joins = i.op == Op::BackwardWeight && !fused.empty() &&
+                       fused.back().op == Op::BackwardInput && fused.back().stage == i.stage &&
+                       fused.back().microbatch == i.microbatch;
+    if (joins) {
+      fused.back().op = Op::Backward;
+    } else {
+      fused.push_back(i);
+    }
+  }
+  list = std::move(fused);
+}
+
+/// The search on one placement.
+class OrderSearch {
+ public:
+  OrderSearch(const CompileOptions& options, const CompileOrder& compile, const Program& layout)
+      : compile_(compile),
+        layout_(layout),
+        step_(compile(layout)),
+        costs_(costs_of(options, step_)),
+        limits_(layout.devices, std::numeric_limits<double>::infinity()) {}
+
+  void run() {
+    do {
+      order_ = plan::auto_schedule(layout_, costs_, {.devices = limits_});
+      step_ = compile_(order_);
+      if (fits()) break;
+      for (int d = 0; d < layout_.devices; ++d) {
+        if (excess(d) > 0) fuse(order_.lists[d]);
+      }
+      step_ = compile_(order_);
+    } while (!fits() && tighten());
+  }
+
+  Ordered take() && { return {std::move(order_), std::move(step_)}; }
+
+  /// Of the order that was found, in the unit of the costs.
+  double time() const {
+    const plan::Summary summary = plan::summarise(
+        order_, plan::simulate(order_, costs_, {.record = plan::Record::DevicesOnly}));
+    return summary.makespan + summary.cost;
+  }
+
+  bool fits() const {
+    for (int d = 0; d < layout_.devices; ++d) {
+      if (excess(d) > 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  /// Bytes beyond the budget: the most of a device of the first replica and its copies.
+  std::int64_t excess(int device) const {
+    std::int64_t most = 0;
+    const std::vector<std::int64_t>& budgets = step_.program.budgets;
+    for (int d = device; d < std::ssize(budgets); d += layout_.devices)
+      most = std::max(most, step_.planned_bytes[d] - budgets[d]);
+    return most;
+  }
+
+  /// False if a device that does not fit keeps no more than one microbatch already.
+  bool tighten() {
+    const std::vector<double> alive = plan::peak_activations(order_);
+    for (int d = 0; d < layout_.devices; ++d) {
+      if (excess(d) <= 0) continue;
+      if (alive[d] <= 1) return false;
+      std::int64_t kept = 1;
+      int chunks = 0;
+      for (int s = 0; s < layout_.stages; ++s) {
+        if (layout_.placement[s][0] != d) continue;
+        for (const plan::SegmentMemory& segment : step_.memory[s].segments)
+          kept += segment.kept_for_input + segment.kept_for_weight + segment.x;
+        ++chunks;
+      }
+      const double fewer = static_cast<double>(excess(d)) / static_cast<double>(kept);
+      limits_[d] = std::max(1.0, alive[d] - std::max(1.0 / chunks, fewer));
+    }
+    return true;
+  }
+
+  const CompileOrder& compile_;
+  const Program& layout_;
+  CompiledStep step_;
+  plan::Costs costs_;
+  std::vector<double> limits_;  // [device of the first replica] microbatches alive
+  Program order_;
+};
+
+}  // namespace
+
+Ordered find_order(const CompileOptions& options, const CompileOrder& compile) {
+  const Layout& layout = options.layout;
+  const schedule::PipelineShape shape{.devices = layout.pipeline,
+                                      .microbatches = options.microbatches,
+                                      .chunks = std::max(1, layout.chunks)};
+  std::optional<Ordered> best;
+  auto rank = std::pair(true, std::numeric_limits<double>::infinity());
+  for (const Program& placed : plan::placements(shape)) {
+    OrderSearch search(options, compile, placed);
+    search.run();
+    const auto found = std::pair(!search.fits(), search.time());
+    if (best && found >= rank) continue;
+    rank = found;
+    best = std::move(search).take();
+  }
+  return std::move(*best);
+}
+
+}  // namespace cleave::engine

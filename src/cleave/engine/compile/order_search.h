@@ -1,0 +1,22 @@
+#pragma once
+
+#include <functional>
+
+#include "cleave/engine/compile/compile.h"
+
+namespace cleave::engine {
+
+/// Compiles an order (compute only, one replica) whether or not it fits the budgets.
+using CompileOrder = std::function<CompiledStep(schedule::Program)>;
+
+/// An order and what it compiles to.
+struct Ordered {
+  schedule::Program order;
+  CompiledStep step;
+};
+
+/// The schedule "auto": the best order found for the options' costs that fits the budgets; if none
+/// does, one that exceeds them. The same arguments give the same program on every device.
+Ordered find_order(const CompileOptions& options, const CompileOrder& compile);
+
+}  // namespace cleave::engine

@@ -1,0 +1,49 @@
+#include "cleave/engine/compile/stage_memory.h"
+
+#include "cleave/engine/stage/gradient_sync.h"
+
+namespace cleave::engine {
+namespace {
+
+schedule::Op op_of(Until until) {
+  return until == Until::Forward ? schedule::Op::Forward
+         : until == Until::Input ? schedule::Op::BackwardInput
+                                 : schedule::Op::BackwardWeight;
+}
+
+plan::SegmentMemory memory_of(const Stage& stage, int segment) {
+  using plan::Region;
+  const plan::StageLayout& layout = stage.layout(segment);
+  const plan::StateLayout& state = stage.parameters().layout();
+  const plan::SegmentState& parameters = state.segments[segment];
+  return {
+      .kept_for_input = layout.bytes_of(Region::KeptForInput),
+      .kept_for_weight = layout.bytes_of(Region::KeptForWeight),
+      .input_kept = layout.bytes_of(Region::InputKept),
+      .recomputed = layout.bytes_of(Region::Recomputed),
+      .keeps_inputs_only = stage.keeps(segment) == plan::Keep::Inputs,
+      .x = layout.bytes_of(Region::Input),
+      .dy = layout.bytes_of(Region::OutputGradient),
+      .x_until = op_of(layout.input_until),
+      .dy_until = op_of(layout.gradient_until),
+      .gathered = state.shares_values() ? parameters.elements * size_of(state.options.dtype) : 0,
+      .sums = state.shares_gradients() ? state.options.sums * parameters.gradient_bytes() : 0,
+      .share = state.shares_gradients() ? parameters.share_bytes() : 0,
+      .reducing = GradientSync::workspace_bytes(parameters, state.options.replicas)};
+}
+
+}  // namespace
+
+plan::StageMemory memory_of(const Stage& stage) {
+  const plan::StateLayout& state = stage.parameters().layout();
+  plan::StageMemory memory{
+      .weights = state.weights, .gradients = state.gradients, .optimizer = state.optimizer};
+  for (int s = 0; s < static_cast<int>(stage.segments().size()); ++s) {
+    memory.segments.push_back(memory_of(stage, s));
+  }
+  memory.input_until = memory.segments.front().x_until;
+  memory.gradient_until = memory.segments.back().dy_until;
+  return memory;
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,190 @@
+#include "cleave/engine/compile/step_stages.h"
+
+#include <algorithm>
+
+#include "cleave/base/process_memory.h"
+#include "cleave/engine/compile/stage_memory.h"
+#include "cleave/parallel/sharded_layers.h"
+
+namespace cleave::engine {
+
+std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number) {
+  std::size_t first = 0;
+  for (int s = 0; s < stage; ++s) first += step.stages[s].size();
+  const auto begin = step.shares[number].segments.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + std::ssize(step.stages[stage])};
+}
+
+namespace {
+
+/// Neither copies nor tied weights.
+std::int64_t owned_elements(const SegmentSpec& segment) {
+  std::int64_t count = 0;
+  for (const LayerSpec& layer : segment.layers) {
+    for (const ParameterSpec& parameter : layer.parameters) {
+      if (!parameter.tied_to.empty()) continue;
+      for (const Piece& piece : parameter.pieces)
+        if (!piece.copy) count += piece.extent * parameter.elements() / parameter.shape[piece.dim];
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+std::int64_t parameters_of(const CompiledStep& step, int device) {
+  std::int64_t count = 0;
+  for (int s = 0; s < step.program.stages; ++s) {
+    const auto& places = step.program.placement[s];
+    if (std::ranges::find(places, step.place_of(device)) == places.end()) continue;
+    for (const SegmentSpec& segment : segments_of(step, s, step.mesh.number_of(device)))
+      count += owned_elements(segment);
+  }
+  return count;
+}
+
+namespace {
+
+plan::Position position_of(int stage, int stages) {
+  if (stages == 1) return plan::Position::Only;
+  if (stage == 0) return plan::Position::First;
+  return stage + 1 == stages ? plan::Position::Last : plan::Position::Middle;
+}
+
+/// The names of the parameters of all stages that share a device with `stage`.
+std::vector<std::string> resident_names(const CompiledStep& step, int stage) {
+  std::vector<std::string> names;
+  for (int other = 0; other < step.program.stages; ++other) {
+    if (step.program.placement[other][0] != step.program.placement[stage][0]) continue;
+    for (const SegmentSpec& segment : segments_of(step, other, 0)) {
+      for (const LayerSpec& layer : segment.layers) {
+        for (const ParameterSpec& parameter : layer.parameters) names.push_back(parameter.name);
+      }
+    }
+  }
+  return names;
+}
+
+/// The names that some weight of the model is tied to.
+std::vector<std::string> tied_names(std::span<const SegmentSpec> segments) {
+  std::vector<std::string> names;
+  for (const SegmentSpec& segment : segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const ParameterSpec& parameter : layer.parameters) {
+        if (!parameter.tied_to.empty()) names.push_back(parameter.tied_to);
+      }
+    }
+  }
+  return names;
+}
+
+std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int number,
+                                  const LayerFactory& make) {
+  const std::vector<std::string> resident = resident_names(step, stage);
+  const std::vector<std::string> tied = tied_names(step.shares[0].segments);
+  return std::make_unique<Stage>(segments_of(step, stage, number),
+                                 StageOptions{.position = position_of(stage, step.program.stages),
+                                              .state = {.dtype = step.model.flow.dtype,
+                                                        .resident = resident,
+                                                        .tied = tied,
+                                                        .sums = step.fold.sums(),
+                                                        .zero = step.zero,
+                                                        .replicas = step.program.replicas},
+                                              .keep = step.keep[stage]},
+                                 make);
+}
+
+/// Room for the largest of the devices at a place: a vocabulary need not divide evenly.
+void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
+  const auto largest = [](std::int64_t& bytes, std::int64_t others) {
+    bytes = std::max(bytes, others);
+  };
+  largest(memory.weights, other.weights);
+  largest(memory.gradients, other.gradients);
+  largest(memory.optimizer, other.optimizer);
+  for (std::size_t s = 0; s < memory.segments.size(); ++s) {
+    plan::SegmentMemory& mine = memory.segments[s];
+    largest(mine.kept_for_input, other.segments[s].kept_for_input);
+    largest(mine.kept_for_weight, other.segments[s].kept_for_weight);
+    largest(mine.input_kept, other.segments[s].input_kept);
+    largest(mine.recomputed, other.segments[s].recomputed);
+    largest(mine.gathered, other.segments[s].gathered);
+    largest(mine.sums, other.segments[s].sums);
+    largest(mine.share, other.segments[s].share);
+    largest(mine.reducing, other.segments[s].reducing);
+  }
+}
+
+/// TIE between two devices adds up in the kernel scratch of both.
+void plan_tie_workspace(CompiledStep& step, const Stages& stages) {
+  const auto& placement = step.program.placement;
+  for (std::size_t t = 0; t < step.program.ties.size(); ++t) {
+    const schedule::Tie& tie = step.program.ties[t];
+    if (placement[tie.first] == placement[tie.second]) continue;
+    std::int64_t bytes = 0;
+    for (const auto& stage : stages[tie.second]) {
+      for (int r = 0; r < step.program.replicas; ++r)
+        bytes = std::max(
+            bytes, GradientSync::tied_bytes(stage->parameters().layout(), step.tie_names[t], r));
+    }
+    for (const int stage : {tie.first, tie.second}) {
+      for (const int device : placement[stage])
+        step.kernel_scratch[device] =
+            std::max(step.kernel_scratch[device], GradientSync::tie_workspace(bytes));
+    }
+  }
+}
+
+/// Scratch is a device's own: the largest kernel scratch of its stages, then the largest work.
+void plan_scratch(CompiledStep& step, const Stages& stages, int threads) {
+  ops::Compute compute(threads);
+  step.kernel_scratch.assign(step.program.devices, 0);
+  for (int s = 0; s < step.program.stages; ++s) {
+    std::int64_t needed = 0;
+    for (const auto& stage : stages[s])
+      needed = std::max(needed, stage->kernel_scratch_bytes(compute));
+    for (int device : step.program.placement[s]) {
+      step.kernel_scratch[device] = std::max(step.kernel_scratch[device], needed);
+    }
+  }
+  plan_tie_workspace(step, stages);
+  for (int s = 0; s < step.program.stages; ++s) {
+    std::int64_t work = 0;
+    for (const auto& stage : stages[s]) work = std::max(work, stage->work_bytes());
+    step.memory[s].scratch = step.kernel_scratch[step.program.placement[s][0]] + work;
+  }
+}
+
+}  // namespace
+
+Stages plan_stages(CompiledStep& step, const CompileOptions& options) {
+  Stages stages(step.program.stages);
+  const LayerFactory make = parallel::sharded_layers(options.make_layer, nullptr);
+  for (int s = 0; s < step.program.stages; ++s) {
+    step.memory.emplace_back();
+    for (int number = 0; number < step.mesh.tensor; ++number) {
+      stages[s].push_back(make_stage(step, s, number, make));
+      const plan::StageMemory memory = memory_of(*stages[s].back());
+      if (number == 0) step.memory.back() = memory;
+      enlarge(step.memory.back(), memory);
+    }
+  }
+  const std::int64_t heap = heap_bytes();
+  plan_scratch(step, stages, options.threads);
+  step.library_bytes = heap_bytes() - heap;
+  return stages;
+}
+
+std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,
+                                                const LayerFactory& make) {
+  std::vector<std::unique_ptr<Stage>> stages(step.program.stages);
+  for (int s = 0; s < step.program.stages; ++s) {
+    const auto& places = step.program.placement[s];
+    if (std::ranges::find(places, step.place_of(device)) != places.end()) {
+      stages[s] = make_stage(step, s, step.mesh.number_of(device), make);
+    }
+  }
+  return stages;
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cleave/engine/compile/compile.h"
+
+namespace cleave::engine {
+
+/// [stage][number at a place], without memory.
+using Stages = std::vector<std::vector<std::unique_ptr<Stage>>>;
+
+/// What device `number` of a place has of a stage.
+std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number);
+
+/// How many parameters a device of the run has to answer for: copies and tied weights count where
+/// they are owned.
+std::int64_t parameters_of(const CompiledStep& step, int device);
+
+/// All stages of a step that is laid out and lowered; sets what they need of memory and scratch.
+Stages plan_stages(CompiledStep& step, const CompileOptions& options);
+
+}  // namespace cleave::engine

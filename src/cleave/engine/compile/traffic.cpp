@@ -1,0 +1,146 @@
+#include "cleave/engine/compile/traffic.h"
+
+#include <algorithm>
+
+#include "cleave/engine/stage/gradient_norm.h"
+#include "cleave/parallel/traffic.h"
+
+namespace cleave::engine {
+namespace {
+
+using plan::SegmentState;
+using plan::ShareRun;
+using schedule::Instruction;
+using schedule::Op;
+
+std::int64_t message_bytes(const schedule::Program& program, const Instruction& send) {
+  const schedule::Edge& edge = program.edges[send.edge];
+  return send.direction == schedule::Direction::Forward ? edge.forward_bytes : edge.backward_bytes;
+}
+
+class Traffic {
+ public:
+  explicit Traffic(const TrafficParts& parts)
+      : parts_(parts),
+        program_(parts.program),
+        topology_(program_),
+        replica_(topology_.replica[parts.place]) {}
+
+  comm::Sent count() {
+    for (const Instruction& i : program_.lists[parts_.place]) add(i);
+    return sent_;
+  }
+
+ private:
+  const SegmentState& state(int stage, int segment) const {
+    return parts_.stages[stage]->parameters().layout().segments[std::max(segment, 0)];
+  }
+  std::int64_t own(const ShareRun& run) const {
+    return run.borders[replica_ + 1] - run.borders[replica_];
+  }
+
+  void add(const Instruction& i) {
+    if (schedule::is_compute(i.op)) {
+      add_compute(i);
+    } else if (i.op == Op::Send) {
+      sent_.message += message_bytes(program_, i);
+    } else if (i.op == Op::Reduce) {
+      add_reduce(state(i.stage, i.segment));
+    } else if (i.op == Op::Gather) {
+      for (const ShareRun& run : state(i.stage, i.segment).runs) add_gather(i.stage, run);
+    } else if (i.op == Op::Tie) {
+      add_tie(i.edge);
+    } else if (i.op == Op::Norm) {
+      add_norm();
+    } else if (i.op == Op::Step) {
+      add_updated();
+    }
+  }
+
+  /// What the layers of a segment exchange with the other devices at this place.
+  void add_compute(const Instruction& i) {
+    const Stage& stage = *parts_.stages[i.stage];
+    const int segment = std::max(i.segment, 0);
+    const std::vector<LayerSpec>& layers = stage.segments()[segment].layers;
+    if (i.op == Op::Recompute) {
+      for (const int layer : stage.layout(segment).again)
+        sent_ = sent_ + parallel::tensor_traffic(layers[layer]).forward;
+      return;
+    }
+    const bool weight = i.op == Op::BackwardWeight || i.op == Op::Backward;
+    for (const LayerSpec& layer : layers) {
+      const parallel::TensorTraffic traffic = parallel::tensor_traffic(layer);
+      if (i.op == Op::Forward) sent_ = sent_ + traffic.forward;
+      if (i.op == Op::BackwardInput || i.op == Op::Backward) sent_ = sent_ + traffic.input;
+      if (weight) sent_ = sent_ + traffic.weight;
+      if (weight && parts_.fold.begins_shard(i.microbatch + 1)) sent_ = sent_ + traffic.sum;
+    }
+  }
+
+  void add_reduce(const SegmentState& segment) {
+    for (const ShareRun& run : segment.runs)
+      sent_.reduce += (run.end() - run.begin() - own(run)) * size_of(DType::F32);
+    if (segment.runs.empty())
+      sent_.reduce +=
+          parallel::all_reduce_bytes(segment.gradient_bytes(), program_.replicas, replica_);
+  }
+
+  void add_gather(int stage, const ShareRun& run) {
+    sent_.gather += own(run) * (program_.replicas - 1) *
+                    size_of(parts_.stages[stage]->parameters().layout().options.dtype);
+  }
+
+  /// Replicas send each other what they updated, unless it is gathered for each use.
+  void add_updated() {
+    for (const int stage : topology_.stages[parts_.place]) {
+      const plan::StateLayout& layout = parts_.stages[stage]->parameters().layout();
+      if (layout.shares_values()) continue;
+      for (const SegmentState& segment : layout.segments) {
+        for (const ShareRun& run : segment.runs)
+          if (!run.borrowed) add_gather(stage, run);
+      }
+    }
+  }
+
+  /// Squares of blocks, where replicas have shares of them; then what all devices know.
+  void add_norm() {
+    std::int64_t numbers = (parts_.devices - 1) * NormNumbers::count(program_, parts_.pieces);
+    for (const int stage : topology_.stages[parts_.place]) {
+      const plan::StateLayout& layout = parts_.stages[stage]->parameters().layout();
+      if (layout.shares_state())
+        numbers += (program_.replicas - 1) * GradientNorm::block_count(layout);
+    }
+    sent_.numbers += numbers * static_cast<std::int64_t>(sizeof(double));
+  }
+
+  void add_tie(int index) {
+    const schedule::Tie& tie = program_.ties[index];
+    const int second = program_.placement[tie.second][replica_];
+    if (second == program_.placement[tie.first][replica_]) return;
+    // The later use comes first in the pair.
+    const std::int64_t bytes = GradientSync::tied_bytes(
+        parts_.stages[tie.second]->parameters().layout(), parts_.tie_names[index], replica_);
+    sent_.reduce += parallel::all_reduce_bytes(bytes, 2, parts_.place == second ? 0 : 1);
+  }
+
+  const TrafficParts& parts_;
+  const schedule::Program& program_;
+  schedule::Topology topology_;
+  int replica_;
+  comm::Sent sent_;
+};
+
+}  // namespace
+
+comm::Sent planned_traffic(const TrafficParts& parts) {
+  return Traffic(parts).count();
+}
+
+comm::Sent emulated_traffic(const schedule::Program& program, int place, int devices) {
+  comm::Sent sent{.numbers = (devices - 1) * static_cast<std::int64_t>(sizeof(double))};
+  for (const Instruction& i : program.lists[place])
+    if (i.op == Op::Send) sent.message += message_bytes(program, i);
+  return sent;
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "cleave/comm/transport.h"
+#include "cleave/engine/stage/gradient_sync.h"
+#include "cleave/engine/stage/stage.h"
+#include "cleave/schedule/program.h"
+
+namespace cleave::engine {
+
+/// What planned_traffic is about: one device at its place in the program.
+struct TrafficParts {
+  const schedule::Program& program;
+  std::span<const Stage* const> stages;  ///< all of the program, bound or not
+  std::span<const std::string> tie_names;
+  ShardFold fold;
+  std::int64_t pieces = 0;  ///< of the model
+  int place = 0;
+  int devices = 1;  ///< of the run
+};
+
+/// Bytes that a device sends in one step, by what they are for: over edges, to its replicas, to the
+/// devices at its place, and to all for NORM.
+comm::Sent planned_traffic(const TrafficParts& parts);
+
+/// The same of an emulated device: its messages, and whether to stop in NORM.
+comm::Sent emulated_traffic(const schedule::Program& program, int place, int devices);
+
+}  // namespace cleave::engine

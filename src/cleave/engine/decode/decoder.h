@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cleave/comm/communicator.h"
+#include "cleave/engine/stage/stage.h"
+#include "cleave/layers/layer.h"
+#include "cleave/ops/compute.h"
+#include "cleave/plan/memory/stage_layout.h"
+#include "cleave/spec/model_spec.h"
+#include "cleave/tensor/arena.h"
+
+namespace cleave::engine {
+
+/// A model that continues one sequence: every token is computed once, and the keys and values of
+/// all earlier ones are kept. With a world, each device holds a stage of it, with the caches of its
+/// own layers, and a token goes through them all:
+///
+///   device 0   embedding, blocks | y ->
+///   device 1                           -> x | blocks, head | logits
+///
+/// A device's memory is one arena, planned before it exists.
+class Decoder {
+ public:
+  struct Options {
+    DType dtype = DType::F32;
+    std::int64_t length = 0;  ///< longest sequence; at most the model's context
+    int threads = 1;
+    std::optional<std::int64_t> budget = {};  ///< bytes, of each device
+    comm::Communicator* world = nullptr;      ///< device r holds stage r; null: one device alone
+    LayerFactory make_layer = &cleave::make_layer;
+  };
+
+  /// A tensor as checkpoints know it.
+  struct Weight {
+    std::string name;
+    View value;  ///< in the model's dtype
+  };
+
+  /// Throws DoesNotFit, with the numbers, if this device's plan exceeds the budget; UserError if
+  /// there are more devices than pieces to cut the model into. Does not communicate.
+  Decoder(const ModelShape& shape, const Options& options);
+
+  /// Of this device, to be filled before the first append(); tied weights once.
+  const std::vector<Weight>& weights() const { return weights_; }
+
+  /// f32 [n], free to use between calls of append(): to convert weights in.
+  View staging() const;
+
+  /// Continues the sequence by `tokens`, at least one, the same on all devices, and returns the
+  /// logits of what follows: f32 [vocabulary], valid until the next call; empty on all devices but
+  /// the last.
+  std::span<const float> append(std::span<const std::int32_t> tokens);
+
+  /// Tokens so far.
+  std::int64_t position() const { return position_; }
+  std::int64_t length() const { return length_; }
+  /// Forgets the sequence.
+  void restart() { position_ = 0; }
+
+  ops::Compute& compute() { return compute_; }
+  std::int64_t planned_bytes() const { return planned_; }
+  const Arena& arena() const { return *arena_; }
+
+ private:
+  /// The segments of this device, [first, end) of the model's.
+  struct Share {
+    std::int64_t first = 0;
+    std::int64_t end = 0;
+  };
+
+  /// The layers for calls of a fixed number of tokens.
+  struct Pass {
+    std::int64_t tokens = 0;
+    bool receives = false;  ///< x, from the device before
+    bool sends = false;     ///< y, to the device behind
+    std::vector<SegmentSpec> segments;
+    plan::StageLayout layout;
+    std::vector<std::unique_ptr<Layer>> layers;
+    Frame frame{};
+
+    std::int64_t bytes() const;
+    LayerCall call(std::size_t layer, std::span<View> kept) const;
+  };
+
+  static Share share_of(const ModelShape& shape, const Options& options);
+  Pass make_pass(const ModelShape& shape, const Options& options, std::int64_t tokens) const;
+  void plan_lasting();
+  void check_budget(const Options& options) const;
+  void bind(Pass& pass);
+  void load_x(const Pass& pass, View x, std::span<const std::int32_t> tokens);
+  void run(Pass& pass, std::span<const std::int32_t> tokens);
+
+  comm::Communicator* world_;
+  std::int64_t length_;
+  std::int64_t vocabulary_;
+  DType dtype_;
+  ops::Compute compute_;
+  Share share_;
+  Pass single_;  ///< one token, to the logits
+  Pass block_;   ///< many tokens of a prompt at once, without the head
+  std::map<std::string, std::int64_t> lasting_;  ///< offset by name: weights, constants, caches
+  std::int64_t work_ = 0;                        ///< where frames, staging and logits begin
+  std::int64_t work_bytes_ = 0;
+  std::int64_t logits_ = 0;
+  std::int64_t planned_ = 0;
+  std::unique_ptr<Arena> arena_;
+  std::vector<Weight> weights_;
+  std::int64_t position_ = 0;
+};
+
+}  // namespace cleave::engine

@@ -1,0 +1,152 @@
+#include "cleave/engine/measure/profile.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "cleave/engine/measure/link_profile.h"
+
+namespace cleave::engine {
+namespace {
+
+// Of every stage.
+constexpr std::array kStageCosts = {
+    &plan::StageCosts::forward,   &plan::StageCosts::input,       &plan::StageCosts::weight,
+    &plan::StageCosts::recompute, &plan::StageCosts::gather,      &plan::StageCosts::gather_work,
+    &plan::StageCosts::reduce,    &plan::StageCosts::reduce_work,
+};
+
+// Enough of a step to see its caches at work, and long enough to even out disturbances.
+constexpr int kMicrobatches = 3;
+constexpr int kRounds = 2;
+constexpr double kShareOfRun = 0.2, kShortest = 0.2, kLongest = 1;  // seconds
+
+/// All devices rehearse, those of `at_once` places at the same time. The devices at a place need
+/// each other, so they agree on how often.
+class Turns {
+ public:
+  Turns(const schedule::Program& program, Device& device, const StepInput& input,
+        comm::Communicator* world)
+      : program_(program), device_(device), input_(input), world_(world), rehearsal_(program) {}
+
+  Rehearsal run(int at_once, std::int64_t steps) && {
+    const int rounds = rounds_for(touch_memory(), steps);
+    for (int first = 0; first < program_.devices; first += at_once) {
+      const bool turn = device_.place() >= first && device_.place() < first + at_once;
+      meet();
+      if (turn) rehearse_steps(rounds);
+      for (int i = 0; i <= kRounds; ++i) {
+        meet();
+        if (turn) device_.executor().rehearse_update(input_, rehearsal_);
+      }
+    }
+    for (int i = 0; i <= kRounds; ++i) {
+      meet();
+      device_.executor().rehearse_exchanges(rehearsal_);
+    }
+    return std::move(rehearsal_);
+  }
+
+ private:
+  void meet() {
+    if (world_ != nullptr) world_->barrier().wait();
+  }
+
+  /// As many microbatches and updates as in steps: an update drives the caches' content out.
+  void rehearse_steps(int rounds) {
+    const int of_a_step = (program_.microbatches + kMicrobatches - 1) / kMicrobatches;
+    Rehearsal ignored(program_);
+    for (int i = 1; i <= rounds; ++i) {
+      device_.executor().rehearse_passes(input_, kMicrobatches, rehearsal_);
+      if (i % of_a_step == 0) device_.executor().rehearse_update(input_, ignored);
+    }
+  }
+
+  /// [place] -> seconds for a round.
+  std::vector<double> touch_memory() {
+    Rehearsal first(program_);
+    std::vector<double> seconds(program_.devices);
+    seconds[device_.place()] = device_.executor().rehearse_passes(input_, kMicrobatches, first);
+    device_.executor().rehearse_update(input_, first);
+    device_.executor().rehearse_exchanges(first);
+    if (world_ != nullptr) world_->combine(seconds, comm::Combine::Max);
+    return seconds;
+  }
+
+  /// As many as it takes to be at work for as long as the slowest place.
+  int rounds_for(const std::vector<double>& seconds, std::int64_t steps) const {
+    const double slowest = *std::ranges::max_element(seconds);
+    const double run = slowest / kMicrobatches * program_.microbatches * static_cast<double>(steps);
+    const double longest =
+        std::max(std::clamp(kShareOfRun * run, kShortest, kLongest), kRounds * slowest);
+    return static_cast<int>(
+        std::clamp(std::ceil(longest / std::max(1e-6, seconds[device_.place()])), 2.0, 1e4));
+  }
+
+  const schedule::Program& program_;
+  Device& device_;
+  const StepInput& input_;
+  comm::Communicator* world_;
+  Rehearsal rehearsal_;
+};
+
+/// The costs of all devices from what each has measured: [norm, STEP of every device, every TIE,
+/// everything of every stage]. Replicas of a stage may differ: the slowest counts. The devices at a
+/// place wait for each other now in this pass, now in that, so that the longest of each would add
+/// up to more than all of them: one speaks for the place.
+plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
+                  comm::Communicator* world) {
+  const schedule::Program& program = step.program;
+  std::vector<double> numbers = {mine.norm.median()};
+  for (int d = 0; d < program.devices; ++d) numbers.push_back(d == place ? mine.step.median() : 0);
+  for (const Samples& tie : mine.ties) numbers.push_back(tie.median());
+  for (int s = 0; s < program.stages; ++s) {
+    const plan::StageCosts costs = mine.costs(s);
+    for (const auto cost : kStageCosts) numbers.push_back(costs.*cost);
+  }
+  if (world != nullptr) {
+    if (step.mesh.number_of(world->rank()) > 0) std::ranges::fill(numbers, 0.0);
+    world->combine(numbers, comm::Combine::Max);
+  }
+
+  plan::Costs costs;
+  auto at = numbers.begin();
+  costs.norm = *at++;
+  costs.steps.assign(at, at + program.devices);
+  at += program.devices;
+  costs.ties.assign(at, at + std::ssize(program.ties));
+  at += std::ssize(program.ties);
+  costs.stages.resize(program.stages);
+  for (plan::StageCosts& stage : costs.stages)
+    for (const auto cost : kStageCosts) stage.*cost = *at++;
+  return costs;
+}
+
+}  // namespace
+
+plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
+                    comm::Communicator* world, const ProfileOptions& options) {
+  const schedule::Program& program = step.program;
+  device.initialise(/*seed=*/0);  // pages that were never written cost less to read
+  const int places = std::max(1, static_cast<int>(options.at_once) / step.mesh.tensor);
+  // Devices that take turns on cores do so here too, with what the others leave in the caches.
+  // Those of a tensor group would take each other's turns for their own time.
+  const bool turns = world != nullptr && world->give_way() && step.mesh.tensor == 1;
+  const Rehearsal mine =
+      Turns(program, device, input, world).run(turns ? program.devices : places, options.steps);
+  device.clear_moments();
+
+  plan::Costs costs = share(mine, step, device.place(), world);
+  costs.reduces_in_turn = step.zero > 1;
+  // All devices add up their squares at the same time, as far as there are cores for them.
+  costs.norm *= std::max(1.0, static_cast<double>(program.devices) / places);
+  if (world != nullptr) {
+    if (device.peers() != nullptr) costs.edges = profile_links(program, *device.peers());
+    costs.norm += profile_combine(*world, static_cast<int>(step.tensor_names.size()));
+  }
+  return costs;
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cleave/comm/communicator.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/plan/time/costs.h"
+
+namespace cleave::engine {
+
+struct ProfileOptions {
+  /// How many devices compute at the same time in a step, as far as there are cores for them.
+  double at_once = 1;
+
+  /// How many the run has: measuring takes about a fifth of it, but at least 0.2 s and two rounds
+  /// of three microbatches, and no more than 1 s unless these take longer. Each turn of `at_once`
+  /// devices takes that long; devices that take turns on cores anyway rehearse all together.
+  std::int64_t steps = 1000;
+};
+
+/// Measures what every stage, link, collective, NORM and STEP of `step` takes here and now; all
+/// devices of the run call it together and get the same costs.
+///
+/// Before the weights are initialised or loaded: it leaves garbage in them, and zeros in the
+/// optimizer's state. `world` is null for one device alone.
+plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
+                    comm::Communicator* world, const ProfileOptions& options);
+
+}  // namespace cleave::engine

@@ -1,0 +1,208 @@
+#include "cleave/engine/run/device.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "cleave/base/hash.h"
+#include "cleave/base/philox.h"
+#include "cleave/base/tensor_sum.h"
+#include "cleave/ops/elementwise.h"
+#include "cleave/ops/parallel.h"
+#include "cleave/parallel/sharded_layers.h"
+
+namespace cleave::engine {
+namespace {
+
+/// What `parameter`, all of it or a share, has of a piece; no elements if it has none. Shares of
+/// pieces that are slices of rows are whole rows.
+TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
+  const Shape& shape = parameter.spec->shape;
+  const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
+  const std::int64_t end = parameter.first + parameter.elements();
+  TensorState tensor{.name = piece.name, .dim = piece.dim, .start = piece.start};
+  const auto set = [&](auto&& part) {
+    tensor.value = part(parameter.value);
+    tensor.master = part(parameter.master);
+    tensor.gradient = part(parameter.gradient);
+    tensor.m = part(parameter.m);
+    tensor.v = part(parameter.v);
+  };
+  if (piece.dim != 0) {
+    tensor.whole = piece.whole;
+    tensor.first_row = parameter.first / row;
+    set([&](View share) {
+      return share.reshaped({share.elements() / row, row})
+          .slice(piece.dim, piece.first, piece.extent);
+    });
+    return tensor;
+  }
+  const std::int64_t begin = std::max(piece.first * row, parameter.first);
+  const std::int64_t count =
+      std::max<std::int64_t>(0, std::min((piece.first + piece.extent) * row, end) - begin);
+  // In rows where there are no others, else in elements.
+  const std::int64_t skipped = begin - piece.first * row;
+  const std::int64_t unit = skipped % row == 0 && count % row == 0 ? row : 1;
+  tensor.start = (piece.start * row + skipped) / unit;
+  tensor.whole = piece.whole * row / unit;
+  set([&](View share) {
+    const View part = share.slice(0, count == 0 ? 0 : begin - parameter.first, count);
+    return unit == 1 ? part : part.reshaped(shape.with(0, count / row));
+  });
+  return tensor;
+}
+
+}  // namespace
+
+Device::Device(const CompiledStep& step, int index, int threads, comm::Communicator* world,
+               const LayerFactory& make)
+    : place_(step.place_of(index)), compute_(threads), arena_(step.planned_on(index)) {
+  join(step, index, world);
+  stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
+  std::vector<Stage*> stages;
+  std::vector<const StageParameters*> bound;
+  const int replica = step.replica_of(index);
+  for (int s = 0; s < step.program.stages; ++s) {
+    Stage* stage = stages_[s].get();
+    stages.push_back(stage);
+    if (stage == nullptr) continue;
+    stage->bind(lasting_memory(step.program, place_, s, arena_), replica, bound);
+    bound.push_back(&stage->parameters());
+    for (const ParameterState& parameter : stage->parameters().all()) list(parameter);
+  }
+  owner_ = replica == 0 || step.zero > 0;
+
+  const std::int64_t scratch = step.kernel_scratch[place_];
+  const LinkOptions options{.stages = stages, .kernel_scratch = scratch, .fold = step.fold};
+  LinkedProgram linked = link(step.program, place_, options, arena_);
+  LinkedProgram evaluation = link(step.evaluation, place_, options, arena_);
+  if (!step.staging_bytes.empty()) {
+    const std::int64_t bytes = step.staging_bytes[place_];
+    const std::int64_t offset = step.planned_bytes[place_] - bytes;
+    if (bytes > 0) linked.lasting.push_back({offset, bytes});
+    staging_ = {arena_.at(offset), static_cast<std::size_t>(bytes)};
+  }
+  compute_.set_scratch({linked.scratch, static_cast<std::size_t>(scratch)});
+  executor_ =
+      std::make_unique<Executor>(Executor::Parts{.program = &step.program,
+                                                 .device = place_,
+                                                 .linked = std::move(linked),
+                                                 .evaluation = std::move(evaluation),
+                                                 .evaluated_at_once = step.evaluation.microbatches,
+                                                 .stages = std::move(stages),
+                                                 .fold = step.fold,
+                                                 .tie_names = step.tie_names,
+                                                 .pieces = step.pieces,
+                                                 .arena = &arena_,
+                                                 .compute = &compute_,
+                                                 .world = world,
+                                                 .peers = peers(),
+                                                 .counts_loss = step.mesh.number_of(index) == 0});
+}
+
+/// Forms the groups of a device along the axes of the mesh.
+void Device::join(const CompiledStep& step, int index, comm::Communicator* world) {
+  if (world == nullptr) return;
+  const Mesh& mesh = step.mesh;
+  const int number = mesh.number_of(index);
+  const std::vector<int> peers = mesh.peers_of(number);
+  const bool everyone = std::ssize(peers) == world->size() && std::ranges::is_sorted(peers);
+  if (everyone) alone_at_place_ = world;
+  if (!everyone && peers.size() > 1) peers_ = world->group(peers);
+  if (mesh.tensor == 1) return;
+  const TensorShare& share = step.shares[number].share;
+  const std::int64_t sharing = share.shards / step.model.shape.kv_heads / share.local();
+  group_ = std::make_unique<parallel::TensorGroup>(
+      compute_, *world, mesh.group_at(mesh.place_of(index)), static_cast<int>(sharing));
+}
+
+void Device::list(const ParameterState& parameter) {
+  const ParameterSpec& spec = *parameter.spec;
+  if (parameter.borrowed) return;
+  for (const Piece& piece : spec.pieces) {
+    TensorState tensor = piece_of(parameter, piece);
+    const bool copy = piece.copy || !spec.tied_to.empty();
+    if (tensor.elements() > 0) (copy ? copies_ : tensors_).push_back(std::move(tensor));
+  }
+}
+
+void Device::initialise(std::uint64_t seed) {
+  for (const auto& stage : stages_) {
+    if (stage == nullptr) continue;
+    for (const ParameterState& parameter : stage->parameters().all()) {
+      if (parameter.borrowed) continue;
+      for (const Piece& piece : parameter.spec->pieces) {
+        const TensorState tensor = piece_of(parameter, piece);
+        if (tensor.elements() > 0) initialise(tensor, parameter.spec->init, seed);
+      }
+    }
+  }
+  refresh_values();
+}
+
+void Device::initialise(const TensorState& tensor, const Init& init, std::uint64_t seed) {
+  const Philox random(seed, "init", tensor.name);
+  tensor.for_each_run(tensor.master, [&](std::int64_t first, std::span<float> run) {
+    ops::parallel_for(compute_, std::ssize(run), 4096, [&](std::int64_t begin, std::int64_t end) {
+      const std::span<float> out =
+          run.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+      if (init.deviation == 0) {
+        std::ranges::fill(out, init.mean);
+      } else {
+        random.fill_normal(static_cast<std::uint64_t>(first + begin), out);
+        for (float& value : out) value = value * init.deviation + init.mean;
+      }
+    });
+  });
+}
+
+void Device::refresh_values() {
+  for (const auto& stage : stages_) {
+    if (stage == nullptr) continue;
+    for (const ParameterState& parameter : stage->parameters().all()) {
+      const bool separate = parameter.value.bytes() != parameter.master.bytes();
+      if (!parameter.borrowed && separate && parameter.elements() > 0)
+        ops::copy(compute_, parameter.master, parameter.value);
+    }
+  }
+  executor_->gather_values();
+}
+
+void Device::clear_moments() {
+  for (const auto* tensors : {&tensors_, &copies_}) {
+    for (const TensorState& tensor : *tensors) {
+      for (const View& moment : {tensor.m, tensor.v}) ops::fill(compute_, 0, moment);
+    }
+  }
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> Device::weight_hashes() const {
+  std::vector<std::pair<std::string, std::uint64_t>> hashes;
+  for (const TensorState& tensor : tensors_) {
+    std::uint64_t sum = 0;
+    tensor.for_each_run(tensor.master, [&](std::int64_t first, std::span<float> run) {
+      sum += tensor_sum(std::as_bytes(run), first);
+    });
+    hashes.emplace_back(tensor.name, sum);
+  }
+  return hashes;
+}
+
+std::int64_t Device::parameter_count() const {
+  std::int64_t count = 0;
+  for (const TensorState& tensor : tensors_) count += tensor.elements();
+  return count;
+}
+
+std::string combine_hashes(std::span<const std::pair<std::string, std::uint64_t>> hashes) {
+  std::map<std::string, std::uint64_t> sums;
+  for (const auto& [name, sum] : hashes) sums[name] += sum;
+  Hasher hasher;
+  for (const auto& [name, sum] : sums) {
+    hasher.add(name);
+    hasher.add(std::as_bytes(std::span(&sum, 1)));
+  }
+  return to_hex(hasher.digest());
+}
+
+}  // namespace cleave::engine

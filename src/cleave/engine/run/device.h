@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/executor.h"
+#include "cleave/engine/stage/stage.h"
+#include "cleave/engine/stage/tensor_state.h"
+#include "cleave/ops/compute.h"
+#include "cleave/parallel/tensor_group.h"
+#include "cleave/tensor/arena.h"
+
+namespace cleave::engine {
+
+/// One device: its memory, its threads, its stages and the list it runs.
+class Device {
+ public:
+  /// `step` and `world` must outlive the device. `world`: all devices of the run, which make their
+  /// Device at the same time; null for one device alone.
+  Device(const CompiledStep& step, int index, int threads, comm::Communicator* world = nullptr,
+         const LayerFactory& make = &make_layer);
+
+  /// Its place in the program.
+  int place() const { return place_; }
+  /// The devices of the same number at all places, by place; null: there is one place only.
+  comm::Communicator* peers() { return peers_ == nullptr ? alone_at_place_ : peers_.get(); }
+  Executor& executor() { return *executor_; }
+  ops::Compute& compute() { return compute_; }
+  const Arena& arena() const { return arena_; }
+
+  /// The initial weights: the same for a seed and a name, on whatever device the tensor is.
+  void initialise(std::uint64_t seed);
+
+  /// The tensors, or slices of them, that this device updates, fused ones in pieces. Over the
+  /// devices of a replica they are every element of the model once; where replicas share state,
+  /// over all devices.
+  const std::vector<TensorState>& tensors() const { return tensors_; }
+
+  /// True if tensors() are this device's to save and to count: no other replica has them too.
+  bool is_owner() const { return owner_; }
+
+  /// Copies whose owner is elsewhere, under its name: updated in step with it, never saved.
+  const std::vector<TensorState>& copies() const { return copies_; }
+
+  /// For a copy of what is saved; empty if none was planned.
+  std::span<std::byte> staging() const { return staging_; }
+
+  /// Brings the values that layers compute with in line with the master weights.
+  void refresh_values();
+
+  /// Zeros in the optimizer's state, as before the first step.
+  void clear_moments();
+
+  /// (name, tensor_sum of the master weights) of tensors(): sums of slices add up.
+  std::vector<std::pair<std::string, std::uint64_t>> weight_hashes() const;
+
+  /// Elements of tensors().
+  std::int64_t parameter_count() const;
+
+ private:
+  void join(const CompiledStep& step, int index, comm::Communicator* world);
+  void list(const ParameterState& parameter);
+  void initialise(const TensorState& tensor, const Init& init, std::uint64_t seed);
+
+  int place_;
+  ops::Compute compute_;
+  Arena arena_;
+  comm::Communicator* alone_at_place_ = nullptr;  ///< the world, where places have one device each
+  std::unique_ptr<comm::Communicator> peers_;     ///< null: that, or there is one place only
+  std::unique_ptr<parallel::TensorGroup> group_;  ///< null: alone at its place
+  std::vector<std::unique_ptr<Stage>> stages_;
+  std::vector<TensorState> tensors_;
+  std::vector<TensorState> copies_;
+  std::span<std::byte> staging_;
+  bool owner_ = true;
+  std::unique_ptr<Executor> executor_;
+};
+
+/// One number for all weights of a model, whatever the layout: over (name, sum) sorted by name,
+/// the sums of one name added up.
+std::string combine_hashes(std::span<const std::pair<std::string, std::uint64_t>> hashes);
+
+}  // namespace cleave::engine

@@ -1,0 +1,81 @@
+#include "cleave/engine/run/emulated_device.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cleave/plan/memory/memory.h"
+
+namespace cleave::engine {
+namespace {
+
+void multiply(plan::StageCosts& costs, double factor) {
+  costs.forward *= factor;
+  costs.input *= factor;
+  costs.weight *= factor;
+  costs.recompute *= factor;
+}
+
+double speed_of(const EmulatedTimes& times, int place) {
+  return times.speed.empty() ? 1 : times.speed.at(place);
+}
+
+plan::Costs costs_at_speed_one(const schedule::Program& program, const EmulatedTimes& times) {
+  plan::Costs costs = plan::uniform_costs(program, {.f = times.f, .i = times.i, .w = times.w});
+  costs.unit = std::string(1, 's');  // g++ 12 warns falsely of an assigned literal
+  for (std::size_t s = 0; s < times.shares.size(); ++s) multiply(costs.stages[s], times.shares[s]);
+  return costs;
+}
+
+Executor::Parts parts_of(const schedule::Program& program, int index, Arena& arena) {
+  const std::vector<Stage*> none(program.stages, nullptr);
+  const ShardFold fold{.microbatches = program.microbatches};
+  return {.program = &program,
+          .device = index,
+          .linked = link(program, index, {.stages = none, .fold = fold}, arena),
+          .stages = none,
+          .fold = fold,
+          .arena = &arena};
+}
+
+Executor::Parts with(Executor::Parts parts, ops::Compute& compute, Emulator& emulator,
+                     const EmulatedGroups& groups) {
+  parts.compute = &compute;
+  parts.emulator = &emulator;
+  parts.world = groups.world;
+  parts.peers = groups.peers;
+  return parts;
+}
+
+}  // namespace
+
+void plan_messages(schedule::Program& program) {
+  plan::plan_memory(program, std::vector<plan::StageMemory>(program.stages));
+}
+
+plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times) {
+  plan::Costs costs = costs_at_speed_one(program, times);
+  for (int s = 0; s < program.stages; ++s) {
+    double slowest = speed_of(times, program.placement[s][0]);
+    for (int place : program.placement[s]) slowest = std::min(slowest, speed_of(times, place));
+    multiply(costs.stages[s], 1 / slowest);
+  }
+  return costs;
+}
+
+plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times,
+                           int place) {
+  plan::Costs costs = costs_at_speed_one(program, times);
+  for (plan::StageCosts& stage : costs.stages) multiply(stage, 1 / speed_of(times, place));
+  return costs;
+}
+
+EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
+                               const EmulatedGroups& groups)
+    : compute_(1),
+      arena_(plan::peak_bytes(program)[place]),
+      emulator_(program, std::move(costs), place, groups.peers, groups.group),
+      executor_(with(parts_of(program, place, arena_), compute_, emulator_, groups)) {}
+
+}  // namespace cleave::engine

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "cleave/engine/run/emulator.h"
+#include "cleave/engine/run/executor.h"
+#include "cleave/ops/compute.h"
+#include "cleave/plan/time/costs.h"
+#include "cleave/schedule/program.h"
+#include "cleave/tensor/arena.h"
+
+namespace cleave::engine {
+
+/// What devices take that sleep: per device and microbatch, as in plan::UniformCosts.
+struct EmulatedTimes {
+  double f = 0;  ///< seconds
+  double i = 0;
+  double w = 0;
+  std::vector<double> speed;        ///< [place], relative; empty: all 1
+  std::vector<double> shares = {};  ///< [stage] of the work, 1 on average; empty: all 1
+};
+
+/// A lowered program with buffers for its messages and nothing else, as emulated devices run it.
+void plan_messages(schedule::Program& program);
+
+/// What the simulator needs to know: a stage on several devices is as slow as the slowest.
+plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times);
+
+/// What the devices at `place` take, for any stage.
+plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times, int place);
+
+/// Whom an emulated device talks to; null where there is nobody else.
+struct EmulatedGroups {
+  comm::Communicator* world = nullptr;  ///< all devices: NORM
+  comm::Communicator* peers = nullptr;  ///< by place: messages
+  comm::Communicator* group = nullptr;  ///< at the same place: a tensor group
+};
+
+/// A device without layers: its list, its messages and its waits are real, its compute is sleep.
+class EmulatedDevice {
+ public:
+  /// `program` and `groups` must outlive the device; made by the thread that runs it. `costs` in
+  /// seconds: what this device takes.
+  EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
+                 const EmulatedGroups& groups);
+  /// One device at every place.
+  EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
+                 comm::Communicator* world = nullptr)
+      : EmulatedDevice(program, std::move(costs), place,
+                       EmulatedGroups{.world = world, .peers = world}) {}
+
+  Executor& executor() { return executor_; }
+  const Arena& arena() const { return arena_; }
+
+ private:
+  ops::Compute compute_;
+  Arena arena_;
+  Emulator emulator_;
+  Executor executor_;
+};
+
+}  // namespace cleave::engine

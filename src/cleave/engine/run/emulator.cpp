@@ -1,0 +1,83 @@
+#include "cleave/engine/run/emulator.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include <sys/prctl.h>
+
+namespace cleave::engine {
+
+using schedule::Instruction;
+using schedule::Op;
+
+namespace {
+
+// A sleeper wakes up late, by tens of microseconds on a virtual machine. What is left is spent
+// yielding, so that the emulated compute takes what it should and not what a timer adds to it.
+constexpr std::chrono::microseconds kLatestWake{150};
+
+void sleep_until(std::chrono::steady_clock::time_point until) {
+  std::this_thread::sleep_until(until - kLatestWake);
+  while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+}
+
+bool needs(const Instruction& instruction, const Instruction& posted) {
+  if (posted.op == Op::Reduce) return instruction.op == Op::Tie || instruction.op == Op::Norm;
+  return schedule::is_compute(instruction.op) && instruction.stage == posted.stage &&
+         instruction.segment == posted.segment;
+}
+
+}  // namespace
+
+Emulator::Emulator(const schedule::Program& program, plan::Costs costs, int place,
+                   comm::Communicator* peers, comm::Communicator* group)
+    : program_(&program), costs_(std::move(costs)), place_(place), group_(group) {
+  // Linux may oversleep by 50 us otherwise.
+  prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+  replicas_.resize(program.stages);
+  if (peers == nullptr || program.replicas == 1) return;
+  for (int s = 0; s < program.stages; ++s) {
+    const std::vector<int>& members = program.placement[s];
+    if (std::ranges::find(members, place) != members.end()) replicas_[s] = peers->group(members);
+  }
+}
+
+Emulator::Clock::duration Emulator::seconds_of(const Instruction& instruction) const {
+  return std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(plan::duration(*program_, costs_, place_, instruction)));
+}
+
+/// Notes which exchanges have begun.
+void Emulator::look() {
+  for (Exchange& exchange : exchanges_)
+    if (exchange.meeting.in_flight() && exchange.meeting.done())
+      exchange.end = Clock::now() + seconds_of(exchange.instruction);
+}
+
+void Emulator::finish_what(const Instruction& instruction) {
+  for (Exchange& exchange : exchanges_) {
+    if (!needs(instruction, exchange.instruction)) continue;
+    if (exchange.meeting.in_flight()) {
+      exchange.meeting.wait();
+      exchange.end = Clock::now() + seconds_of(exchange.instruction);
+    }
+    if (Clock::now() < exchange.end) sleep_until(exchange.end);
+  }
+  std::erase_if(exchanges_, [&](const Exchange& e) { return needs(instruction, e.instruction); });
+}
+
+void Emulator::run(const Instruction& instruction) {
+  look();
+  if (instruction.op == Op::Gather || instruction.op == Op::Reduce) {
+    if (replicas_[instruction.stage] == nullptr) return;
+    exchanges_.push_back({instruction, replicas_[instruction.stage]->barrier(), {}});
+    return;
+  }
+  finish_what(instruction);
+  const Clock::duration length = seconds_of(instruction);
+  if (length.count() > 0) sleep_until(Clock::now() + length);
+  if (group_ != nullptr && schedule::is_compute(instruction.op)) group_->barrier().wait();
+}
+
+}  // namespace cleave::engine

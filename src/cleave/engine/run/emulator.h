@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "cleave/comm/communicator.h"
+#include "cleave/plan/time/costs.h"
+#include "cleave/schedule/program.h"
+
+namespace cleave::engine {
+
+/// Sleeps where a device would compute, and meets others where it would exchange parameters or
+/// gradients with them, so that many devices can be measured on few cores.
+class Emulator {
+ public:
+  /// `program` must outlive the emulator. `costs` in seconds. To be made by the thread of its
+  /// device, by all devices at the same time: it asks the system for exact sleeps, and groups are
+  /// formed of `peers`, the devices by place. Those at the same place, in `group`, wait for each
+  /// other behind every pass. Both are null where there is nobody else.
+  Emulator(const schedule::Program& program, plan::Costs costs, int place,
+           comm::Communicator* peers, comm::Communicator* group);
+
+  /// Takes as long as the costs say, from now on. GATHER and REDUCE are only posted, as in
+  /// training: a pass waits for the GATHER of its segment, TIE and NORM for every REDUCE.
+  void run(const schedule::Instruction& instruction);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// A GATHER or REDUCE; it ends a while after its last member is there.
+  struct Exchange {
+    schedule::Instruction instruction;
+    comm::Pending meeting;
+    Clock::time_point end;
+  };
+
+  Clock::duration seconds_of(const schedule::Instruction& instruction) const;
+  void look();
+  void finish_what(const schedule::Instruction& instruction);
+
+  const schedule::Program* program_;
+  plan::Costs costs_;
+  int place_;
+  comm::Communicator* group_;
+  std::vector<std::unique_ptr<comm::Communicator>>
+      replicas_;  ///< [stage], null: alone or elsewhere
+  std::vector<Exchange> exchanges_;
+};
+
+}  // namespace cleave::engine

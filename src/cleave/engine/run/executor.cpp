@@ -1,0 +1,288 @@
+#include "cleave/engine/run/executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "cleave/base/check.h"
+#include "cleave/engine/run/exchanges.h"
+#include "cleave/ops/elementwise.h"
+
+namespace cleave::engine {
+
+using schedule::Instruction;
+using schedule::Op;
+
+Executor::Executor(Parts parts)
+    : parts_(std::move(parts)),
+      norm_(parts_.pieces, parts_.stages),
+      sync_({.program = parts_.program,
+             .device = parts_.device,
+             .stages = parts_.stages,
+             .tie_names = parts_.tie_names,
+             .fold = parts_.fold,
+             .compute = parts_.compute,
+             .world = parts_.emulator == nullptr ? parts_.peers : nullptr}),
+      replicas_(sync_.replicas()),
+      values_(parts_.stages, replicas_),
+      replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
+  std::size_t blocks = parts_.linked.lasting.size();
+  for (const auto* program : {&parts_.linked, &parts_.evaluation}) {
+    for (const LinkedInstruction& entry : program->instructions) blocks += entry.acquire.size();
+  }
+  parts_.arena->reserve_blocks(blocks);
+  take_lasting();
+  shared_.resize(static_cast<std::size_t>(NormNumbers::count(*parts_.program, norm_.pieces())));
+  pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
+  spans_.reserve(2 * parts_.linked.instructions.size());
+  if (parts_.world == nullptr) return;
+  parts_.world->make_room(/*collectives=*/1, pending_.size());
+  parts_.world->log().reserve(most_exchanges(parts_.linked, parts_.stages));
+  for (Stage* stage : parts_.stages)
+    if (stage != nullptr) stage->set_between_layers([this] { look_after_messages(); });
+}
+
+/// Neither large MPI messages nor collectives get anywhere on their own.
+void Executor::look_after_messages() {
+  parts_.world->progress();
+  if (sync_.reducing()) sync_.look();
+}
+
+std::vector<plan::Exchange> Executor::exchanges() const {
+  if (parts_.world == nullptr) return {};
+  return exchanges_of(parts_.world->log(), start_, spans_);
+}
+
+Executor::Clock::duration Executor::spent_at_messages() const {
+  return parts_.world == nullptr ? Clock::duration() : parts_.world->log().spent();
+}
+
+double Executor::now() const {
+  return std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+void Executor::take_lasting() {
+  parts_.arena->release_all();
+  for (const Block& block : parts_.linked.lasting) parts_.arena->acquire(block.offset, block.bytes);
+}
+
+StepResult Executor::run(const StepInput& input) {
+  if (interrupted_) take_lasting();
+  interrupted_ = true;
+  start_ = Clock::now();
+  spans_.clear();
+  held_up_ = {};
+  sync_.begin_step();
+  if (parts_.world != nullptr) parts_.world->log().clear();
+  result_ = {};
+  std::ranges::fill(shared_, 0.0);
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
+    const Clock::duration at_messages = spent_at_messages();
+    const double begin = now();
+    try {
+      execute(entry, input);
+    } catch (const DeviceLost& error) {
+      throw_lost(entry, error);
+    }
+    spans_.push_back({.device = parts_.device,
+                      .kind = plan::span_kind(entry.instruction.op),
+                      .begin = begin,
+                      .end = now(),
+                      .instruction = entry.instruction});
+    const Op op = entry.instruction.op;
+    if (schedule::is_compute(op) || op == Op::Step) held_up_ += spent_at_messages() - at_messages;
+    for (const Block& block : entry.release) parts_.arena->release(block.offset);
+    if (parts_.world != nullptr) look_after_messages();
+  }
+  interrupted_ = false;
+  return result_;
+}
+
+void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
+  ops::Compute& compute = *parts_.compute;
+  const Instruction& instruction = entry.instruction;
+  if (parts_.emulator != nullptr && !schedule::is_message(instruction.op))
+    return emulate(instruction, input);
+  Pass pass = entry.pass;
+  pass.loss_scale = input.loss_scale;
+  if (schedule::is_compute(instruction.op)) values_.finish(instruction.stage, pass.segment);
+  switch (instruction.op) {
+    case Op::Forward:
+      loss_of(instruction.microbatch) += forward(entry, *input.source, input.search);
+      return;
+    case Op::Recompute:
+      return entry.stage->recompute(compute, pass);
+    case Op::BackwardInput:
+      return entry.stage->backward_input(compute, pass, input.search);
+    case Op::BackwardWeight:
+      entry.stage->backward_weight(compute, pass);
+      return sync_.merge(instruction.stage, pass.segment, instruction.microbatch);
+    case Op::Backward:
+      entry.stage->backward(compute, pass, input.search);
+      return sync_.merge(instruction.stage, pass.segment, instruction.microbatch);
+    case Op::Send:
+    case Op::Receive:
+      return post(entry);
+    case Op::Wait:
+      return pending_[entry.slot].wait();
+    case Op::Reduce:
+      return sync_.reduce(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
+    case Op::Tie:
+      return sync_.tie(instruction.edge);
+    case Op::Norm:
+      return norm(input);
+    case Op::Step:
+      step(input);
+      return values_.gather_updated();
+    case Op::Gather:
+      return values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
+    case Op::Free:
+      return;  // the plan gives its memory to others
+  }
+}
+
+/// NORM brings all devices together, emulated or not.
+void Executor::emulate(const Instruction& instruction, const StepInput& input) {
+  parts_.emulator->run(instruction);
+  if (instruction.op != Op::Norm) return;
+  double stop = input.stop ? 1 : 0;
+  if (parts_.world != nullptr) parts_.world->combine(std::span(&stop, 1), comm::Combine::Sum);
+  result_.stop = stop > 0;
+}
+
+double Executor::forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search) {
+  Stage& stage = *entry.stage;
+  const int microbatch = entry.instruction.microbatch;
+  if (const View tokens = stage.tokens(entry.pass)) source.load_tokens(microbatch, tokens);
+  if (const View targets = stage.targets(entry.pass)) source.load_targets(microbatch, targets);
+  stage.forward(*parts_.compute, entry.pass, search);
+
+  const View losses = stage.losses(entry.pass);
+  if (!losses || !parts_.counts_loss) return 0;
+  double sum = 0;
+  const float* values = losses.as<float>();
+  for (std::int64_t t = 0; t < losses.elements(); ++t) sum += static_cast<double>(values[t]);
+  return sum;
+}
+
+void Executor::evaluate(MicrobatchSource& source, std::span<double> sums) {
+  std::ranges::fill(sums, 0.0);
+  const int first = replica_ * parts_.evaluated_at_once;
+  for (const LinkedInstruction& entry : parts_.evaluation.instructions) {
+    for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
+    const Instruction& instruction = entry.instruction;
+    if (instruction.op == Op::Forward) {
+      values_.finish(instruction.stage, entry.pass.segment);
+      sums[first + instruction.microbatch] += forward(entry, source, Search::Off);
+    } else if (instruction.op == Op::Gather) {
+      values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
+    } else if (instruction.op == Op::Wait) {
+      pending_[entry.slot].wait();
+    } else if (instruction.op != Op::Free) {
+      post(entry);
+    }
+    for (const Block& block : entry.release) parts_.arena->release(block.offset);
+  }
+  if (parts_.world != nullptr) parts_.world->combine(sums, comm::Combine::Sum);
+}
+
+void Executor::post(const LinkedInstruction& entry) {
+  comm::Communicator& peers = *parts_.peers;
+  pending_[entry.slot] = entry.instruction.op == Op::Send
+                             ? peers.send(entry.message, entry.peer, entry.tag)
+                             : peers.receive(entry.message, entry.peer, entry.tag);
+}
+
+/// Says at what instruction of the program the device was lost that this one waited for.
+void Executor::throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const {
+  const Instruction& at = entry.instruction;
+  std::string edge;
+  if (schedule::is_message(at.op)) {
+    const schedule::Edge& along = parts_.program->edges[at.edge];
+    edge = detail::concat(" (edge ", at.edge, ", stage ", along.from, " to stage ", along.to, ")");
+  }
+  throw DeviceLost(detail::concat("at ", to_string(at), edge, ": ", error.what()));
+}
+
+/// A weight that two layers of one stage share has a gradient for each use: head + embedding.
+/// Between stages TIE does it.
+void Executor::tie_within_stages() {
+  for (Stage* stage : parts_.stages) {
+    if (stage == nullptr) continue;
+    for (const ParameterState& user : stage->parameters().all()) {
+      if (!user.borrowed || user.elements() == 0) continue;
+      for (const ParameterState& owner : stage->parameters().all()) {
+        if (owner.spec->name != user.spec->tied_to) continue;
+        ops::add(*parts_.compute, user.gradient, owner.gradient, owner.gradient);
+      }
+    }
+  }
+}
+
+double& Executor::loss_of(int microbatch) {
+  return shared_[NormNumbers::kFirstLoss + replica_ * parts_.program->microbatches + microbatch];
+}
+
+/// Shards in the order of their microbatches, then by the tree that also adds up their gradients.
+double Executor::total_loss() {
+  const int per_shard = parts_.fold.per_shard();
+  const int shards = parts_.program->replicas * parts_.fold.shards;
+  double* losses = &shared_[NormNumbers::kFirstLoss];
+  for (int s = 0; s < shards; ++s) {
+    double sum = 0;
+    for (int m = 0; m < per_shard; ++m) sum += losses[s * per_shard + m];
+    losses[s] = sum;
+  }
+  for (int width = 1; width < shards; width *= 2) {
+    for (int s = 0; s + width < shards; s += 2 * width) losses[s] += losses[s + width];
+  }
+  return losses[0];
+}
+
+/// Where replicas share gradients each squares its own, and they exchange the sums of blocks.
+void Executor::square_gradients() {
+  const auto shares = [](const Stage* stage) {
+    return stage != nullptr && stage->parameters().layout().shares_state();
+  };
+  const bool any = std::ranges::any_of(parts_.stages, shares);
+  if (replica_ == 0 || any) norm_.square(*parts_.compute);
+  for (int s = 0; s < parts_.program->stages && any; ++s)
+    if (replicas_[s] != nullptr) replicas_[s]->combine(norm_.blocks(s), comm::Combine::Sum);
+}
+
+/// Makes losses and squares known to all devices. Every number comes from one of them; the others
+/// add zero, so no order of summation can change it.
+void Executor::norm(const StepInput& input) {
+  sync_.finish_reductions();
+  tie_within_stages();
+  const std::span<double> squares =
+      std::span(shared_).last(static_cast<std::size_t>(norm_.pieces()));
+  square_gradients();
+  if (replica_ == 0) norm_.add_up(squares);
+  shared_[NormNumbers::kStop] = input.stop ? 1 : 0;
+  if (parts_.world != nullptr) parts_.world->combine(shared_, comm::Combine::Sum);
+
+  result_.stop = shared_[NormNumbers::kStop] > 0;
+  result_.loss = total_loss() * static_cast<double>(input.loss_scale);
+  result_.gradient_norm = GradientNorm::norm(squares);
+  if (!std::isfinite(result_.loss)) throw NonFinite("the loss is not finite");
+  if (!std::isfinite(result_.gradient_norm)) throw NonFinite("the gradient norm is not finite");
+}
+
+void Executor::step(const StepInput& input) {
+  if (input.optimizer == nullptr) return;
+  const double clip = input.optimizer->clip();
+  const double norm = result_.gradient_norm;
+  // As torch.nn.utils.clip_grad_norm_ does it.
+  const double scale = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+  for (Stage* stage : parts_.stages) {
+    if (stage == nullptr) continue;
+    for (const ParameterState& parameter : stage->parameters().all()) {
+      if (!parameter.borrowed && parameter.elements() > 0)
+        input.optimizer->update(*parts_.compute, parameter, scale);
+    }
+  }
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/communicator.h"
+#include "cleave/engine/run/emulator.h"
+#include "cleave/engine/run/linked_program.h"
+#include "cleave/engine/run/microbatch_source.h"
+#include "cleave/engine/run/rehearsal.h"
+#include "cleave/engine/stage/gradient_norm.h"
+#include "cleave/engine/stage/gradient_sync.h"
+#include "cleave/engine/stage/optimizer.h"
+#include "cleave/engine/stage/parameter_sync.h"
+#include "cleave/engine/stage/stage.h"
+#include "cleave/ops/compute.h"
+#include "cleave/plan/time/trace.h"
+
+namespace cleave::engine {
+
+/// What a step needs from outside.
+struct StepInput {
+  MicrobatchSource* source = nullptr;
+  Optimizer* optimizer = nullptr;  ///< null: STEP leaves the weights alone
+  float loss_scale = 1;            ///< what one token's loss counts for: 1 / tokens of the step
+  Search search = Search::Off;
+  bool stop = false;  ///< this device was asked to stop
+};
+
+/// What a step gives back, the same on every device.
+struct StepResult {
+  double loss = 0;           ///< mean over the tokens of the step
+  double gradient_norm = 0;  ///< before clipping
+  bool stop = false;         ///< some device was asked to stop
+};
+
+/// Runs the instruction list of one device, and adds nothing of its own to it.
+///
+/// Allocates nothing inside a step. Records when every instruction ran and how long it waited.
+class Executor {
+ public:
+  struct Parts {
+    const schedule::Program* program = nullptr;
+    int device = 0;
+    LinkedProgram linked;
+    LinkedProgram evaluation;
+    int evaluated_at_once = 0;   ///< microbatches of a replica in `evaluation`
+    std::vector<Stage*> stages;  ///< [stage], null: not on this device
+    ShardFold fold;
+    std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
+    std::span<const OwnedPiece> pieces;      ///< of the whole model, sorted
+    Arena* arena = nullptr;
+    ops::Compute* compute = nullptr;
+    comm::Communicator* world = nullptr;  ///< all devices of the run; null for one device alone
+    comm::Communicator* peers = nullptr;  ///< whom messages go to, by place; null: one place only
+    bool counts_loss = true;              ///< the devices at a place have the same; one counts it
+    Emulator* emulator = nullptr;         ///< does the compute; null: the stages do
+  };
+
+  explicit Executor(Parts parts);
+
+  /// After an exception the next run begins afresh.
+  StepResult run(const StepInput& input);
+
+  /// Runs forward only. sums[replica · evaluated_at_once + m] becomes the sum of the losses of
+  /// microbatch m of `source` on that replica, on every device.
+  void evaluate(MicrobatchSource& source, std::span<double> sums);
+  int evaluated_at_once() const { return parts_.evaluated_at_once; }
+
+  /// Brings the values that replicas have shares of in line with the shares. All devices call it.
+  void gather_values() { values_.gather_updated(); }
+
+  /// Times F, I, W, B of the first `microbatches` in the order of a step, in its memory, without
+  /// messages; seconds it took in all. Leaves garbage in the gradients.
+  double rehearse_passes(const StepInput& input, int microbatches, Rehearsal& into);
+
+  /// Times this device's share of NORM, and STEP. Leaves garbage in weights and optimizer state.
+  void rehearse_update(const StepInput& input, Rehearsal& into);
+
+  /// Times REDUCE, GATHER, TIE and the exchange behind STEP, with the other devices: all call it at
+  /// the same time.
+  void rehearse_exchanges(Rehearsal& into);
+
+  /// A step without messages and collectives: the least that this device can take for its part.
+  /// Leaves garbage in weights, gradients and optimizer state.
+  void compute_alone(const StepInput& input);
+
+  /// The last step of this device, instruction by instruction, in seconds since its start.
+  std::span<const plan::Span> spans() const { return spans_; }
+
+  /// The collectives of that step, but for the numbers that NORM makes known.
+  std::vector<plan::Exchange> exchanges() const;
+
+  /// Seconds of that step's compute and STEP in which the thread was at messages instead.
+  double held_up() const { return std::chrono::duration<double>(held_up_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void execute(const LinkedInstruction& entry, const StepInput& input);
+  void emulate(const schedule::Instruction& instruction, const StepInput& input);
+  double forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
+  void look_after_messages();
+  void post(const LinkedInstruction& entry);
+  [[noreturn]] void throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const;
+  void take_lasting();
+  void norm(const StepInput& input);
+  void step(const StepInput& input);
+  double time_of(const LinkedInstruction& entry, const StepInput& input);
+  void rehearse_exchange_of_updates(Rehearsal& into);
+  void own_norm();
+  void place_ungathered_values();
+  void square_gradients();
+  void tie_within_stages();
+  double& loss_of(int microbatch);
+  double total_loss();
+  double now() const;
+  Clock::duration spent_at_messages() const;
+
+  Parts parts_;
+  GradientNorm norm_;
+  GradientSync sync_;
+  std::vector<comm::Communicator*> replicas_;  ///< [stage]
+  ParameterSync values_;
+  std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
+  int replica_ = 0;
+  std::vector<double> shared_;  ///< what NORM makes known to all devices
+  std::vector<plan::Span> spans_;
+  StepResult result_;
+  bool interrupted_ = false;  ///< the last run threw
+  Clock::time_point start_;
+  Clock::duration held_up_ = {};
+};
+
+}  // namespace cleave::engine

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "cleave/engine/stage/gradient_sync.h"
+#include "cleave/engine/stage/stage.h"
+#include "cleave/schedule/program.h"
+#include "cleave/tensor/arena.h"
+
+namespace cleave::engine {
+
+/// A piece of the arena that an instruction takes or gives back.
+struct Block {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+
+/// An instruction with everything resolved that does not change from step to step.
+struct LinkedInstruction {
+  schedule::Instruction instruction;
+  Stage* stage = nullptr;          ///< compute; null on an emulated device
+  Pass pass;                       ///< compute
+  std::span<std::byte> message;    ///< SEND, RECV
+  std::span<std::byte> workspace;  ///< REDUCE: to add up in; GATHER: whole parameters
+  int peer = -1;                   ///< SEND, RECV: the device at the other end
+  int tag = -1;                    ///< SEND, RECV
+  int slot = -1;                   ///< SEND, RECV, WAIT: which message in flight
+  std::vector<Block> acquire;      ///< before it runs
+  std::vector<Block> release;      ///< after it ran
+};
+
+/// The list of one device, linked to its stages and its arena. Offsets are the plan's; nothing is
+/// looked up while a step runs.
+struct LinkedProgram {
+  std::vector<LinkedInstruction> instructions;
+  std::vector<Block> lasting;    ///< in use between steps too
+  std::byte* scratch = nullptr;  ///< kernel scratch and work of all stages
+  std::int64_t scratch_bytes = 0;
+  int slots = 0;  ///< most messages in flight at once
+};
+
+/// `stages[s]` is the stage `s` of the program if it is on `device`, else null.
+struct LinkOptions {
+  std::span<Stage* const> stages;
+  std::int64_t kernel_scratch = 0;
+  ShardFold fold;
+};
+LinkedProgram link(const schedule::Program& program, int device, const LinkOptions& options,
+                   Arena& arena);
+
+/// The lasting memory that the plan gave stage `stage` of `device`.
+LastingMemory lasting_memory(const schedule::Program& program, int device, int stage, Arena& arena);
+
+}  // namespace cleave::engine

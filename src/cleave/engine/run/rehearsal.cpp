@@ -1,0 +1,212 @@
+#include "cleave/engine/run/rehearsal.h"
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "cleave/engine/run/executor.h"
+
+namespace cleave::engine {
+
+using schedule::Instruction;
+using schedule::Op;
+
+namespace {
+
+/// Received bytes are made up of this one: 0.0115 in f32 and in bf16, so that no kernel stumbles
+/// over numbers that training does not have.
+constexpr int kReceived = 0x3c;
+
+/// Time, and how much of it this thread had a core.
+class Stopwatch {
+ public:
+  void start() {
+    wall_ -= now(CLOCK_MONOTONIC);
+    thread_ -= now(CLOCK_THREAD_CPUTIME_ID);
+  }
+  void stop() {
+    wall_ += now(CLOCK_MONOTONIC);
+    thread_ += now(CLOCK_THREAD_CPUTIME_ID);
+  }
+  void add_to(Rehearsal::Exchange& exchange, double share = 1) const {
+    exchange.seconds.add(wall_ * share);
+    exchange.work.add(std::min(wall_, thread_) * share);
+  }
+
+ private:
+  static double now(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  double wall_ = 0;
+  double thread_ = 0;
+};
+
+/// The first of `count` microbatches whose backward comes in two parts, if it does for any.
+int first_to_rehearse(const LinkedProgram& program, int microbatches, int count) {
+  int first = microbatches;
+  for (const LinkedInstruction& entry : program.instructions)
+    if (entry.instruction.op == Op::BackwardInput)
+      first = std::min(first, entry.instruction.microbatch);
+  return first == microbatches ? 0 : std::max(0, std::min(first, microbatches - count));
+}
+
+}  // namespace
+
+double Samples::median() const {
+  if (values_.empty()) return 0;
+  std::vector<double> values = values_;
+  std::ranges::sort(values);
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+Samples& Rehearsal::of(Op op, int index) {
+  Stage& stage = stages.at(index);
+  switch (op) {
+    case Op::Forward:
+      return stage.forward;
+    case Op::BackwardInput:
+      return stage.input;
+    case Op::BackwardWeight:
+      return stage.weight;
+    case Op::Recompute:
+      return stage.recompute;
+    default:
+      return stage.backward;
+  }
+}
+
+plan::StageCosts Rehearsal::costs(int stage) const {
+  const Stage& measured = stages.at(stage);
+  // A list has a stage's backward in two parts, or in one, or both: the parts tell more.
+  const bool split = !measured.input.empty();
+  return {.forward = measured.forward.median(),
+          .input = split ? measured.input.median() : measured.backward.median(),
+          .weight = measured.weight.median(),
+          .recompute = measured.recompute.median(),
+          .gather = measured.gather.seconds.median(),
+          .gather_work = measured.gather.work.median(),
+          .reduce = measured.reduce.seconds.median(),
+          .reduce_work = measured.reduce.work.median()};
+}
+
+// What follows belongs to Executor: it runs the device's own instructions, without the others.
+
+double Executor::time_of(const LinkedInstruction& entry, const StepInput& input) {
+  const Clock::time_point start = Clock::now();
+  execute(entry, input);
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// What NORM does before the devices meet.
+void Executor::own_norm() {
+  tie_within_stages();
+  norm_.square(*parts_.compute);
+}
+
+/// Segments whose parameters would be gathered compute with what happens to be there.
+void Executor::place_ungathered_values() {
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    const Instruction& i = entry.instruction;
+    if (i.op != Op::Gather) continue;
+    std::ranges::fill(entry.workspace, std::byte{0});
+    parts_.stages[i.stage]->place_values(std::max(i.segment, 0), entry.workspace.data());
+  }
+}
+
+void Executor::compute_alone(const StepInput& input) {
+  place_ungathered_values();
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    const Op op = entry.instruction.op;
+    if (schedule::is_compute(op)) execute(entry, input);
+    if (op == Op::Step) step(input);
+    if (op == Op::Norm) own_norm();
+  }
+}
+
+double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehearsal& into) {
+  const Clock::time_point start = Clock::now();
+  place_ungathered_values();
+  const int first = first_to_rehearse(parts_.linked, parts_.program->microbatches, microbatches);
+  struct Pass {
+    double seconds = 0;
+    std::set<int> microbatches;
+  };
+  std::map<std::pair<Op, int>, Pass> passes;  // of a stage
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    const Instruction& instruction = entry.instruction;
+    if (instruction.microbatch < first || instruction.microbatch >= first + microbatches) continue;
+    if (instruction.op == Op::Receive)
+      std::memset(entry.message.data(), kReceived, entry.message.size());
+    if (instruction.op == Op::Wait && parts_.world != nullptr) parts_.world->give_way();
+    if (!schedule::is_compute(instruction.op)) continue;
+    Pass& pass = passes[{instruction.op, instruction.stage}];
+    pass.seconds += time_of(entry, input);
+    pass.microbatches.insert(instruction.microbatch);
+  }
+  // Means, because a step adds up slow microbatches too.
+  for (const auto& [which, pass] : passes)
+    into.of(which.first, which.second)
+        .add(pass.seconds / static_cast<double>(pass.microbatches.size()));
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void Executor::rehearse_update(const StepInput& input, Rehearsal& into) {
+  const Clock::time_point start = Clock::now();
+  own_norm();
+  const Clock::time_point middle = Clock::now();
+  step(input);
+  into.norm.add(std::chrono::duration<double>(middle - start).count());
+  into.step.add(std::chrono::duration<double>(Clock::now() - middle).count());
+}
+
+void Executor::rehearse_exchanges(Rehearsal& into) {
+  std::map<std::pair<Op, int>, Stopwatch> stages;
+  std::set<std::pair<int, int>> gathered;  // once, though a step gathers for every microbatch
+  sync_.begin_step();
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    const Instruction& i = entry.instruction;
+    const int segment = std::max(i.segment, 0);
+    Stopwatch& watch = stages[{i.op, i.stage}];
+    watch.start();
+    if (i.op == Op::Tie) {
+      into.ties[i.edge].add(time_of(entry, {}));
+    } else if (i.op == Op::Reduce) {
+      sync_.reduce(i.stage, segment, entry.workspace);
+      sync_.finish_reductions();
+    } else if (i.op == Op::Gather && gathered.insert({i.stage, segment}).second) {
+      values_.gather(i.stage, segment, entry.workspace);
+      values_.finish(i.stage, segment);
+    }
+    watch.stop();
+  }
+  for (const auto& [what, watch] : stages) {
+    if (what.first == Op::Reduce) watch.add_to(into.stages[what.second].reduce);
+    if (what.first == Op::Gather) watch.add_to(into.stages[what.second].gather);
+  }
+  rehearse_exchange_of_updates(into);
+}
+
+/// A device exchanges what its stages have updated all at once; they get an equal share of it.
+void Executor::rehearse_exchange_of_updates(Rehearsal& into) {
+  std::vector<Rehearsal::Exchange*> shared;
+  for (std::size_t s = 0; s < parts_.stages.size(); ++s) {
+    if (parts_.stages[s] == nullptr) continue;
+    const plan::StateLayout& layout = parts_.stages[s]->parameters().layout();
+    if (layout.shares_state() && !layout.shares_values()) shared.push_back(&into.stages[s].gather);
+  }
+  if (shared.empty()) return;
+  Stopwatch watch;
+  watch.start();
+  values_.gather_updated();
+  watch.stop();
+  for (Rehearsal::Exchange* each : shared)
+    watch.add_to(*each, 1.0 / static_cast<double>(shared.size()));
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <vector>
+
+#include "cleave/plan/time/costs.h"
+#include "cleave/schedule/program.h"
+
+namespace cleave::engine {
+
+/// Repeated measurements of one thing.
+class Samples {
+ public:
+  void add(double value) { values_.push_back(value); }
+  bool empty() const { return values_.empty(); }
+
+  /// What is disturbed now and then does not count. 0 of nothing.
+  double median() const;
+
+ private:
+  std::vector<double> values_;
+};
+
+/// What a device takes for its part of a step, in seconds, measured piece by piece.
+struct Rehearsal {
+  /// Something that several devices do together.
+  struct Exchange {
+    Samples seconds;
+    Samples work;  ///< of it, what this device's thread computed and copied
+  };
+
+  struct Stage {
+    Samples forward;
+    Samples input;
+    Samples weight;
+    Samples backward;
+    Samples recompute;
+    Exchange reduce;  ///< all segments, one after another
+    Exchange gather;
+  };
+
+  explicit Rehearsal(const schedule::Program& program)
+      : stages(program.stages), ties(program.ties.size()) {}
+
+  Samples& of(schedule::Op op, int stage);
+
+  /// Zeros for a stage of another device.
+  plan::StageCosts costs(int stage) const;
+
+  std::vector<Stage> stages;
+  std::vector<Samples> ties;
+  Samples norm;  ///< its own share: without waiting for the others
+  Samples step;
+};
+
+}  // namespace cleave::engine

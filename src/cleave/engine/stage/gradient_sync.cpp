@@ -1,0 +1,222 @@
+#include "cleave/engine/stage/gradient_sync.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "cleave/base/check.h"
+#include "cleave/base/units.h"
+#include "cleave/ops/elementwise.h"
+
+namespace cleave::engine {
+namespace {
+
+/// Sums over replicas go through at most this much memory per other replica.
+constexpr std::int64_t kMostWorkspace = std::int64_t{4} << 20;
+
+/// And the gradient of a tied weight through this much.
+constexpr std::int64_t kMostTieWorkspace = std::int64_t{1} << 20;
+
+std::int64_t workspace_for(std::int64_t bytes, int replicas) {
+  const auto single = static_cast<std::int64_t>(
+      comm::single_round_workspace(static_cast<std::size_t>(bytes), replicas));
+  return aligned(std::min(single, kMostWorkspace * (replicas - 1)));
+}
+
+/// A single round takes the largest share of it from every other replica.
+std::int64_t run_workspace(const plan::ShareRun& run, int replicas) {
+  std::int64_t most = 0;
+  for (int r = 0; r < replicas; ++r) most = std::max(most, run.borders[r + 1] - run.borders[r]);
+  return workspace_for(most * replicas * size_of(DType::F32), replicas);
+}
+
+}  // namespace
+
+int ShardFold::sums() const {
+  return std::countr_zero(static_cast<unsigned>(shards)) + 1;
+}
+
+int ShardFold::sum_of(int microbatch) const {
+  return std::popcount(static_cast<unsigned>(microbatch / per_shard()));
+}
+
+int ShardFold::merges_after(int microbatch) const {
+  if ((microbatch + 1) % per_shard() != 0) return 0;
+  return std::countr_one(static_cast<unsigned>(microbatch / per_shard()));
+}
+
+GradientSync::GradientSync(Parts parts)
+    : parts_(std::move(parts)), adder_(*parts_.compute, DType::F32) {
+  const schedule::Program& program = *parts_.program;
+  replicas_.resize(program.stages);
+  std::vector<std::size_t> at_once(program.stages);  // reductions of each stage
+  for (std::size_t s = 0; s < parts_.stages.size(); ++s) {
+    if (parts_.stages[s] == nullptr) continue;
+    for (const plan::SegmentState& segment : parts_.stages[s]->parameters().layout().segments)
+      at_once[s] += std::max<std::size_t>(1, segment.runs.size());
+  }
+  reductions_.reserve(std::reduce(at_once.begin(), at_once.end()));
+  borders_.reserve(static_cast<std::size_t>(program.replicas) + 1);
+  ties_.resize(program.ties.size());
+  if (parts_.world == nullptr) return;
+  const auto join = [&](std::span<const int> members) -> std::unique_ptr<comm::Communicator> {
+    if (members.size() < 2 || std::ranges::find(members, parts_.device) == members.end())
+      return nullptr;
+    return parts_.world->group(members);
+  };
+  for (int s = 0; s < program.stages; ++s) {
+    replicas_[s] = join(program.placement[s]);
+    if (replicas_[s] != nullptr) replicas_[s]->make_room(at_once[s]);
+  }
+  for (std::size_t t = 0; t < program.ties.size(); ++t) {
+    for (int r = 0; r < program.replicas; ++r) {
+      // The later use first: TIE adds head + embedding.
+      const std::array<int, 2> pair = {program.placement[program.ties[t].second][r],
+                                       program.placement[program.ties[t].first][r]};
+      if (pair[0] == pair[1]) continue;
+      if (auto group = join(pair)) ties_[t] = std::move(group);
+      if (ties_[t] != nullptr) ties_[t]->make_room(1);
+    }
+  }
+}
+
+std::vector<comm::Communicator*> GradientSync::replicas() const {
+  std::vector<comm::Communicator*> groups;
+  for (const auto& group : replicas_) groups.push_back(group.get());
+  return groups;
+}
+
+void GradientSync::begin_step() {
+  reductions_.clear();
+  in_flight_ = 0;
+}
+
+void GradientSync::merge(int stage, int segment, int microbatch) {
+  const int merges = parts_.fold.merges_after(microbatch);
+  int top = parts_.fold.sum_of(microbatch);
+  for (int i = 0; i < merges; ++i, --top) {
+    const StageParameters& parameters = parts_.stages[stage]->parameters();
+    const View left = parameters.sums(segment, top - 1);
+    ops::add(*parts_.compute, left, parameters.sums(segment, top), left);
+  }
+}
+
+void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {
+  if (replicas_[stage] == nullptr) return;
+  const StageParameters& parameters = parts_.stages[stage]->parameters();
+  // The plan leaves whole gradients there no longer than to the next REDUCE.
+  if (parameters.keeps_shares_apart()) finish_reductions();
+  for (const plan::ShareRun& run : parameters.layout().segments[segment].runs)
+    reduce_run(stage, segment, run, workspace);
+  if (parameters.layout().shares_state()) return;
+  const View sum = parameters.sums(segment, 0);
+  ++in_flight_;
+  reductions_.push_back({.pending = replicas_[stage]->all_reduce(
+                             {.values = {sum.bytes(), static_cast<std::size_t>(sum.byte_count())},
+                              .workspace = workspace,
+                              .adder = adder_}),
+                         .stage = stage,
+                         .segment = segment});
+}
+
+void GradientSync::reduce_run(int stage, int segment, const plan::ShareRun& run,
+                              std::span<std::byte>& workspace) {
+  const View sum = parts_.stages[stage]
+                       ->parameters()
+                       .sums(segment, 0)
+                       .slice(0, run.begin(), run.end() - run.begin());
+  borders_.clear();
+  for (const std::int64_t border : run.borders)
+    borders_.push_back(static_cast<std::size_t>((border - run.begin()) * size_of(DType::F32)));
+  const auto bytes = static_cast<std::size_t>(run_workspace(run, replicas_[stage]->size()));
+  ++in_flight_;
+  reductions_.push_back({.pending = replicas_[stage]->reduce_scatter(
+                             {.values = {sum.bytes(), static_cast<std::size_t>(sum.byte_count())},
+                              .workspace = workspace.first(bytes),
+                              .adder = adder_},
+                             borders_),
+                         .stage = stage,
+                         .segment = segment,
+                         .run = &run});
+  workspace = workspace.subspan(bytes);
+}
+
+void GradientSync::arrived(Reduction& reduction) {
+  --in_flight_;
+  const StageParameters& parameters = parts_.stages[reduction.stage]->parameters();
+  if (parameters.keeps_shares_apart()) parameters.keep_share(reduction.segment, *reduction.run);
+}
+
+void GradientSync::look() {
+  for (Reduction& reduction : reductions_) {
+    if (reduction.pending.in_flight() && reduction.pending.done()) arrived(reduction);
+  }
+}
+
+void GradientSync::finish_reductions() {
+  for (Reduction& reduction : reductions_) {
+    if (!reduction.pending.in_flight()) continue;
+    reduction.pending.wait();
+    arrived(reduction);
+  }
+}
+
+void GradientSync::tie(int index) {
+  finish_reductions();
+  const schedule::Tie& tie = parts_.program->ties[index];
+  const std::string& name = parts_.tie_names[index];
+  View owner;
+  View user;
+  const auto find = [&](int stage, auto&& matches) {
+    if (parts_.stages[stage] == nullptr) return View();
+    const auto parameters = parts_.stages[stage]->parameters().all();
+    return std::ranges::find_if(parameters, matches)->gradient;
+  };
+  owner = find(tie.first, [&](const ParameterState& p) { return p.spec->name == name; });
+  user = find(tie.second, [&](const ParameterState& p) { return p.spec->tied_to == name; });
+  if ((owner ? owner : user).elements() == 0) return;  // another replica's
+  if (owner && user) return ops::add(*parts_.compute, user, owner, owner);
+
+  // Nothing computes between TIE and STEP: the kernels' scratch is free.
+  const View gradient = owner ? owner : user;
+  const std::size_t bytes = static_cast<std::size_t>(gradient.byte_count());
+  const auto workspace = static_cast<std::size_t>(tie_workspace(gradient.byte_count()));
+  ties_[index]
+      ->all_reduce({.values = {gradient.bytes(), bytes},
+                    .workspace = parts_.compute->scratch().first(workspace),
+                    .adder = adder_})
+      .wait();
+}
+
+std::int64_t GradientSync::tie_workspace(std::int64_t bytes) {
+  const auto single = comm::single_round_workspace(static_cast<std::size_t>(bytes), 2);
+  return aligned(std::min(static_cast<std::int64_t>(single), kMostTieWorkspace));
+}
+
+std::int64_t GradientSync::tied_bytes(const plan::StateLayout& user, const std::string& name,
+                                      int replica) {
+  for (const plan::SegmentState& segment : user.segments) {
+    for (const plan::ParameterPlace& place : segment.parameters) {
+      if (place.spec->tied_to != name) continue;
+      std::int64_t begin = place.at;
+      std::int64_t end = place.at + place.spec->elements();
+      for (const plan::ShareRun& run : segment.runs) {
+        if (run.begin() != place.at) continue;
+        begin = std::clamp(run.borders[replica], begin, end);
+        end = std::clamp(run.borders[replica + 1], begin, end);
+      }
+      return (end - begin) * size_of(DType::F32);
+    }
+  }
+  return 0;
+}
+
+std::int64_t GradientSync::workspace_bytes(const plan::SegmentState& segment, int replicas) {
+  if (replicas < 2) return 0;
+  if (segment.runs.empty()) return workspace_for(segment.gradient_bytes(), replicas);
+  std::int64_t bytes = 0;
+  for (const plan::ShareRun& run : segment.runs) bytes += run_workspace(run, replicas);
+  return bytes;
+}
+
+}  // namespace cleave::engine

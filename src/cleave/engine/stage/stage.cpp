@@ -1,0 +1,242 @@
+#include "cleave/engine/stage/stage.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "cleave/base/check.h"
+#include "cleave/ops/reduce.h"
+
+namespace cleave::engine {
+namespace {
+
+void search_non_finite(ops::Compute& compute, const LayerSpec& layer, ConstView result,
+                       const char* what) {
+  if (!result || ops::all_finite(compute, result)) return;
+  throw NonFinite(std::string(what) + " of layer " + layer.name + " is not finite");
+}
+
+}  // namespace
+
+View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
+  if (place.region == plan::Region::None) return {};
+  return View(frame[static_cast<int>(place.region)] + place.offset, tensor.dtype, tensor.shape);
+}
+
+/// The arguments of one call of a layer; `room` is for the views of its kept tensors.
+class Stage::Call {
+ public:
+  /// F.
+  Call(std::span<View> room, const Entry& entry, const Pass& pass)
+      : spec_(entry.layer->spec()), frame_(pass.frame), room_(room) {
+    if (entry.first != nullptr) {
+      set_forward(*entry.first);
+    } else {
+      set_forward(*entry.places);
+    }
+  }
+
+  /// R, I and W.
+  Call(std::span<View> room, const Entry& entry, const Pass& pass,
+       const plan::BackwardPlaces& backward, std::int64_t gradient_shift = 0)
+      : spec_(entry.layer->spec()), frame_(pass.frame), room_(room) {
+    set_forward(*entry.places);
+    call_.dy = view_at(frame_, backward.dy, spec_.y);
+    call_.dx = view_at(frame_, backward.dx, spec_.x);
+    call_.add = view_at(frame_, backward.add, spec_.x);
+    call_.gradient = pass.gradient;
+    call_.ends_sum = pass.ends_sum;
+    call_.gradient_shift = gradient_shift;
+    call_.loss_scale = pass.loss_scale;
+    const std::size_t kept = backward.kept_by_input.size();  // none in R
+    const std::span<View> views = room_.subspan(spec_.kept_by_forward.size(), kept);
+    for (std::size_t i = 0; i < kept; ++i)
+      views[i] = view_at(frame_, backward.kept_by_input[i], spec_.kept_by_input[i]);
+    call_.kept_by_input = views;
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  operator const LayerCall&() const { return call_; }
+  const LayerCall* operator->() const { return &call_; }
+
+ private:
+  template <class Places>
+  void set_forward(const Places& places) {
+    call_.x = view_at(frame_, places.x, spec_.x);
+    call_.y = view_at(frame_, places.y, spec_.y);
+    call_.skip = view_at(frame_, places.skip, spec_.x);
+    const std::size_t kept = spec_.kept_by_forward.size();
+    const std::span<View> views = room_.first(kept);
+    for (std::size_t i = 0; i < kept; ++i)
+      views[i] = view_at(frame_, places.kept_by_forward[i], spec_.kept_by_forward[i].tensor);
+    call_.kept_by_forward = views;
+  }
+
+  const LayerSpec& spec_;
+  const Frame& frame_;
+  std::span<View> room_;
+  LayerCall call_;
+};
+
+Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
+             const LayerFactory& make)
+    : segments_(std::move(segments)),
+      position_(options.position),
+      keep_(options.keep),
+      parameters_(segments_, options.state) {
+  const int count = static_cast<int>(segments_.size());
+  for (int s = 0; s < count; ++s) {
+    layouts_.push_back(
+        plan::layout_stage({&segments_[s], 1}, plan::position_in(position_, s, count), keeps(s)));
+  }
+  std::size_t parameter = 0;
+  for (int s = 0; s < count; ++s) {
+    first_entry_.push_back(entries_.size());
+    const plan::StageLayout& layout = layouts_[s];
+    for (std::size_t k = 0; k < layout.layers.size(); ++k) {
+      const LayerSpec& layer = segments_[s].layers[k];
+      entries_.push_back({make(layer), &layout.layers[k],
+                          layout.first.empty() ? nullptr : &layout.first[k], parameter});
+      parameter += layer.parameters.size();
+      room_.resize(
+          std::max(room_.size(), layer.kept_by_forward.size() + layer.kept_by_input.size()));
+    }
+  }
+  first_entry_.push_back(entries_.size());
+}
+
+std::span<const Stage::Entry> Stage::entries(int segment) const {
+  return std::span(entries_).subspan(first_entry_[segment],
+                                     first_entry_[segment + 1] - first_entry_[segment]);
+}
+
+bool Stage::begins_model(int segment) const {
+  const bool first = position_ == plan::Position::Only || position_ == plan::Position::First;
+  return first && segment == 0;
+}
+
+bool Stage::ends_model(int segment) const {
+  const bool last = position_ == plan::Position::Only || position_ == plan::Position::Last;
+  return last && segment + 1 == static_cast<int>(segments_.size());
+}
+
+std::int64_t Stage::kernel_scratch_bytes(ops::Compute& compute) const {
+  std::int64_t most = 0;
+  for (const Entry& entry : entries_) most = std::max(most, entry.layer->scratch_bytes(compute));
+  return aligned(most);
+}
+
+std::int64_t Stage::work_bytes() const {
+  std::int64_t most = 0;
+  for (const plan::StageLayout& layout : layouts_) {
+    most = std::max({most, layout.forward_work, layout.input_work, layout.fused_work});
+  }
+  return most;
+}
+
+void Stage::bind(const LastingMemory& memory, int replica,
+                 std::span<const StageParameters* const> others) {
+  parameters_.bind(memory, replica, others);
+  std::size_t next_sum = 0;
+  for (Entry& entry : entries_) {
+    const LayerSpec& spec = entry.layer->spec();
+    std::vector<Parameter> parameters;
+    for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
+      const std::size_t index = entry.parameter + i;
+      parameters.push_back({parameters_.value(index), parameters_.gradient(index)});
+    }
+    std::vector<View> constants;
+    for (const TensorSpec& constant : spec.constants) {
+      constants.emplace_back(parameters_.constant(constant), constant.dtype, constant.shape);
+    }
+    std::vector<View> sums;
+    for (const TensorSpec& sum : spec.sums) {
+      sums.emplace_back(memory.weights + parameters_.layout().sums[next_sum++].offset, sum.dtype,
+                        sum.shape);
+    }
+    entry.layer->bind(parameters, constants, sums);
+  }
+}
+
+void Stage::place_values(int segment, std::byte* whole) {
+  for (const Entry& entry : entries(segment)) {
+    for (std::size_t i = 0; i < entry.layer->spec().parameters.size(); ++i) {
+      entry.layer->move_value(static_cast<int>(i),
+                              parameters_.value_at(entry.parameter + i, whole));
+    }
+  }
+}
+
+void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
+  for (const Entry& entry : entries(pass.segment)) {
+    const Call call(room_, entry, pass);
+    entry.layer->forward(compute, call);
+    if (search == Search::NonFinite)
+      search_non_finite(compute, entry.layer->spec(), call->y, "the output");
+    between_layers_();
+  }
+}
+
+void Stage::recompute(ops::Compute& compute, const Pass& pass) {
+  for (const int layer : layouts_[pass.segment].again) {
+    const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(layer)];
+    entry.layer->forward(compute, Call(room_, entry, pass, plan::BackwardPlaces{}));
+    between_layers_();
+  }
+}
+
+void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search search) {
+  for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
+    const Call call(room_, entry, pass, entry.places->split);
+    entry.layer->backward_input(compute, call);
+    if (search == Search::NonFinite)
+      search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
+    between_layers_();
+  }
+}
+
+void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
+  const std::int64_t shift =
+      pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
+  for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
+    if (entry.layer->spec().parameters.empty()) continue;
+    entry.layer->backward_weight(compute, Call(room_, entry, pass, entry.places->split, shift));
+    between_layers_();
+  }
+}
+
+void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
+  const std::int64_t shift =
+      pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
+  for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
+    const Call call(room_, entry, pass, entry.places->fused, shift);
+    entry.layer->backward(compute, call);
+    if (search == Search::NonFinite)
+      search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
+    between_layers_();
+  }
+}
+
+View Stage::tokens(const Pass& pass) const {
+  if (!begins_model(pass.segment)) return {};
+  return view_at(pass.frame, entries_.front().places->x, entries_.front().layer->spec().x);
+}
+
+View Stage::targets(const Pass& pass) const {
+  if (!ends_model(pass.segment)) return {};
+  const Entry& last = entries_.back();
+  const auto& kept = last.layer->spec().kept_by_forward;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i].tensor.name == "targets") {
+      return view_at(pass.frame, last.places->kept_by_forward[i], kept[i].tensor);
+    }
+  }
+  return {};
+}
+
+View Stage::losses(const Pass& pass) const {
+  if (!ends_model(pass.segment)) return {};
+  return view_at(pass.frame, entries_.back().places->y, entries_.back().layer->spec().y);
+}
+
+}  // namespace cleave::engine

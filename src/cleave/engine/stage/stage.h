@@ -1,0 +1,110 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cleave/engine/stage/stage_parameters.h"
+#include "cleave/layers/layer.h"
+#include "cleave/ops/compute.h"
+#include "cleave/plan/memory/stage_layout.h"
+
+namespace cleave::engine {
+
+/// Where the regions of one microbatch in one segment begin.
+using Frame = std::array<std::byte*, plan::kRegions>;
+
+/// What lies at `place`; nothing where it has none.
+View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor);
+
+/// One pass of one microbatch through a segment of a stage.
+struct Pass {
+  int segment = 0;
+  Frame frame{};
+  Write gradient = Write::Accumulate;  ///< Overwrite: the first microbatch of a sum
+  bool ends_sum = false;               ///< the last microbatch of a sum
+  int sum = 0;                         ///< which of the gradient sums W adds into
+  float loss_scale = 1;
+};
+
+/// Whether results are searched for NaN and infinity, to find the layer where they begin.
+enum class Search : std::uint8_t { Off, NonFinite };
+
+struct StageOptions {
+  plan::Position position = plan::Position::Only;
+  plan::StateOptions state;
+  std::vector<plan::Keep> keep = {};  ///< [segment]; empty: everything
+};
+
+/// A piece of the model on one device: consecutive segments, bound to the device's memory.
+class Stage {
+ public:
+  Stage(std::vector<SegmentSpec> segments, const StageOptions& options, const LayerFactory& make);
+
+  const plan::StageLayout& layout(int segment) const { return layouts_[segment]; }
+  const StageParameters& parameters() const { return parameters_; }
+  plan::Keep keeps(int segment) const {
+    return keep_.empty() ? plan::Keep::Everything : keep_[segment];
+  }
+  const std::vector<SegmentSpec>& segments() const { return segments_; }
+
+  /// Scratch that the kernels need; compiles them.
+  std::int64_t kernel_scratch_bytes(ops::Compute& compute) const;
+
+  /// Bytes of the Work region: the most that any one instruction needs.
+  std::int64_t work_bytes() const;
+
+  /// Gives the stage its lasting memory; see StageParameters::bind.
+  void bind(const LastingMemory& memory, int replica,
+            std::span<const StageParameters* const> others);
+
+  /// From now on the layers of a segment read their parameters at `whole`: what was gathered.
+  void place_values(int segment, std::byte* whole);
+
+  /// Called behind every layer: what else the device has to look after meanwhile.
+  void set_between_layers(std::function<void()> call) { between_layers_ = std::move(call); }
+
+  void forward(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
+  /// R: brings back what F did not keep.
+  void recompute(ops::Compute& compute, const Pass& pass);
+  void backward_input(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
+  void backward_weight(ops::Compute& compute, const Pass& pass);
+  /// I then W, layer by layer: nothing is kept between them.
+  void backward(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
+
+  /// i32 [tokens], to be filled before F; empty unless the segment begins the model.
+  View tokens(const Pass& pass) const;
+  /// i32 [tokens], to be filled before F; empty unless the segment ends the model.
+  View targets(const Pass& pass) const;
+  /// f32 [tokens], valid right after F; empty unless the segment ends the model.
+  View losses(const Pass& pass) const;
+
+ private:
+  class Call;
+  struct Entry {
+    std::unique_ptr<Layer> layer;
+    const plan::LayerPlaces* places = nullptr;
+    const plan::ForwardPlaces* first = nullptr;  ///< null: as in `places`
+    std::size_t parameter = 0;                   ///< its first one
+  };
+
+  std::span<const Entry> entries(int segment) const;
+  bool begins_model(int segment) const;
+  bool ends_model(int segment) const;
+
+  std::vector<SegmentSpec> segments_;
+  plan::Position position_;
+  std::vector<plan::Keep> keep_;            ///< [segment]; empty: everything
+  std::vector<plan::StageLayout> layouts_;  ///< [segment]
+  StageParameters parameters_;
+  std::vector<Entry> entries_;            ///< of all layers
+  std::vector<std::size_t> first_entry_;  ///< [segment], and one past the last
+  std::vector<View> room_;  ///< for the views of a layer's kept tensors, while it is called
+  std::function<void()> between_layers_ = [] {};
+};
+
+}  // namespace cleave::engine

@@ -1,0 +1,133 @@
+#include "cleave/engine/stage/stage_parameters.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cleave/base/check.h"
+
+namespace cleave::engine {
+
+StageParameters::StageParameters(std::span<const SegmentSpec> segments,
+                                 const plan::StateOptions& options)
+    : layout_(plan::layout_state(segments, options)) {
+  first_.push_back(0);
+  for (const plan::SegmentState& segment : layout_.segments)
+    first_.push_back(first_.back() + segment.parameters.size());
+}
+
+void StageParameters::bind(const LastingMemory& memory, int replica,
+                           std::span<const StageParameters* const> others) {
+  memory_ = memory;
+  replica_ = replica;
+  for (int s = 0; s < static_cast<int>(layout_.segments.size()); ++s) {
+    for (const plan::ParameterPlace& place : layout_.segments[s].parameters)
+      bind_parameter(s, place, others);
+  }
+}
+
+StageParameters::Part StageParameters::part_of(const plan::SegmentState& segment,
+                                               const plan::ParameterPlace& place) const {
+  const std::int64_t end = place.at + place.spec->elements();
+  for (const plan::ShareRun& run : segment.runs) {
+    if (place.at < run.begin() || place.at >= run.end()) continue;
+    const std::int64_t first = std::clamp(run.borders[replica_], place.at, end);
+    const std::int64_t last = std::clamp(run.borders[replica_ + 1], place.at, end);
+    return {first, last, run.at + first - run.borders[replica_]};
+  }
+  return {place.at, end, place.at};
+}
+
+void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& place,
+                                     std::span<const StageParameters* const> others) {
+  const plan::SegmentState& at = layout_.segments[segment];
+  const Part part = part_of(at, place);
+  const DType dtype = layout_.options.dtype;
+  const auto whole = [&](std::byte* base, DType type) {
+    return View(base + place.at * size_of(type), type, place.spec->shape);
+  };
+  // Among all elements of the segment, or among this replica's share of them.
+  const auto share = [&](std::byte* base, DType type, bool only_shares) {
+    const std::int64_t begin = only_shares ? part.at : part.begin;
+    return View(base + begin * size_of(type), type, {part.end - part.begin});
+  };
+  ParameterState state{
+      .spec = place.spec, .first = part.begin - place.at, .borrowed = place.borrowed};
+  gradients_.push_back(whole(sums_of(segment), DType::F32));
+  state.gradient = share(keeps_shares_apart() ? memory_.shares[segment] : sums_of(segment),
+                         DType::F32, keeps_shares_apart());
+
+  if (!place.borrowed) {
+    std::byte* const values = memory_.weights + at.values;
+    values_.push_back(layout_.shares_values() ? View() : whole(values, dtype));
+    state.value = share(values, dtype, layout_.shares_values());
+    state.master = dtype == DType::F32
+                       ? state.value
+                       : share(memory_.weights + at.masters, DType::F32, layout_.shares_state());
+    state.m = share(memory_.optimizer + at.m, DType::F32, layout_.shares_state());
+    state.v = share(memory_.optimizer + at.v, DType::F32, layout_.shares_state());
+    shares_.push_back(state);
+    return;
+  }
+  const auto borrow = [&](const StageParameters& from) {
+    for (std::size_t i = 0; i < from.shares_.size(); ++i) {
+      const ParameterState& owner = from.shares_[i];
+      if (owner.spec->name != place.spec->tied_to) continue;
+      state.value = owner.value;
+      state.master = owner.master;
+      state.m = owner.m;
+      state.v = owner.v;
+      return values_.push_back(from.values_[i]);
+    }
+  };
+  for (const StageParameters* other : others) borrow(*other);
+  if (values_.size() == shares_.size()) borrow(*this);
+  CLEAVE_CHECK(values_.size() == shares_.size() + 1, place.spec->tied_to, " is not bound yet");
+  shares_.push_back(state);
+}
+
+std::span<const ParameterState> StageParameters::of_segment(int segment) const {
+  return std::span(shares_).subspan(first_[segment], first_[segment + 1] - first_[segment]);
+}
+
+View StageParameters::value_at(std::size_t index, std::byte* base) const {
+  const auto segment = std::ranges::upper_bound(first_, index) - first_.begin() - 1;
+  const plan::ParameterPlace& place = layout_.segments[segment].parameters[index - first_[segment]];
+  const DType dtype = layout_.options.dtype;
+  return View(base + place.at * size_of(dtype), dtype, place.spec->shape);
+}
+
+View StageParameters::sums(int segment, int sum) const {
+  const plan::SegmentState& state = layout_.segments[segment];
+  return View(sums_of(segment) + sum * state.gradient_bytes(), DType::F32, {state.elements});
+}
+
+void StageParameters::keep_share(int segment, const plan::ShareRun& run) const {
+  const std::int64_t element = size_of(DType::F32);
+  const std::int64_t begin = run.borders[replica_];
+  std::memcpy(memory_.shares[segment] + run.at * element, memory_.sums[segment] + begin * element,
+              static_cast<std::size_t>((run.borders[replica_ + 1] - begin) * element));
+}
+
+std::span<std::byte> StageParameters::whole_values(int segment) const {
+  const plan::SegmentState& state = layout_.segments[segment];
+  return {memory_.weights + state.values,
+          static_cast<std::size_t>(state.owned * size_of(layout_.options.dtype))};
+}
+
+void StageParameters::copy_share(int segment, std::byte* whole) const {
+  for (std::size_t i = first_[segment]; i < first_[segment + 1]; ++i) {
+    const ParameterState& share = shares_[i];
+    const View to = value_at(i, whole);
+    std::memcpy(to.bytes() + share.first * size_of(to.dtype()), share.value.bytes(),
+                static_cast<std::size_t>(share.value.byte_count()));
+  }
+}
+
+std::byte* StageParameters::constant(const TensorSpec& constant) const {
+  const auto place = std::ranges::find_if(layout_.constants, [&](const plan::ConstantPlace& c) {
+    return c.spec->name == constant.name;
+  });
+  return memory_.weights + place->offset;
+}
+
+}  // namespace cleave::engine

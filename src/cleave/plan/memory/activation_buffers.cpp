@@ -1,0 +1,205 @@
+#include "cleave/plan/memory/activation_buffers.h"
+
+#include <algorithm>
+
+namespace cleave::plan {
+
+using schedule::BufferKind;
+using schedule::Direction;
+using schedule::Op;
+using schedule::Program;
+
+namespace {
+
+class ActivationBuffers {
+ public:
+  ActivationBuffers(const Program& program, const schedule::Topology& topology,
+                    std::span<const StageMemory> memory, const ListMarks& marks, BufferList& list)
+      : program_(program), topology_(topology), memory_(memory), marks_(marks), list_(list) {}
+
+  void add(int stage, int m) {
+    for (int piece = 0; piece < marks_.pieces(stage); ++piece) {
+      add_kept(stage, m, piece);
+      add_passed(stage, m, piece);
+    }
+    add_ends(stage, m);
+    for (const int e : topology_.incoming[stage]) add_incoming(e, m);
+    for (const int e : topology_.outgoing[stage]) add_outgoing(e, m);
+  }
+
+ private:
+  void add_kept(int stage, int m, int piece) {
+    const SegmentMemory bytes = memory_of(stage, piece);
+    const PieceMarks& at = marks_.piece(stage, m, piece);
+    if (at.forward == kNowhere) return;
+    const auto keep = [&](BufferKind kind, std::int64_t size, int first, int last) {
+      list_.add({.kind = kind,
+                 .stage = stage,
+                 .microbatch = m,
+                 .segment = marks_.pieces(stage) > 1 ? piece : -1,
+                 .bytes = size,
+                 .first = first,
+                 .last = last});
+    };
+    const bool again = at.recompute != kNowhere;
+    if (bytes.keeps_inputs_only && !again) return;
+    const bool dropped = bytes.keeps_inputs_only || memory_[stage].segments.empty();
+    const int written = again && dropped ? at.recompute : at.forward;
+    if (again) {
+      keep(BufferKind::KeptForRecompute, bytes.kept_for_recompute, at.forward, at.recompute);
+      keep(BufferKind::Recomputed, bytes.recomputed, at.recompute, at.end_of(Op::BackwardWeight));
+    }
+    keep(BufferKind::KeptForInput, bytes.kept_for_input, written, at.end_of(Op::BackwardInput));
+    keep(BufferKind::KeptForWeight, bytes.kept_for_weight, written, at.end_of(Op::BackwardWeight));
+    if (at.input == kNowhere) return;
+    const bool fused = at.input == at.weight;
+    keep(BufferKind::InputKept, fused ? bytes.backward_work : bytes.input_kept, at.input,
+         at.end_of(Op::BackwardWeight));
+  }
+
+  // A segment's own numbers, or its equal share of the stage's.
+  SegmentMemory memory_of(int stage, int piece) const {
+    const StageMemory& whole = memory_[stage];
+    if (!whole.segments.empty()) return whole.segments[piece];
+    const auto share = [&](std::int64_t bytes) {
+      return (bytes + marks_.pieces(stage) - 1) / marks_.pieces(stage);
+    };
+    return {.kept_for_input = share(whole.kept_for_input),
+            .kept_for_weight = share(whole.kept_for_weight),
+            .input_kept = share(whole.input_kept),
+            .backward_work = share(whole.backward_work),
+            .kept_for_recompute = share(whole.kept_for_recompute)};
+  }
+
+  // What one segment hands to the next, and the gradient that comes back.
+  void add_passed(int stage, int m, int piece) {
+    if (memory_[stage].segments.empty()) return;
+    const SegmentMemory& bytes = memory_[stage].segments[piece];
+    const PieceMarks& at = marks_.piece(stage, m, piece);
+    const auto pass = [&](BufferKind kind, std::int64_t size, int first, int last) {
+      list_.add({.kind = kind,
+                 .stage = stage,
+                 .microbatch = m,
+                 .segment = piece,
+                 .bytes = size,
+                 .first = first,
+                 .last = last});
+    };
+    if (piece > 0)
+      pass(BufferKind::SegmentInput, bytes.x, marks_.piece(stage, m, piece - 1).forward,
+           std::max(at.end_of(bytes.x_until), at.recompute));
+    if (piece + 1 < marks_.pieces(stage) && at.input != kNowhere)
+      pass(BufferKind::SegmentGradient, bytes.dy, marks_.piece(stage, m, piece + 1).input,
+           at.end_of(bytes.dy_until));
+  }
+
+  // R reads the stage's x once more. Where segments are told apart, only the first one reads it
+  // backward.
+  int end_of_x(int stage, int m) const {
+    const StageMemory& bytes = memory_[stage];
+    const PieceMarks& first = marks_.piece(stage, m, 0);
+    const int read = bytes.segments.empty() ? marks_.end_of(bytes.input_until, stage, m)
+                                            : first.end_of(bytes.input_until);
+    return std::max({read, marks_.end_of_forward(stage, m), first.recompute});
+  }
+
+  int end_of_gradient(int stage, int m) const {
+    const StageMemory& bytes = memory_[stage];
+    if (bytes.segments.empty()) return marks_.end_of(bytes.gradient_until, stage, m);
+    const PieceMarks& last = marks_.piece(stage, m, marks_.pieces(stage) - 1);
+    return std::max(last.end_of(bytes.gradient_until), marks_.end_of_input(stage, m));
+  }
+
+  // x and y of a stage that no edge carries.
+  void add_ends(int stage, int m) {
+    const StageMemory& bytes = memory_[stage];
+    const int first = marks_.begin_of_forward(stage, m);
+    if (first == kNowhere) return;
+    list_.add({.kind = BufferKind::Arriving,
+               .stage = stage,
+               .microbatch = m,
+               .bytes = bytes.loaded,
+               .first = first,
+               .last = end_of_x(stage, m)});
+    list_.add({.kind = BufferKind::Leaving,
+               .stage = stage,
+               .microbatch = m,
+               .bytes = bytes.result,
+               .first = marks_.end_of_forward(stage, m),
+               .last = marks_.end_of(bytes.output_until, stage, m)});
+  }
+
+  bool is_local(const schedule::Edge& edge) const {
+    const int replica = topology_.replica[list_.device()];
+    return program_.placement[edge.from][replica] == program_.placement[edge.to][replica];
+  }
+
+  void add_message(BufferKind kind, int e, Direction direction, int m, int first, int last) {
+    const schedule::Edge& edge = program_.edges[e];
+    list_.add({.kind = kind,
+               .edge = e,
+               .direction = direction,
+               .microbatch = m,
+               .bytes = direction == Direction::Forward ? edge.forward_bytes : edge.backward_bytes,
+               .first = first,
+               .last = last});
+  }
+
+  // At the stage that an edge leads to: the activation arrives, its gradient leaves.
+  void add_incoming(int e, int m) {
+    const schedule::Edge& edge = program_.edges[e];
+    const int stage = edge.to;
+    if (marks_.begin_of_forward(stage, m) == kNowhere) return;
+    const MessageMarks& x = marks_.message(e, Direction::Forward, m);
+    int first = x.posted == kNowhere ? marks_.begin_of_forward(stage, m) : x.posted;
+    int last = end_of_x(stage, m);
+    if (is_local(edge)) {
+      first = marks_.end_of_forward(edge.from, m);
+      last = std::max(last, marks_.end_of(memory_[edge.from].output_until, edge.from, m));
+    }
+    add_message(BufferKind::Arriving, e, Direction::Forward, m, first, last);
+
+    const int written = marks_.end_of_input(stage, m);
+    if (is_local(edge) || !edge.backward || written == kNowhere) return;
+    const int sent = marks_.message(e, Direction::Backward, m).completed;
+    add_message(BufferKind::Leaving, e, Direction::Backward, m, written, std::max(written, sent));
+  }
+
+  // At the stage that an edge comes from: the activation leaves, its gradient arrives.
+  void add_outgoing(int e, int m) {
+    const schedule::Edge& edge = program_.edges[e];
+    const int stage = edge.from;
+    const int written = marks_.end_of_forward(stage, m);
+    if (written == kNowhere) return;
+    if (!is_local(edge)) {
+      const int sent = marks_.message(e, Direction::Forward, m).completed;
+      add_message(BufferKind::Leaving, e, Direction::Forward, m, written,
+                  std::max(sent, marks_.end_of(memory_[stage].output_until, stage, m)));
+    }
+    const int read = end_of_gradient(stage, m);
+    if (!edge.backward || marks_.end_of_input(stage, m) == kNowhere) return;
+    const MessageMarks& dy = marks_.message(e, Direction::Backward, m);
+    const int first = is_local(edge)          ? marks_.end_of_input(edge.to, m)
+                      : dy.posted == kNowhere ? marks_.begin_of_input(stage, m)
+                                              : dy.posted;
+    add_message(BufferKind::Arriving, e, Direction::Backward, m, first, read);
+  }
+
+  const Program& program_;
+  const schedule::Topology& topology_;
+  std::span<const StageMemory> memory_;
+  const ListMarks& marks_;
+  BufferList& list_;
+};
+
+}  // namespace
+
+void add_activations(const Program& program, const schedule::Topology& topology,
+                     std::span<const StageMemory> memory, const ListMarks& marks,
+                     BufferList& list) {
+  ActivationBuffers buffers(program, topology, memory, marks, list);
+  for (const int stage : topology.stages[list.device()])
+    for (int m = 0; m < program.microbatches; ++m) buffers.add(stage, m);
+}
+
+}  // namespace cleave::plan

@@ -1,0 +1,135 @@
+#include "cleave/plan/memory/device_buffers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cleave/plan/memory/activation_buffers.h"
+
+namespace cleave::plan {
+
+using schedule::Buffer;
+using schedule::BufferKind;
+using schedule::Instruction;
+using schedule::Op;
+using schedule::Program;
+
+namespace {
+
+class DeviceBuffers {
+ public:
+  DeviceBuffers(const Program& program, const schedule::Topology& topology,
+                std::span<const StageMemory> memory, int device, Shares shares)
+      : program_(program),
+        topology_(topology),
+        memory_(memory),
+        instructions_(program.lists[device]),
+        shares_(shares),
+        marks_(program, topology, device),
+        list_(program, device) {}
+
+  std::vector<Buffer> collect() && {
+    std::int64_t scratch = 0;
+    for (const int stage : topology_.stages[list_.device()]) {
+      add_static(stage);
+      scratch = std::max(scratch, memory_[stage].scratch);
+    }
+    list_.add_lasting({.kind = BufferKind::Scratch, .bytes = scratch});
+    add_activations(program_, topology_, memory_, marks_, list_);
+    add_gathered();
+    add_gradients();
+    return std::move(list_).take();
+  }
+
+ private:
+  void add_static(int stage) {
+    const StageMemory& bytes = memory_[stage];
+    const auto has_sums = [](const SegmentMemory& segment) { return segment.sums > 0; };
+    const bool apart = shares_ == Shares::Apart && std::ranges::any_of(bytes.segments, has_sums);
+    list_.add_lasting({.kind = BufferKind::Weights, .stage = stage, .bytes = bytes.weights});
+    list_.add_lasting(
+        {.kind = BufferKind::Gradients, .stage = stage, .bytes = apart ? 0 : bytes.gradients});
+    list_.add_lasting({.kind = BufferKind::Optimizer, .stage = stage, .bytes = bytes.optimizer});
+  }
+
+  void add_gathered() {
+    std::vector<Buffer> open;
+    for (int at = 0; at < static_cast<int>(instructions_.size()); ++at) {
+      const Instruction& i = instructions_[at];
+      if (i.op == Op::Gather) {
+        const StageMemory& whole = memory_[i.stage];
+        const int segments = i.segment < 0 ? 1 : program_.segments[i.stage];
+        open.push_back({.kind = BufferKind::Gathered,
+                        .stage = i.stage,
+                        .segment = i.segment,
+                        .bytes = whole.segments.empty()
+                                     ? (whole.gathered + segments - 1) / segments
+                                     : whole.segments[std::max(i.segment, 0)].gathered,
+                        .first = at,
+                        .last = list_.end()});
+      } else if (i.op == Op::Free) {
+        const auto gathered = std::ranges::find_if(
+            open, [&](const Buffer& b) { return b.stage == i.stage && b.segment == i.segment; });
+        if (gathered == open.end()) continue;
+        gathered->last = at;
+        list_.add(*gathered);
+        open.erase(gathered);
+      }
+    }
+    for (const Buffer& never_freed : open) list_.add(never_freed);
+  }
+
+  // The first W of what a REDUCE sums up.
+  int first_weight(const Instruction& reduce) const {
+    if (reduce.segment >= 0) return marks_.piece(reduce.stage, 0, reduce.segment).weight;
+    int first = list_.end();
+    for (int piece = 0; piece < marks_.pieces(reduce.stage); ++piece)
+      first = std::min(first, marks_.piece(reduce.stage, 0, piece).weight);
+    return first;
+  }
+
+  // A REDUCE goes on while other segments compute, until its sum is needed; where whole gradients
+  // are in the way, only until the next one.
+  void add_gradients() {
+    int needed = list_.end();
+    int next = list_.end();
+    for (int at = static_cast<int>(instructions_.size()) - 1; at >= 0; --at) {
+      const Instruction& i = instructions_[at];
+      if (i.op == Op::Tie || i.op == Op::Norm) needed = next = at;
+      if (i.op != Op::Reduce || memory_[i.stage].segments.empty()) continue;
+      const SegmentMemory& bytes = memory_[i.stage].segments[std::max(i.segment, 0)];
+      const bool apart = bytes.sums > 0 && shares_ == Shares::Apart;
+      const auto add = [&](BufferKind kind, std::int64_t size, int first, int last) {
+        list_.add({.kind = kind,
+                   .stage = i.stage,
+                   .segment = i.segment,
+                   .bytes = size,
+                   .first = first,
+                   .last = last});
+      };
+      if (apart) {
+        add(BufferKind::Sums, bytes.sums, first_weight(i), next);
+        add(BufferKind::Share, bytes.share, at, list_.end());
+      }
+      add(BufferKind::Reducing, bytes.reducing, at, apart ? next : needed);
+      next = at;
+    }
+  }
+
+  const Program& program_;
+  const schedule::Topology& topology_;
+  std::span<const StageMemory> memory_;
+  const std::vector<Instruction>& instructions_;
+  Shares shares_;
+  ListMarks marks_;
+  BufferList list_;
+};
+
+}  // namespace
+
+std::vector<Buffer> collect_buffers(const Program& program, const schedule::Topology& topology,
+                                    std::span<const StageMemory> memory, int device,
+                                    Shares shares) {
+  return DeviceBuffers(program, topology, memory, device, shares).collect();
+}
+
+}  // namespace cleave::plan

@@ -1,0 +1,108 @@
+#include "cleave/plan/memory/memory.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+#include "cleave/base/units.h"
+#include "cleave/plan/memory/device_buffers.h"
+#include "cleave/plan/memory/interval_packing.h"
+
+namespace cleave::plan {
+
+using schedule::Buffer;
+using schedule::BufferKind;
+using schedule::Program;
+
+namespace {
+
+// Pairs of buffers that the search for offsets may look at, all devices together: about a second.
+constexpr std::int64_t kEffort = 200'000'000;
+
+bool whole_step(const Buffer& b) {
+  return b.kind <= BufferKind::Optimizer || b.kind == BufferKind::Scratch;
+}
+
+// Static buffers one behind the other, then everything else above them. Returns the highest end.
+std::int64_t place(std::span<Buffer> buffers, std::int64_t effort) {
+  std::int64_t bottom = 0;
+  std::vector<Interval> intervals;
+  std::vector<Buffer*> moving;
+  for (Buffer& b : buffers) {
+    if (whole_step(b)) {
+      b.offset = bottom;
+      bottom += aligned(b.bytes);
+    } else {
+      intervals.push_back({b.first, b.last, b.bytes});
+      moving.push_back(&b);
+    }
+  }
+  const Packing packing = pack_intervals(intervals, effort);
+  for (std::size_t i = 0; i < moving.size(); ++i) moving[i]->offset = bottom + packing.offsets[i];
+  return bottom + packing.bytes;
+}
+
+// No placing of these takes less.
+std::int64_t least(std::span<const Buffer> buffers) {
+  std::int64_t bottom = 0;
+  std::vector<Interval> intervals;
+  for (const Buffer& b : buffers) {
+    if (whole_step(b))
+      bottom += aligned(b.bytes);
+    else
+      intervals.push_back({b.first, b.last, b.bytes});
+  }
+  return bottom + lower_bound(intervals);
+}
+
+std::vector<Buffer> plan_device(const Program& program, const schedule::Topology& topology,
+                                std::span<const StageMemory> stages, int device) {
+  const std::int64_t effort = kEffort / program.devices;
+  std::vector<Buffer> apart = collect_buffers(program, topology, stages, device, Shares::Apart);
+  const std::int64_t bytes = place(apart, effort);
+  if (std::ranges::find(apart, BufferKind::Share, &Buffer::kind) == apart.end()) return apart;
+  std::vector<Buffer> in_place =
+      collect_buffers(program, topology, stages, device, Shares::InPlace);
+  const bool less = least(in_place) < bytes && place(in_place, effort) < bytes;
+  return less ? in_place : apart;
+}
+
+void plan_devices(Program& program, std::span<const StageMemory> stages, const auto& plan_one) {
+  CLEAVE_CHECK(std::ssize(stages) == program.stages, stages.size(), " stages have sizes, ",
+               program.stages, " are in the program");
+  const schedule::Topology topology(program);
+  program.buffers.clear();
+  for (int d = 0; d < program.devices; ++d) {
+    const std::vector<Buffer> buffers = plan_one(topology, d);
+    program.buffers.insert(program.buffers.end(), buffers.begin(), buffers.end());
+  }
+}
+
+}  // namespace
+
+void plan_memory(Program& program, std::span<const StageMemory> stages) {
+  plan_devices(program, stages, [&](const schedule::Topology& topology, int device) {
+    return plan_device(program, topology, stages, device);
+  });
+}
+
+void plan_evaluation_memory(Program& evaluation, std::span<const StageMemory> stages,
+                            const Program& training) {
+  plan_devices(evaluation, stages, [&](const schedule::Topology& topology, int device) {
+    const bool apart = std::ranges::any_of(training.buffers, [&](const Buffer& b) {
+      return b.device == device && b.kind == BufferKind::Share;
+    });
+    std::vector<Buffer> buffers = collect_buffers(evaluation, topology, stages, device,
+                                                  apart ? Shares::Apart : Shares::InPlace);
+    place(buffers, kEffort / evaluation.devices);
+    return buffers;
+  });
+}
+
+std::vector<std::int64_t> peak_bytes(const Program& program) {
+  std::vector<std::int64_t> peaks(program.devices, 0);
+  for (const Buffer& b : program.buffers)
+    peaks[b.device] = std::max(peaks[b.device], b.offset + aligned(b.bytes));
+  return peaks;
+}
+
+}  // namespace cleave::plan

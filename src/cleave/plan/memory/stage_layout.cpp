@@ -1,0 +1,284 @@
+#include "cleave/plan/memory/stage_layout.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cleave/base/check.h"
+#include "cleave/plan/memory/interval_packing.h"
+
+namespace cleave::plan {
+namespace {
+
+/// The stage as one chain: tensor k is the x of layer k, tensor k + 1 its y.
+struct Chain {
+  std::vector<const LayerSpec*> layers;
+  std::vector<int> skip;  ///< of each layer: the tensor that it adds, or -1
+
+  explicit Chain(std::span<const SegmentSpec> segments) {
+    for (const SegmentSpec& segment : segments) {
+      const int first = size();
+      for (const LayerSpec& layer : segment.layers) {
+        layers.push_back(&layer);
+        skip.push_back(layer.skip < 0 ? -1 : first + layer.skip);
+      }
+    }
+  }
+
+  int size() const { return static_cast<int>(layers.size()); }
+  const TensorSpec& tensor(int k) const { return k == 0 ? layers[0]->x : layers[k - 1]->y; }
+
+  Until until(int k) const {
+    Until last = k < size() ? layers[k]->x_until : Until::Forward;
+    if (k > 0) last = std::max(last, layers[k - 1]->y_until);
+    return last;
+  }
+};
+
+/// Hands out places one behind the other in the regions of a microbatch.
+class Regions {
+ public:
+  explicit Regions(StageLayout& layout) : layout_(layout) {}
+
+  Place add(Region region, std::int64_t bytes) {
+    std::int64_t& end = layout_.bytes[static_cast<int>(region)];
+    return {region, std::exchange(end, end + bytes)};
+  }
+
+  Place add_kept(Until until, std::int64_t bytes) {
+    return add(until == Until::Weight ? Region::KeptForWeight : Region::KeptForInput, bytes);
+  }
+
+ private:
+  StageLayout& layout_;
+};
+
+/// Collects tensors that live only inside one instruction, then packs them.
+class Work {
+ public:
+  void add(Place& place, Interval interval) {
+    place.region = Region::Work;
+    places_.push_back(&place);
+    intervals_.push_back(interval);
+  }
+
+  std::int64_t pack() {
+    const Packing packing = pack_intervals(intervals_);
+    for (std::size_t i = 0; i < places_.size(); ++i) places_[i]->offset = packing.offsets[i];
+    return packing.bytes;
+  }
+
+ private:
+  std::vector<Place*> places_;
+  std::vector<Interval> intervals_;
+};
+
+/// How a backward pass runs: I and W apart, or as one B.
+enum class Backward : std::uint8_t { Split, Fused };
+
+BackwardPlaces& places_of(LayerPlaces& layer, Backward mode) {
+  return mode == Backward::Fused ? layer.fused : layer.split;
+}
+
+bool has_input(Position p) {
+  return p == Position::Middle || p == Position::Last;
+}
+bool has_output(Position p) {
+  return p == Position::Middle || p == Position::First;
+}
+
+/// Instructions of F during which tensor k is read or written.
+Interval work_of(const Chain& chain, int k) {
+  int last = std::min(k, chain.size() - 1);
+  for (int j = k; j < chain.size(); ++j) {
+    if (chain.skip[j] == k) last = j;
+  }
+  return {std::max(k - 1, 0), last, chain.tensor(k).bytes()};
+}
+
+/// True if F drops tensor k, which R brings back.
+bool drops(const Chain& chain, int k, Keep keep) {
+  return keep == Keep::Costly && k > 0 && k < chain.size() && chain.layers[k - 1]->cheap &&
+         chain.until(k) != Until::Forward;
+}
+
+void lay_out_forward(const Chain& chain, Position position, Keep keep, StageLayout& layout) {
+  const int count = chain.size();
+  Regions regions(layout);
+  Work work;
+  std::vector<Place> tensors(count + 1);
+  for (int k = 0; k <= count; ++k) {
+    const std::int64_t bytes = chain.tensor(k).bytes();
+    const Until until = chain.until(k);
+    if (k == 0 && has_input(position)) {
+      tensors[k] = regions.add(Region::Input, bytes);
+      layout.input_until = until;
+    } else if (k == count && has_output(position)) {
+      CLEAVE_CHECK(until == Until::Forward, "the last layer of a stage must not keep its y");
+      tensors[k] = regions.add(Region::Output, bytes);
+    } else if (drops(chain, k, keep)) {
+      tensors[k] = regions.add(Region::Recomputed, bytes);
+    } else if (until != Until::Forward) {
+      tensors[k] = regions.add_kept(until, bytes);
+    } else {
+      work.add(tensors[k], work_of(chain, k));
+    }
+  }
+  layout.forward_work = work.pack();
+
+  for (int k = 0; k < count; ++k) {
+    LayerPlaces& places = layout.layers[k];
+    places.x = tensors[k];
+    places.y = tensors[k + 1];
+    if (chain.skip[k] >= 0) places.skip = tensors[chain.skip[k]];
+    for (const KeptTensor& kept : chain.layers[k]->kept_by_forward) {
+      places.kept_by_forward.push_back(regions.add_kept(kept.until, kept.tensor.bytes()));
+    }
+  }
+}
+
+/// Where F has everything, if R brings back what F does not keep.
+void lay_out_first(const Chain& chain, Keep keep, StageLayout& layout) {
+  const int count = chain.size();
+  Work work;
+  std::vector<Place> tensors(count + 1);
+  layout.first.resize(count);
+  for (int k = 0; k <= count; ++k) {
+    tensors[k] = k < count ? layout.layers[k].x : layout.layers[k - 1].y;
+    const bool kept = keep == Keep::Costly && !drops(chain, k, keep);
+    const bool outside = tensors[k].region == Region::Input || tensors[k].region == Region::Output;
+    if (!outside && (!kept || tensors[k].region == Region::Work))
+      work.add(tensors[k], work_of(chain, k));
+  }
+  for (int k = 0; k < count; ++k) {
+    ForwardPlaces& places = layout.first[k];
+    places.kept_by_forward = layout.layers[k].kept_by_forward;
+    if (keep == Keep::Costly) continue;
+    const auto& kept = chain.layers[k]->kept_by_forward;
+    for (std::size_t i = 0; i < kept.size(); ++i)
+      work.add(places.kept_by_forward[i], {k, k, kept[i].tensor.bytes()});
+  }
+  layout.forward_work = std::max(layout.forward_work, work.pack());
+  for (int k = 0; k < count; ++k) {
+    layout.first[k].x = tensors[k];
+    layout.first[k].y = tensors[k + 1];
+    if (chain.skip[k] >= 0) layout.first[k].skip = tensors[chain.skip[k]];
+  }
+}
+
+/// The layers that R must run so that I and W find what they read.
+std::vector<int> layers_again(const Chain& chain, Keep keep) {
+  std::vector<int> again;
+  std::vector<bool> needed(chain.size() + 1, false);  // tensors that later layers of R read
+  for (int k = chain.size() - 1; k >= 0; --k) {
+    const LayerSpec& layer = *chain.layers[k];
+    const bool reads_results =
+        chain.until(k + 1) != Until::Forward || !layer.kept_by_forward.empty() || needed[k + 1];
+    const bool runs = keep == Keep::Inputs ? reads_results : drops(chain, k + 1, keep);
+    if (!runs) continue;
+    again.insert(again.begin(), k);
+    needed[k] = true;
+    if (chain.skip[k] >= 0) needed[chain.skip[k]] = true;
+  }
+  return again;
+}
+
+/// The gradients of the chain's tensors. A gradient that passes through a layer unchanged is one
+/// memory under two names; `root` is the name it was written under.
+struct Gradients {
+  std::vector<int> root;
+  std::vector<int> last_layer;   ///< the lowest layer whose I reads it
+  std::vector<bool> for_weight;  ///< some W reads it
+
+  explicit Gradients(const Chain& chain)
+      : root(chain.size() + 1), last_layer(chain.size() + 1), for_weight(chain.size() + 1) {
+    const int count = chain.size();
+    root[count] = count;
+    for (int k = count - 1; k >= 0; --k) root[k] = chain.layers[k]->dx_is_dy ? root[k + 1] : k;
+    for (int k = 0; k <= count; ++k) last_layer[k] = k - 1;
+    for (int k = count - 1; k >= 0; --k) {
+      const int dy = root[k + 1];
+      last_layer[dy] = std::min(last_layer[dy], k);
+      if (chain.layers[k]->dy_until == Until::Weight) for_weight[dy] = true;
+      if (chain.skip[k] >= 0) last_layer[dy] = std::min(last_layer[dy], chain.skip[k]);
+    }
+  }
+};
+
+/// `when(layer)` orders the layers of a backward pass: the last layer comes first.
+void lay_out_backward(const Chain& chain, Position position, Backward mode, StageLayout& layout) {
+  const bool fused = mode == Backward::Fused;
+  const int count = chain.size();
+  const Gradients gradients(chain);
+  const auto when = [&](int layer) { return count - 1 - layer; };
+  Regions regions(layout);
+  Work work;
+  std::vector<Place> tensors(count + 1);
+  for (int k = count; k >= 0; --k) {
+    if (gradients.root[k] != k) continue;
+    const std::int64_t bytes = chain.tensor(k).bytes();
+    if (k == count) {
+      // Both ways of running backward read the same arriving message: place it once.
+      if (!has_output(position)) continue;
+      tensors[k] =
+          fused ? Place{Region::OutputGradient, 0} : regions.add(Region::OutputGradient, bytes);
+      if (gradients.for_weight[k]) layout.gradient_until = Until::Weight;
+    } else if (k == 0) {
+      if (!has_input(position)) continue;
+      tensors[k] =
+          fused ? Place{Region::InputGradient, 0} : regions.add(Region::InputGradient, bytes);
+    } else if (!fused && gradients.for_weight[k]) {
+      tensors[k] = regions.add(Region::InputKept, bytes);
+    } else {
+      work.add(tensors[k], {when(k), when(std::max(gradients.last_layer[k], 0)), bytes});
+    }
+  }
+
+  for (int k = 0; k < count; ++k) {
+    BackwardPlaces& places = places_of(layout.layers[k], mode);
+    const auto& kept = chain.layers[k]->kept_by_input;
+    places.kept_by_input.resize(kept.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      if (fused) {
+        work.add(places.kept_by_input[i], {when(k), when(k), kept[i].bytes()});
+      } else {
+        places.kept_by_input[i] = regions.add(Region::InputKept, kept[i].bytes());
+      }
+    }
+  }
+  (fused ? layout.fused_work : layout.input_work) = work.pack();
+
+  for (int k = 0; k < count; ++k) {
+    BackwardPlaces& places = places_of(layout.layers[k], mode);
+    places.dy = tensors[gradients.root[k + 1]];
+    places.dx = tensors[gradients.root[k]];
+    if (chain.skip[k] < 0) continue;
+    places_of(layout.layers[chain.skip[k]], mode).add = tensors[gradients.root[k + 1]];
+  }
+}
+
+}  // namespace
+
+StageLayout layout_stage(std::span<const SegmentSpec> segments, Position position, Keep keep) {
+  const Chain chain(segments);
+  StageLayout layout;
+  layout.layers.resize(chain.size());
+  CLEAVE_CHECK(keep == Keep::Everything || position == Position::Middle,
+               "what begins or ends a model is not recomputed");
+  lay_out_forward(chain, position, keep, layout);
+  if (keep != Keep::Everything) {
+    lay_out_first(chain, keep, layout);
+    layout.again = layers_again(chain, keep);
+  }
+  lay_out_backward(chain, position, Backward::Split, layout);
+  lay_out_backward(chain, position, Backward::Fused, layout);
+  return layout;
+}
+
+Position position_in(Position stage, int index, int count) {
+  const bool input = index > 0 || has_input(stage);
+  const bool output = index + 1 < count || has_output(stage);
+  if (input) return output ? Position::Middle : Position::Last;
+  return output ? Position::First : Position::Only;
+}
+
+}  // namespace cleave::plan

@@ -1,0 +1,142 @@
+#include "cleave/plan/memory/state_layout.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cleave::plan {
+namespace {
+
+std::int64_t take(std::int64_t& end, std::int64_t elements, DType dtype) {
+  return std::exchange(end, end + aligned(elements * size_of(dtype)));
+}
+
+std::int64_t whole_grains(std::int64_t elements) {
+  return (elements + kParameterGrain - 1) / kParameterGrain * kParameterGrain;
+}
+
+bool contains(std::span<const std::string> names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// The flat order: as the layers have them, what is borrowed last.
+SegmentState order(const SegmentSpec& segment, std::span<const std::string> resident) {
+  SegmentState state;
+  for (const LayerSpec& layer : segment.layers) {
+    for (const ParameterSpec& parameter : layer.parameters) {
+      state.parameters.push_back(
+          {.spec = &parameter, .borrowed = contains(resident, parameter.tied_to)});
+    }
+  }
+  for (const bool borrowed : {false, true}) {
+    for (ParameterPlace& place : state.parameters) {
+      if (place.borrowed != borrowed) continue;
+      place.at =
+          std::exchange(state.elements, state.elements + whole_grains(place.spec->elements()));
+    }
+    if (!borrowed) state.owned = state.elements;
+  }
+  return state;
+}
+
+/// Where a parameter may be cut, in elements of the flat order: between blocks of the gradient
+/// norm, and between rows where its rows are slices of a tensor's.
+void add_cuts(const ParameterPlace& place, std::vector<std::int64_t>& cuts) {
+  const Shape& shape = place.spec->shape;
+  const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
+  const auto add = [&](std::int64_t element) {
+    if (element % kParameterGrain == 0) cuts.push_back(place.at + element);
+  };
+  for (const Piece& piece : place.spec->pieces) {
+    if (piece.dim != 0) {
+      const bool dense = piece.extent == shape[piece.dim];
+      for (std::int64_t r = 0; r < shape[0]; ++r)
+        if (!dense || r * row % kShareBlock == 0) add(r * row);
+      return;
+    }
+    const std::int64_t begin = piece.first * row;
+    const std::int64_t end = begin + piece.extent * row;
+    for (std::int64_t at = begin; at < end; at += kShareBlock) add(at);
+  }
+}
+
+/// As even as the cuts allow.
+std::vector<std::int64_t> borders_of(const std::vector<std::int64_t>& cuts, std::int64_t begin,
+                                     std::int64_t end, int replicas) {
+  std::vector<std::int64_t> borders = {begin};
+  for (int r = 1; r < replicas; ++r) {
+    const std::int64_t wanted = begin + (end - begin) * r / replicas;
+    const auto above = std::ranges::lower_bound(cuts, wanted);
+    std::int64_t best = above == cuts.end() ? end : *above;
+    if (above != cuts.begin() && wanted - *std::prev(above) < best - wanted)
+      best = *std::prev(above);
+    borders.push_back(std::max(best, borders.back()));
+  }
+  borders.push_back(end);
+  return borders;
+}
+
+/// Cuts the flat order into runs, and each run into shares.
+void divide(SegmentState& state, const StateOptions& options) {
+  std::vector<const ParameterPlace*> places;
+  for (const ParameterPlace& place : state.parameters) places.push_back(&place);
+  std::ranges::sort(places, {}, &ParameterPlace::at);
+  const auto alone = [&](const ParameterPlace& place) {
+    return !place.spec->tied_to.empty() || contains(options.tied, place.spec->name);
+  };
+  for (std::size_t i = 0; i < places.size();) {
+    const std::int64_t begin = places[i]->at;
+    const bool single = alone(*places[i]);
+    ShareRun run{.borrowed = places[i]->borrowed};
+    std::vector<std::int64_t> cuts;
+    do {
+      add_cuts(*places[i], cuts);
+      ++i;
+    } while (i < places.size() && !single && !alone(*places[i]));
+    const std::int64_t end = i < places.size() ? places[i]->at : state.elements;
+    run.borders = borders_of(cuts, begin, end, options.replicas);
+    std::int64_t most = 0;
+    for (int r = 0; r < options.replicas; ++r)
+      most = std::max(most, run.borders[r + 1] - run.borders[r]);
+    run.at = std::exchange(state.share, state.share + most);
+    if (!run.borrowed) state.owned_share = state.share;
+    state.runs.push_back(std::move(run));
+  }
+}
+
+void add_constants(const SegmentSpec& segment, StateLayout& layout) {
+  for (const LayerSpec& layer : segment.layers) {
+    for (const TensorSpec& sum : layer.sums) {
+      layout.sums.push_back({&sum, std::exchange(layout.weights, layout.weights + sum.bytes())});
+    }
+    for (const TensorSpec& constant : layer.constants) {
+      const bool known = std::ranges::any_of(
+          layout.constants, [&](const ConstantPlace& c) { return c.spec->name == constant.name; });
+      if (known) continue;
+      layout.constants.push_back(
+          {&constant, std::exchange(layout.weights, layout.weights + constant.bytes())});
+    }
+  }
+}
+
+}  // namespace
+
+StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptions& options) {
+  StateLayout layout{.options = options};
+  layout.options.resident = layout.options.tied = {};
+  for (const SegmentSpec& segment : segments) {
+    SegmentState state = order(segment, options.resident);
+    if (layout.shares_state()) divide(state, options);
+    const std::int64_t values = layout.shares_values() ? state.owned_share : state.owned;
+    const std::int64_t lasting = layout.shares_state() ? state.owned_share : state.owned;
+    state.values = take(layout.weights, values, options.dtype);
+    if (options.dtype != DType::F32) state.masters = take(layout.weights, lasting, DType::F32);
+    state.gradients = take(layout.gradients, options.sums * state.elements, DType::F32);
+    state.m = take(layout.optimizer, lasting, DType::F32);
+    state.v = take(layout.optimizer, lasting, DType::F32);
+    layout.segments.push_back(std::move(state));
+    add_constants(segment, layout);
+  }
+  return layout;
+}
+
+}  // namespace cleave::plan

@@ -1,0 +1,113 @@
+#include "cleave/plan/time/costs.h"
+
+#include <cmath>
+
+#include "cleave/base/check.h"
+
+namespace cleave::plan {
+
+using schedule::Instruction;
+using schedule::Op;
+using schedule::Program;
+
+Costs uniform_costs(const Program& program, const UniformCosts& uniform) {
+  std::vector<int> chunks(program.devices, 0);
+  for (const auto& replicas : program.placement) ++chunks[replicas.at(0)];
+
+  Costs costs{.unit = ""};
+  for (const auto& replicas : program.placement) {
+    const double share = 1.0 / chunks[replicas[0]];
+    costs.stages.push_back({.forward = uniform.f * share,
+                            .input = uniform.i * share,
+                            .weight = uniform.w * share,
+                            .recompute = uniform.f * share});
+  }
+  costs.edges.assign(program.edges.size(), {.latency = uniform.comm});
+  return costs;
+}
+
+namespace {
+
+double share_of(double stage, const Program& program, const Instruction& instruction) {
+  return instruction.segment < 0 ? stage : stage / program.segments[instruction.stage];
+}
+
+}  // namespace
+
+double own_work(const Program& program, const Costs& costs, const Instruction& instruction) {
+  const StageCosts& stage = costs.stages[instruction.stage];
+  return share_of(instruction.op == Op::Gather ? stage.gather_work : stage.reduce_work, program,
+                  instruction);
+}
+
+double duration(const Program& program, const Costs& costs, int device,
+                const Instruction& instruction) {
+  const auto share = [&](double StageCosts::*cost) {
+    return share_of(costs.stages[instruction.stage].*cost, program, instruction);
+  };
+  switch (instruction.op) {
+    case Op::Forward:
+      return share(&StageCosts::forward);
+    case Op::BackwardInput:
+      return share(&StageCosts::input);
+    case Op::BackwardWeight:
+      return share(&StageCosts::weight);
+    case Op::Backward:
+      return share(&StageCosts::input) + share(&StageCosts::weight);
+    case Op::Recompute:
+      return share(&StageCosts::recompute);
+    case Op::Gather:
+      return share(&StageCosts::gather);
+    case Op::Reduce:
+      return share(&StageCosts::reduce);
+    case Op::Tie:
+      return costs.ties.empty() ? 0 : costs.ties[instruction.edge];
+    case Op::Norm:
+      return costs.norm;
+    case Op::Step:
+      return costs.steps.empty() ? 0 : costs.steps[device];
+    case Op::Send:
+    case Op::Receive:
+    case Op::Wait:
+    case Op::Free:
+      return 0;
+  }
+  CLEAVE_CHECK(false, "unknown op ", static_cast<int>(instruction.op));
+  return 0;
+}
+
+namespace {
+
+void check_number(double value, const char* what, std::size_t index) {
+  require(std::isfinite(value) && value >= 0, "the ", what, " cost at index ", index, " is ", value,
+          ": costs are finite and not negative");
+}
+
+void check_size(std::size_t size, std::size_t expected, const char* what) {
+  require(size == expected, "the costs have ", size, " ", what, ", the program has ", expected);
+}
+
+}  // namespace
+
+void check(const Program& program, const Costs& costs) {
+  check_size(costs.stages.size(), program.stages, "stages");
+  if (!costs.edges.empty()) check_size(costs.edges.size(), program.edges.size(), "edges");
+  if (!costs.ties.empty()) check_size(costs.ties.size(), program.ties.size(), "ties");
+  if (!costs.steps.empty()) check_size(costs.steps.size(), program.devices, "devices");
+
+  for (std::size_t s = 0; s < costs.stages.size(); ++s) {
+    const StageCosts& stage = costs.stages[s];
+    for (const double value : {stage.forward, stage.input, stage.weight, stage.recompute,
+                               stage.gather, stage.gather_work, stage.reduce, stage.reduce_work})
+      check_number(value, "stage", s);
+  }
+  for (std::size_t e = 0; e < costs.edges.size(); ++e) {
+    check_number(costs.edges[e].latency, "edge latency", e);
+    check_number(costs.edges[e].per_byte, "edge per-byte", e);
+  }
+  for (std::size_t t = 0; t < costs.ties.size(); ++t) check_number(costs.ties[t], "tie", t);
+  for (std::size_t d = 0; d < costs.steps.size(); ++d) check_number(costs.steps[d], "step", d);
+  check_number(costs.norm, "norm", 0);
+}
+
+}  // namespace cleave::plan

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cleave/schedule/program.h"
+
+namespace cleave::plan {
+
+/// What one stage takes per microbatch, in the unit of the costs. A segment takes an equal share.
+struct StageCosts {
+  double forward = 0;    ///< F
+  double input = 0;      ///< I
+  double weight = 0;     ///< W; a B takes input + weight
+  double recompute = 0;  ///< R
+
+  /// GATHER, once all members are there; where there is none, the exchange behind STEP.
+  double gather = 0;
+  double gather_work = 0;  ///< of it, what occupies the device: copying
+  double reduce = 0;       ///< REDUCE, once all members are there; per step
+  double reduce_work = 0;  ///< of it, what occupies the device: copying and adding
+};
+
+/// What a message takes on its way between two devices. Within a device it takes nothing.
+struct LinkCosts {
+  double latency = 0;
+  double per_byte = 0;
+};
+
+/// How long everything in a program takes. Plain data, from a profile or from a model of hardware.
+struct Costs {
+  std::string unit = "s";               ///< "s", or empty for plain numbers
+  std::vector<StageCosts> stages = {};  ///< [stage]
+  std::vector<LinkCosts> edges = {};    ///< [edge]; empty: messages take no time
+  std::vector<double> ties = {};        ///< [tie] TIE; empty: nothing
+  std::vector<double> steps = {};       ///< [device] STEP; empty: nothing
+  double norm = 0;                      ///< NORM, once all devices are there
+  bool reduces_in_turn = false;  ///< a REDUCE waits for the one before it, as in ZeRO 2 and 3
+};
+
+/// The costs of `cleave schedule --cost`: per device and microbatch, and a latency per message.
+struct UniformCosts {
+  double f = 1;
+  double i = 1;
+  double w = 1;
+  double comm = 0;
+};
+
+/// Each of the V stages of a device takes 1/V of the device's cost; R takes what F takes.
+Costs uniform_costs(const schedule::Program& program, const UniformCosts& uniform);
+
+/// How long `instruction` takes, a collective once all members are there: zero for messages and
+/// FREE.
+double duration(const schedule::Program& program, const Costs& costs, int device,
+                const schedule::Instruction& instruction);
+
+/// What of a GATHER or REDUCE occupies each of its members.
+double own_work(const schedule::Program& program, const Costs& costs,
+                const schedule::Instruction& instruction);
+
+/// Throws UserError unless the tables have the program's sizes and every number is finite and not
+/// negative.
+void check(const schedule::Program& program, const Costs& costs);
+
+}  // namespace cleave::plan

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "cleave/plan/time/simulation/setting.h"
+#include "cleave/plan/time/simulation/timeline.h"
+
+namespace cleave::plan::simulation {
+
+/// The collectives of a step, as the executor runs them. One begins when its last member is there.
+///
+/// A device stays in TIE and NORM, and in the exchange behind STEP, until they end. REDUCE and
+/// GATHER are only posted: they end behind what the device computes, and TIE and NORM wait for its
+/// REDUCEs, a pass for the GATHER of its segment.
+class Collectives {
+ public:
+  Collectives(const Setting& setting, Timeline& timeline);
+
+  /// GATHER or REDUCE.
+  void post(int device, const schedule::Instruction& instruction, double time);
+
+  /// TIE or NORM; `device` is woken when it ends.
+  void enter(int device, const schedule::Instruction& instruction, double time);
+
+  /// Behind a STEP whose replicas have updated a share each, and that no GATHER follows: as
+  /// enter(), and true; else nothing, and false.
+  bool exchange(int device, const schedule::Instruction& step, double time);
+
+  /// True if `device` must stop in front of `instruction`; what it waits for wakes it.
+  bool blocks(int device, const schedule::Instruction& instruction, double time);
+
+  /// What posted collectives that have begun made the device do itself, and it has not done yet: it
+  /// does so between the layers of the next pass, or while it waits.
+  double take_work(int device);
+  void waited(int device, double seconds);
+
+  /// True while `device` waits in a collective for other members.
+  bool waits(int device) const { return devices_[device].waits; }
+
+ private:
+  using Key = std::tuple<schedule::Op, int, int>;  ///< op, stage or tie, segment
+
+  struct Meeting {
+    std::vector<int> members;  ///< those who are there
+    double end = kNotYet;
+    std::vector<int> waiting;  ///< devices that are to be woken at its end
+  };
+
+  struct Posted {
+    schedule::Instruction instruction;
+    Meeting* meeting = nullptr;
+  };
+
+  struct Device {
+    std::map<Key, int> entered;  ///< how often, so that the n-th times meet
+    double since = 0;            ///< when it entered the one that it is in
+    bool waits = false;
+    std::vector<Posted> posted;  ///< that nothing has waited for
+    double work = 0;
+  };
+
+  Meeting& join(int device, const schedule::Instruction& instruction);
+  bool complete(const Meeting& meeting, const schedule::Instruction& instruction) const;
+  bool needs(const schedule::Instruction& instruction, const schedule::Instruction& posted) const;
+  double length(int device, const schedule::Instruction& instruction) const;
+
+  const Setting& setting_;
+  Timeline& timeline_;
+  std::vector<Device> devices_;
+  std::map<std::tuple<Key, int, int>, Meeting> meetings_;  ///< (which, group, turn)
+  std::vector<double> exchanges_;                          ///< [device] behind STEP
+};
+
+}  // namespace cleave::plan::simulation

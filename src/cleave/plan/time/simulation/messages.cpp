@@ -1,0 +1,120 @@
+#include "cleave/plan/time/simulation/messages.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cleave::plan::simulation {
+
+using schedule::Direction;
+using schedule::Instruction;
+using schedule::Op;
+using schedule::Program;
+
+Messages::Messages(const Setting& setting, Timeline& timeline)
+    : setting_(setting), timeline_(timeline) {
+  const Program& program = setting.program;
+  messages_.resize(program.edges.size() * 2 * program.replicas * program.microbatches);
+  implied_.assign(program.edges.size(), true);
+  for (const auto& list : program.lists)
+    for (const Instruction& i : list)
+      if (i.op == Op::Send || i.op == Op::Receive) implied_[i.edge] = false;
+}
+
+Messages::Message& Messages::message(int edge, Direction direction, int replica, int microbatch) {
+  const Program& program = setting_.program;
+  const std::size_t way = direction == Direction::Forward ? 0 : 1;
+  return messages_[((static_cast<std::size_t>(edge) * 2 + way) * program.replicas + replica) *
+                       program.microbatches +
+                   microbatch];
+}
+
+bool Messages::blocks(int device, const Instruction& instruction, double time) {
+  const int replica = setting_.topology.replica[device];
+  if (instruction.op == Op::Wait) {
+    Message& m = message(instruction.edge, instruction.direction, replica, instruction.microbatch);
+    const bool sender = instruction.completes == Op::Send;
+    return blocks_on(device, m, sender ? m.sender_waits : m.receiver_waits, time);
+  }
+  const auto arrives = [&](const std::vector<int>& edges, Direction direction) {
+    return std::ranges::any_of(edges, [&](int e) {
+      if (!implied_[e]) return false;
+      if (direction == Direction::Backward && !setting_.program.edges[e].backward) return false;
+      Message& m = message(e, direction, replica, instruction.microbatch);
+      return blocks_on(device, m, m.receiver_waits, time);
+    });
+  };
+  const int stage = instruction.stage;
+  if (instruction.op == Op::Forward && instruction.segment <= 0)
+    return arrives(setting_.topology.incoming[stage], Direction::Forward);
+  if ((instruction.op == Op::BackwardInput || instruction.op == Op::Backward) &&
+      (instruction.segment < 0 || instruction.segment == setting_.program.segments[stage] - 1))
+    return arrives(setting_.topology.outgoing[stage], Direction::Backward);
+  return false;
+}
+
+bool Messages::blocks_on(int device, const Message& m, int& waiter, double time) {
+  if (m.arrival != kNotYet && m.arrival <= time) return false;
+  if (m.arrival == kNotYet)
+    waiter = device;
+  else
+    timeline_.wake(device, m.arrival);
+  return true;
+}
+
+void Messages::post(int device, const Instruction& instruction, double time) {
+  const int replica = setting_.topology.replica[device];
+  Message& m = message(instruction.edge, instruction.direction, replica, instruction.microbatch);
+  (instruction.op == Op::Send ? m.sent : m.received) = time;
+  if (m.sent != kNotYet && m.received != kNotYet) transfer(m, instruction, replica, time);
+}
+
+void Messages::post_implied(int device, const Instruction& instruction, double time) {
+  const bool forward = instruction.op == Op::Forward;
+  const bool backward = instruction.op == Op::BackwardInput || instruction.op == Op::Backward;
+  if (!forward && !backward) return;
+  const int last_piece = forward ? setting_.program.segments[instruction.stage] - 1 : 0;
+  if (instruction.segment >= 0 && instruction.segment != last_piece) return;
+
+  const Direction direction = forward ? Direction::Forward : Direction::Backward;
+  const int replica = setting_.topology.replica[device];
+  for (const int e : forward ? setting_.topology.outgoing[instruction.stage]
+                             : setting_.topology.incoming[instruction.stage]) {
+    if (!implied_[e] || (backward && !setting_.program.edges[e].backward)) continue;
+    const Instruction send{
+        .op = Op::Send, .direction = direction, .microbatch = instruction.microbatch, .edge = e};
+    transfer(message(e, direction, replica, instruction.microbatch), send, replica, time);
+  }
+}
+
+// Both ends are ready at `time`.
+void Messages::transfer(Message& m, Instruction send, int replica, double time) {
+  const Program& program = setting_.program;
+  const schedule::Edge& edge = program.edges[send.edge];
+  const bool forward = send.direction == Direction::Forward;
+  const int from = program.placement[forward ? edge.from : edge.to][replica];
+  const int to = program.placement[forward ? edge.to : edge.from][replica];
+  double begin = time;
+  double length = 0;
+  if (from != to) {
+    if (!setting_.costs.edges.empty()) {
+      const LinkCosts& link = setting_.costs.edges[send.edge];
+      const std::int64_t bytes = forward ? edge.forward_bytes : edge.backward_bytes;
+      length = link.latency + static_cast<double>(bytes) * link.per_byte;
+    }
+    if (setting_.options.links == Links::Serialised) {
+      double& free_at = busy_until_[static_cast<std::int64_t>(from) * program.devices + to];
+      begin = std::max(begin, free_at);
+      free_at = begin + length;
+    }
+    send.op = Op::Send;
+    if (setting_.options.record == Record::All && length > 0) {
+      timeline_.add(from, SpanKind::Transfer, begin, begin + length, send);
+      timeline_.trace.spans.back().peer = to;
+    }
+  }
+  m.arrival = begin + length;
+  for (int* waiter : {&m.sender_waits, &m.receiver_waits})
+    if (*waiter >= 0) timeline_.wake(std::exchange(*waiter, -1), m.arrival);
+}
+
+}  // namespace cleave::plan::simulation

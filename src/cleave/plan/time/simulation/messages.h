@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "cleave/plan/time/simulation/setting.h"
+#include "cleave/plan/time/simulation/timeline.h"
+
+namespace cleave::plan::simulation {
+
+/// The messages of a step. One starts when both ends are posted; on edges for which the program has
+/// no SEND and RECV, when its producer ends.
+class Messages {
+ public:
+  Messages(const Setting& setting, Timeline& timeline);
+
+  /// SEND or RECV.
+  void post(int device, const schedule::Instruction& instruction, double time);
+
+  /// What `instruction` sends at its end where the program does not say so.
+  void post_implied(int device, const schedule::Instruction& instruction, double time);
+
+  /// True if `device` must stop in front of `instruction`; the message that it waits for wakes it.
+  bool blocks(int device, const schedule::Instruction& instruction, double time);
+
+ private:
+  /// One microbatch's message over one edge of one replica.
+  struct Message {
+    double sent = kNotYet;      ///< when its SEND was posted
+    double received = kNotYet;  ///< when its RECV was posted
+    double arrival = kNotYet;
+    int sender_waits = -1;  ///< device blocked on it, or -1
+    int receiver_waits = -1;
+  };
+
+  Message& message(int edge, schedule::Direction direction, int replica, int microbatch);
+  bool blocks_on(int device, const Message& m, int& waiter, double time);
+  void transfer(Message& m, schedule::Instruction send, int replica, double time);
+
+  const Setting& setting_;
+  Timeline& timeline_;
+  std::vector<Message> messages_;
+  std::vector<bool> implied_;                            ///< [edge]
+  std::unordered_map<std::int64_t, double> busy_until_;  ///< (from, to) -> when its link is free
+};
+
+}  // namespace cleave::plan::simulation

@@ -1,0 +1,171 @@
+#include "cleave/plan/time/simulator.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cleave/base/check.h"
+#include "cleave/plan/time/simulation/collectives.h"
+#include "cleave/plan/time/simulation/cores.h"
+#include "cleave/plan/time/simulation/messages.h"
+#include "cleave/plan/time/simulation/setting.h"
+#include "cleave/plan/time/simulation/timeline.h"
+
+namespace cleave::plan {
+
+using schedule::Instruction;
+using schedule::Op;
+using schedule::Program;
+
+namespace {
+
+/// Goes through the lists of all devices in the order of virtual time.
+class Simulation {
+ public:
+  Simulation(const Program& program, const Costs& costs, const SimulateOptions& options)
+      : setting_{program, costs, options, schedule::Topology(program)},
+        devices_(program.devices),
+        messages_(setting_, timeline_),
+        collectives_(setting_, timeline_),
+        cores_(std::max(1, static_cast<int>(options.at_once))) {}
+
+  Trace run() {
+    Trace& trace = timeline_.trace;
+    trace.name = setting_.program.schedule;
+    trace.unit = setting_.costs.unit;
+    trace.devices = setting_.program.devices;
+    trace.spans.reserve(span_bound());
+    for (int d = 0; d < setting_.program.devices; ++d) timeline_.wake(d, 0);
+    for (;;) {
+      const double computed = cores_.next();
+      if (timeline_.next() < computed) {
+        const auto [time, device] = timeline_.pop();
+        resume(device, time);
+      } else if (computed < simulation::kNever) {
+        end_computation();
+      } else {
+        break;
+      }
+    }
+    require_finished();
+    return std::move(trace);
+  }
+
+ private:
+  struct Device {
+    std::size_t next = 0;                    ///< instruction to start
+    const Instruction* computing = nullptr;  ///< what ends now
+    double blocked_since = 0;                ///< start of the wait in front of instruction `next`
+    bool blocked = false;
+  };
+
+  std::size_t span_bound() const {
+    std::size_t bound = 0;
+    for (const auto& list : setting_.program.lists) bound += list.size() + list.size() / 4;
+    return bound;
+  }
+
+  void end_computation() {
+    const auto [device, begin, end] = cores_.advance();
+    const Instruction& instruction = *devices_[device].computing;
+    timeline_.add(device, span_kind(instruction.op), begin, end, instruction);
+    resume(device, end);
+    cores_.release();
+  }
+
+  // Goes on with a device at `time` until it blocks or starts something that takes time.
+  void resume(int d, double time) {
+    Device& device = devices_[d];
+    const std::vector<Instruction>& list = setting_.program.lists[d];
+    if (const Instruction* ended = std::exchange(device.computing, nullptr)) {
+      messages_.post_implied(d, *ended, time);
+      if (ended->op == Op::Step && collectives_.exchange(d, *ended, time)) return;
+    }
+    while (device.next < list.size()) {
+      const Instruction& instruction = list[device.next];
+      if (finishes_work(d, instruction, time)) return;
+      if (messages_.blocks(d, instruction, time) || collectives_.blocks(d, instruction, time)) {
+        if (!std::exchange(device.blocked, true)) device.blocked_since = time;
+        return;
+      }
+      end_wait(d, instruction, time);
+      ++device.next;
+      if (start(d, instruction, time)) return;
+    }
+  }
+
+  void end_wait(int d, const Instruction& instruction, double time) {
+    Device& device = devices_[d];
+    if (!std::exchange(device.blocked, false) || device.blocked_since >= time) return;
+    timeline_.add(d, SpanKind::Wait, device.blocked_since, time, instruction);
+    collectives_.waited(d, time - device.blocked_since);
+  }
+
+  // TIE and NORM need the sums that this device has not added up yet.
+  bool finishes_work(int d, const Instruction& instruction, double time) {
+    if (instruction.op != Op::Tie && instruction.op != Op::Norm) return false;
+    const double work = devices_[d].blocked ? 0 : collectives_.take_work(d);
+    if (work > 0) occupy(d, instruction, time, work);
+    return work > 0;
+  }
+
+  // Starts `instruction`; true if the device is then occupied and will be woken.
+  bool start(int d, const Instruction& instruction, double time) {
+    switch (instruction.op) {
+      case Op::Send:
+      case Op::Receive:
+        messages_.post(d, instruction, time);
+        return false;
+      case Op::Wait:
+      case Op::Free:
+        return false;
+      case Op::Gather:
+      case Op::Reduce:
+        collectives_.post(d, instruction, time);
+        return false;
+      case Op::Tie:
+      case Op::Norm:
+        collectives_.enter(d, instruction, time);
+        return true;
+      default:
+        occupy(
+            d, instruction, time,
+            duration(setting_.program, setting_.costs, d, instruction) + collectives_.take_work(d));
+        return true;
+    }
+  }
+
+  void occupy(int d, const Instruction& instruction, double time, double length) {
+    devices_[d].computing = &instruction;
+    if (setting_.options.at_once > 0) return cores_.compute(d, time, length);
+    timeline_.add(d, span_kind(instruction.op), time, time + length, instruction);
+    timeline_.wake(d, time + length);
+  }
+
+  void require_finished() const {
+    for (int d = 0; d < setting_.program.devices; ++d) {
+      const auto& list = setting_.program.lists[d];
+      const std::size_t at = devices_[d].next - (collectives_.waits(d) ? 1 : 0);
+      if (at == list.size()) continue;
+      throw UserError(detail::concat("the program deadlocks: device ", d, " waits for ever at ",
+                                     schedule::to_string(list[at]), " (instruction ", at, " of ",
+                                     list.size(), "); `cleave verify` prints the cycle"));
+    }
+  }
+
+  simulation::Setting setting_;
+  simulation::Timeline timeline_;
+  std::vector<Device> devices_;
+  simulation::Messages messages_;
+  simulation::Collectives collectives_;
+  simulation::Cores cores_;  ///< idle unless devices share cores
+};
+
+}  // namespace
+
+Trace simulate(const Program& program, const Costs& costs, const SimulateOptions& options) {
+  check(program, costs);
+  return Simulation(program, costs, options).run();
+}
+
+}  // namespace cleave::plan

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cleave/plan/time/costs.h"
+#include "cleave/plan/time/trace.h"
+#include "cleave/schedule/program.h"
+
+namespace cleave::plan {
+
+/// Whether messages of one device to another share the wire.
+enum class Links : std::uint8_t {
+  Independent,  ///< every message has the link to itself
+  Serialised,   ///< one at a time per direction, in the order in which they can start
+};
+
+/// Which spans a trace keeps. Without transfers a trace has about half the spans.
+enum class Record : std::uint8_t { All, DevicesOnly };
+
+struct SimulateOptions {
+  Links links = Links::Independent;
+  Record record = Record::All;
+
+  /// How many devices, whole ones, can compute at the same time where devices share cores; 0: all.
+  /// The others queue; a device keeps its core until it blocks.
+  double at_once = 0;
+};
+
+/// Runs `program` on virtual time, devices in order.
+///
+/// SEND and RECV post and take no time; a message starts when both are posted (no buffering) and
+/// takes latency + bytes * per_byte; WAIT blocks until it has arrived. An edge between devices on
+/// which the program has no SEND is implied: the message leaves when its producer ends and the
+/// consumer waits for it. A collective starts when all its members have come. REDUCE and GATHER
+/// only post: TIE and NORM wait for the first, a pass for the second (simulation/collectives.h).
+/// Time grows linearly with instructions.
+///
+/// Throws UserError if the program stops making progress, naming who waits where.
+Trace simulate(const schedule::Program& program, const Costs& costs,
+               const SimulateOptions& options = {});
+
+}  // namespace cleave::plan

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cleave/plan/tune/analytic/stage_cost.h"
+
+namespace cleave::plan {
+
+/// What one device of a pipeline holds, in bytes.
+struct DeviceMemory {
+  double weights = 0;
+  double gradients = 0;
+  double optimizer = 0;
+  double activations = 0;
+  double work = 0;
+
+  double state() const { return weights + gradients + optimizer; }
+  double all() const { return state() + activations + work; }
+};
+
+/// [device of the pipeline] parameters, a tied matrix twice where both ends hold it.
+std::vector<double> device_parameters(const Workload& workload, const Layout& layout,
+                                      const ModelCost& cost);
+
+/// Bytes that `parameters` of one device occupy between steps. Mixed precision: 2 for the weight, 4
+/// for an f32 gradient, 12 for the master weight and two moments. With ZeRO gradients stay in bf16,
+/// and what the stage splits is divided by the replicas.
+DeviceMemory state_memory(const Layout& layout, double parameters);
+
+/// [device of the pipeline]; `alive` says how many microbatches each holds at its peak.
+std::vector<DeviceMemory> device_memory(const Workload& workload, const Layout& layout,
+                                        const ModelCost& cost, const std::vector<double>& alive);
+
+}  // namespace cleave::plan

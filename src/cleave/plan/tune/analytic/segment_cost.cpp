@@ -1,0 +1,259 @@
+#include "cleave/plan/tune/analytic/segment_cost.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+#include "cleave/plan/hardware/formats.h"
+#include "cleave/plan/hardware/kernel_time.h"
+
+namespace cleave::plan {
+namespace {
+
+// How often a kernel goes over a tensor, reads and writes together: F, then backward.
+struct Passes {
+  double forward;
+  double backward;
+};
+constexpr Passes kNorm = {2, 4};         // x y; x dy dx and the sums for the weight
+constexpr Passes kResidual = {3, 3};     // x skip y; the branches' gradients are added
+constexpr Passes kDropout = {3.5, 2.5};  // the same with a mask of a byte per element
+constexpr Passes kGelu = {2, 3};         // x y; x dy dx
+constexpr Passes kSwiglu = {5, 8};       // silu, then product: gate act, act up y; and back
+constexpr Passes kRotary = {8, 8};       // two products, a swap of halves, a sum; of q and k
+constexpr Passes kEmbedding = {2, 3};    // row y; dy and the row's sum
+constexpr Passes kSoftmax = {2, 3};      // of plain attention: scores p; p dp ds
+constexpr Passes kMasking = {2.5, 2.5};  // dropout of p, with its mask
+constexpr double kTranspose = 8.0 / 3;   // q, k, v to heads first, and y back
+
+/// In eager code residual branches, biases, splits and casts are kernels of their own.
+constexpr double kUnfused = 1.45;
+
+// dw is written by the product, then added to the sum; or cast to f32 to be reduced.
+constexpr double kAccumulateBytes = 6;
+
+// Bytes per score that plain attention keeps: p, the mask, p with dropout.
+constexpr double kScoreBytes = 5;
+constexpr double kMaskBytes = 1;
+
+/// The logits in all their forms, in bytes per logit.
+///   split over the tensor group: bf16, f32, gradient
+///   gathered on every member: bf16 twice, f32, shifted copy, log-softmax; the same back
+struct LogitBytes {
+  double kept;
+  double forward;
+  double backward;
+};
+constexpr LogitBytes kSplitLogits = {8, 18, 10};
+constexpr LogitBytes kGatheredLogits = {28, 28, 28};
+
+/// The share of the second gathering of x for dw that does not hide behind the product for dx; and
+/// of all collectives, where products are cut into pieces that each wait for their part alone.
+constexpr double kExposed = 0.5;
+
+double to_double(std::int64_t value) {
+  return static_cast<double>(value);
+}
+
+class Walk {
+ public:
+  explicit Walk(const SegmentContext& context)
+      : context_(context),
+        hardware_(context.hardware),
+        tensor_(to_double(context.tensor)),
+        group_{context.tensor, std::min<std::int64_t>(context.tensor, hardware_.node)} {}
+
+  SegmentCost run(const SegmentSpec& segment) {
+    Until previous = Until::Forward;
+    for (const LayerSpec& layer : segment.layers) {
+      if (layer.x_until != Until::Forward || previous != Until::Forward) keep(layer);
+      previous = layer.y_until;
+      visit(layer);
+    }
+    const LayerSpec& first = segment.layers.front();
+    cost_.entry = first.kind == "embedding" ? 0 : elements(first.x) * kElement / tokens_share();
+    cost_.work += 2 * elements(segment.layers.back().x) * kElement / tokens_share();
+    return cost_;
+  }
+
+ private:
+  static double elements(const TensorSpec& tensor) { return to_double(tensor.shape.elements()); }
+
+  double tokens_share() const { return context_.sequence_parallel ? tensor_ : 1; }
+
+  /// By how much a tensor at this place of the chain is smaller than the spec says.
+  double share() const { return split_ ? tensor_ : tokens_share(); }
+
+  void keep(const LayerSpec& layer) {
+    if (layer.kind == "embedding") return;  // token numbers: nothing to speak of
+    const double bytes = elements(layer.x) * kElement / share();
+    cost_.kept += bytes;
+    if (split_) cost_.work = std::max(cost_.work, 3 * bytes);
+  }
+
+  void stream(const Passes& passes, double bytes) {
+    if (context_.kernels == Kernels::Eager) bytes *= kUnfused;
+    cost_.forward += stream_seconds(hardware_, passes.forward * bytes);
+    cost_.input += stream_seconds(hardware_, passes.backward * bytes);
+  }
+
+  void communicate(double SegmentCost::*pass, double seconds) {
+    const bool overlaps = context_.sequence_parallel && context_.kernels == Kernels::Fused &&
+                          hardware_.software == Software::Current;
+    if (overlaps) seconds *= kExposed;
+    cost_.*pass += seconds;
+    cost_.tensor_communication += seconds;
+  }
+
+  void own(double parameters) {
+    cost_.parameters += parameters;
+    if (context_.accumulates || context_.kernels == Kernels::Eager) {
+      cost_.weight += stream_seconds(hardware_, kAccumulateBytes * parameters);
+    }
+  }
+
+  void visit(const LayerSpec& layer) {
+    const double bytes = elements(layer.y) * kElement;
+    if (layer.kind == "linear") return linear(layer);
+    if (layer.kind == "attention") return attention(layer);
+    if (layer.kind == "loss") return loss(layer);
+    if (layer.kind == "embedding") return embedding(layer);
+    if (layer.kind == "residual") return residual(bytes / share());
+    if (layer.kind == "gelu") return stream(kGelu, bytes / share());
+    if (layer.kind == "swiglu") return swiglu(bytes / share());
+    CLEAVE_CHECK(layer.kind.ends_with("norm"), "no analytic cost for layer kind ", layer.kind);
+    stream(kNorm, bytes / share());
+    cost_.parameters += to_double(parameter_count(layer));
+  }
+
+  void linear(const LayerSpec& layer) {
+    Product forward{layer.forward.front().m, layer.forward.front().n, layer.forward.front().k};
+    const double x = elements(layer.x) * kElement;
+    const double y = elements(layer.y) * kElement;
+    const bool column = !split_;
+    if (column) x_ = x;
+    (column ? forward.n : forward.k) /= context_.tensor;
+    cost_.forward += matmul_seconds(hardware_, forward);
+    cost_.input += matmul_seconds(hardware_, {forward.m, forward.k, forward.n});
+    cost_.weight += matmul_seconds(hardware_, {forward.n, forward.k, forward.m});
+    own(to_double(parameter_count(layer)) / tensor_);
+    split_ = column;
+    if (layer.as<LinearAttributes>().bias == Bias::Add) {
+      cost_.weight += stream_seconds(hardware_, y / share());
+    }
+    if (column) {
+      communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x, group_));
+      if (context_.sequence_parallel) {
+        communicate(&SegmentCost::input, kExposed * gather_seconds(hardware_, x, group_));
+      }
+    } else {
+      communicate(&SegmentCost::forward, all_reduce_seconds(hardware_, y, group_));
+    }
+  }
+
+  void attention(const LayerSpec& layer) {
+    const auto& attributes = layer.as<AttentionAttributes>();
+    const AttentionShape& shape = attributes.shape;
+    const std::int64_t heads = std::max<std::int64_t>(1, shape.heads / context_.tensor);
+    if (attributes.rope_theta > 0) {
+      const std::int64_t turned = shape.tokens() * (shape.heads + shape.kv_heads) * shape.head_dim;
+      stream(kRotary, to_double(turned) * kElement / tensor_);
+    }
+    if (context_.attention == AttentionKernel::Flash) {
+      for (const KeptTensor& kept : layer.kept_by_forward) {
+        cost_.kept += to_double(kept.tensor.bytes()) / tensor_;
+      }
+      flash_attention(shape, heads);
+    } else {
+      plain_attention(shape, heads, elements(layer.x) * kElement / tensor_);
+    }
+  }
+
+  void flash_attention(const AttentionShape& shape, std::int64_t heads) {
+    // Half the scores are masked and skipped. Backward has five products where F has two.
+    const double flops = 2 * to_double(shape.sequences * heads * shape.sequence) *
+                         to_double(shape.sequence * shape.head_dim);
+    cost_.core_attention = flash_seconds(hardware_, flops, FlashPass::Forward, context_.kernels);
+    cost_.forward += cost_.core_attention;
+    cost_.input += flash_seconds(hardware_, 2.5 * flops, FlashPass::Backward, context_.kernels);
+  }
+
+  void plain_attention(const AttentionShape& shape, std::int64_t heads, double qkv) {
+    const std::int64_t batch = shape.sequences * heads;
+    const std::int64_t s = shape.sequence;
+    const double scores = to_double(batch * s) * to_double(s);
+    const double products = matmul_seconds(hardware_, {s, s, shape.head_dim, batch}) +
+                            matmul_seconds(hardware_, {s, shape.head_dim, s, batch});
+    const double before = cost_.forward;
+    cost_.forward += products;
+    cost_.input += 2 * products;
+    stream(kSoftmax, scores * kElement);
+    stream(kMasking, scores * kElement);
+    stream({kTranspose, kTranspose}, qkv);
+    cost_.core_attention = cost_.forward - before;
+    cost_.scores = kScoreBytes * scores;
+    cost_.kept += cost_.scores;
+  }
+
+  void residual(double bytes) {
+    // Dropout went out of use together with attention in pieces.
+    const bool dropout = context_.attention == AttentionKernel::Plain;
+    stream(dropout ? kDropout : kResidual, bytes);
+    if (dropout) cost_.kept += bytes / kElement * kMaskBytes;
+  }
+
+  void swiglu(double bytes) {
+    stream(kSwiglu, bytes);
+    // Gate and up are two layers there, and each sums its own dx.
+    if (context_.separate_llama) {
+      communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x_, group_));
+    }
+  }
+
+  void embedding(const LayerSpec& layer) {
+    const double y = elements(layer.y) * kElement;
+    stream(kEmbedding, y / tokens_share());
+    cost_.parameters += to_double(parameter_count(layer)) / tensor_;
+    communicate(&SegmentCost::forward, context_.sequence_parallel
+                                           ? gather_seconds(hardware_, y, group_)
+                                           : all_reduce_seconds(hardware_, y, group_));
+  }
+
+  void loss(const LayerSpec& layer) {
+    const double x = elements(layer.x) * kElement;
+    const auto& vocabulary = layer.as<LossAttributes>().vocabulary;
+    const std::int64_t tokens = layer.x.shape[0];
+    const std::int64_t features = layer.x.shape[1];
+    const std::int64_t columns = (vocabulary + context_.tensor - 1) / context_.tensor;
+    cost_.forward += matmul_seconds(hardware_, {tokens, columns, features});
+    cost_.input += matmul_seconds(hardware_, {tokens, features, columns});
+    cost_.weight += matmul_seconds(hardware_, {columns, features, tokens});
+    own(to_double(columns * features));
+    communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x, group_));
+
+    const bool gathered = context_.separate_llama;
+    const LogitBytes& bytes = gathered ? kGatheredLogits : kSplitLogits;
+    const double logits = to_double(tokens) * to_double(gathered ? vocabulary : columns);
+    cost_.forward += stream_seconds(hardware_, bytes.forward * logits);
+    cost_.input += stream_seconds(hardware_, bytes.backward * logits);
+    if (gathered) {
+      communicate(&SegmentCost::forward, gather_seconds(hardware_, kElement * logits, group_));
+    }
+    cost_.work += bytes.kept * logits;
+  }
+
+  const SegmentContext& context_;
+  const Hardware& hardware_;
+  double tensor_;
+  CollectiveGroup group_;
+  bool split_ = false;  // features, over the tensor group
+  double x_ = 0;        // bytes of x where they were split
+  SegmentCost cost_;
+};
+
+}  // namespace
+
+SegmentCost segment_cost(const SegmentSpec& segment, const SegmentContext& context) {
+  return Walk(context).run(segment);
+}
+
+}  // namespace cleave::plan

@@ -1,0 +1,158 @@
+#include "cleave/train/config/config.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "cleave/base/check.h"
+#include "cleave/base/file.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/spec/presets.h"
+#include "cleave/train/config/config_checks.h"
+#include "cleave/train/config/config_schema.h"
+
+namespace cleave::train {
+namespace {
+
+using Given = std::set<std::string, std::less<>>;
+
+void need(const Given& given, std::string_view key) {
+  require(given.contains(key), key, " is missing; set it, or choose a model.preset");
+}
+
+void start_model(const std::string& preset, const Given& given, Config& c) {
+  if (preset.empty()) {
+    for (const char* key : {"model.layers", "model.hidden", "model.heads"}) need(given, key);
+    c.model.vocab = 256;
+    return;
+  }
+  c.model = find_preset(preset).shape;
+}
+
+/// What follows from other keys and was not given itself. Under a preset it follows only from
+/// keys that override the preset.
+void derive_model(const Given& given, ModelKind preset_kind, Config& c) {
+  const bool fresh = c.preset.empty();
+  require(fresh || c.model.kind == preset_kind, "model.kind is \"", to_string(c.model.kind),
+          "\", but model.preset ", c.preset, " is a ", to_string(preset_kind),
+          "; leave one of them out");
+  if ((fresh || given.contains("model.heads")) && !given.contains("model.kv_heads")) {
+    c.model.kv_heads = c.model.heads;
+  }
+  if ((fresh || given.contains("model.hidden")) && !given.contains("model.ffn")) {
+    c.model.ffn = default_ffn(c.model.kind, c.model.hidden);
+  }
+  if (fresh && !given.contains("model.tie_embeddings")) {
+    c.model.tie_embeddings = c.model.kind == ModelKind::Gpt;
+  }
+  if (fresh && !given.contains("model.context")) {
+    c.model.context = c.train.sequence;
+  } else if (!given.contains("train.sequence")) {
+    c.train.sequence = std::min(c.train.sequence, c.model.context);
+  }
+}
+
+void derive_train(const Given& given, TrainConfig& t) {
+  if (!given.contains("train.min_lr")) t.min_lr = t.lr / 10;
+  if (!given.contains("train.warmup")) t.warmup = std::min<std::int64_t>(100, t.steps / 10);
+}
+
+void derive_layout(const Given& given, std::optional<std::int64_t> world_size, Config& c) {
+  ParallelConfig& p = c.parallel;
+  if (!given.contains("devices.transport") && world_size) c.devices.transport = Transport::Mpi;
+  if (!given.contains("devices.count")) {
+    const bool known = p.pipeline && p.tensor && p.data;
+    require(known || world_size,
+            "devices.count is missing; it is needed when an axis of "
+            "[parallel] is \"auto\"");
+    c.devices.count = world_size ? *world_size : *p.pipeline * *p.tensor * *p.data;
+  }
+  if (!given.contains("parallel.schedule") && p.chunks.value_or(1) > 1)
+    p.schedule = schedule::plainest_schedule(*p.chunks).name;
+  if (!given.contains("numerics.data_shards")) c.numerics.data_shards = p.data;
+  if (!given.contains("numerics.tensor_shards")) c.numerics.tensor_shards = p.tensor;
+}
+
+Config resolve(const std::vector<Entry>& entries, const ConfigOptions& options) {
+  Given given;
+  for (const Entry& entry : entries) given.emplace(find_key(entry).name);
+
+  Config config;
+  for (const Entry& entry : entries) {
+    if (entry.key == "model.preset") apply(entry, config);
+  }
+  const std::string preset = config.preset;
+  start_model(preset, given, config);
+  const ModelKind preset_kind = config.model.kind;
+  config.train.dtype = options.default_dtype;
+  for (const Entry& entry : entries) apply(entry, config);
+
+  derive_model(given, preset_kind, config);
+  derive_train(given, config.train);
+  derive_layout(given, options.world_size, config);
+  check(config, options.world_size);
+  return config;
+}
+
+std::string_view section_of(std::string_view key) {
+  return key.substr(0, key.find('.'));
+}
+
+std::string_view name_of(std::string_view key) {
+  return key.substr(key.find('.') + 1);
+}
+
+}  // namespace
+
+Config load_config(const std::string& path, const ConfigOptions& options) {
+  return parse_config(read_text(path), path, options);
+}
+
+Config parse_config(std::string_view text, const std::string& name, const ConfigOptions& options) {
+  std::vector<Entry> entries = read_toml(text, name);
+  for (const std::string& override : options.overrides) entries.push_back(read_override(override));
+  return resolve(entries, options);
+}
+
+data::Query data_query(const Config& config) {
+  return {.config = config.data,
+          .vocabulary = config.model.vocab,
+          .sequence = config.train.sequence,
+          .batch = config.train.batch,
+          .microbatch = config.train.microbatch.value_or(1),
+          .seed = config.train.seed,
+          .leave_out = config.train.out};
+}
+
+std::string to_toml(const Config& config) {
+  std::string text;
+  std::string_view section;
+  for (const Key& key : config_keys()) {
+    const std::optional<Value> value = key.get(config);
+    if (!value) continue;
+    if (section != section_of(key.name)) {
+      section = section_of(key.name);
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
+    }
+    text += fmt::format("{} = {}\n", name_of(key.name), to_toml(*value));
+  }
+  return text;
+}
+
+std::string config_help() {
+  std::string text;
+  std::string_view section;
+  for (const Key& key : config_keys()) {
+    if (section != section_of(key.name)) {
+      section = section_of(key.name);
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
+    }
+    text += fmt::format("  {:<18} {}\n  {:<18} ({})\n", name_of(key.name), key.help, "", key.rule);
+  }
+  return text;
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cleave/data/query.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/spec/dtype.h"
+#include "cleave/spec/mesh.h"
+#include "cleave/spec/model_shape.h"
+
+namespace cleave::train {
+
+enum class Transport : std::uint8_t { Local, Mpi };
+
+/// A number, or nothing for "auto": left to the planner.
+using Auto = std::optional<std::int64_t>;
+
+struct TrainConfig {
+  std::int64_t steps = 100;
+  std::int64_t batch = 8;  ///< sequences per step, all devices together
+  Auto microbatch = 1;     ///< sequences
+  std::int64_t sequence = 256;
+  DType dtype = DType::F32;
+  double lr = 3e-4;
+  double min_lr = 3e-5;
+  std::int64_t warmup = 10;  ///< steps
+  std::array<double, 2> betas = {0.9, 0.95};
+  double weight_decay = 0.1;
+  std::int64_t loss_blocks = 1;  ///< pieces of the vocabulary, of whose logits one is in memory
+  double clip = 1.0;             ///< largest global gradient norm; 0: no clipping
+  std::int64_t seed = 1;
+  std::int64_t eval_every = 0;        ///< 0: only after the last step
+  std::int64_t checkpoint_every = 0;  ///< 0: only after the last step
+  std::int64_t keep = 2;
+  std::string out = "out";
+
+  friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
+};
+
+/// Seconds that an emulated device sleeps for each F, I and W.
+struct Emulation {
+  double f = 0;
+  double i = 0;
+  double w = 0;
+  /// For each layer and sequence, so that layouts compare as they would for a model; otherwise for
+  /// each microbatch, whatever the device holds of the model.
+  bool per_layer = false;
+
+  friend bool operator==(const Emulation&, const Emulation&) = default;
+};
+
+struct DevicesConfig {
+  std::int64_t count = 1;
+  std::vector<std::int64_t> memory;  ///< bytes; empty: not given, one entry: for every device
+  std::int64_t threads = 1;          ///< per device
+  std::vector<double> speed;         ///< relative, for emulation; empty: all 1
+  Transport transport = Transport::Local;
+  std::optional<Emulation> emulate;
+
+  friend bool operator==(const DevicesConfig&, const DevicesConfig&) = default;
+};
+
+/// One for all layers, or one for each; nothing for "auto".
+using RecomputeChoice = std::optional<std::vector<schedule::Recompute>>;
+
+/// Layers per stage; nothing for "auto": by cost.
+using Partition = std::optional<std::vector<std::int64_t>>;
+
+struct ParallelConfig {
+  Auto pipeline = 1;
+  Auto tensor = 1;
+  Auto data = 1;
+  AxisOrder order = kDefaultOrder;
+  Auto chunks;                    ///< auto with a fixed schedule: what the schedule wants
+  std::string schedule = "1f1b";  ///< a name of schedule::schedule_names(), or "auto"
+  Partition partition;
+  Auto zero = 0;
+  RecomputeChoice recompute = std::vector{schedule::Recompute::None};
+  bool sequence_parallel = false;
+
+  friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
+};
+
+/// The logical grid that fixes every order of summation. Nothing only while the axis is "auto".
+struct NumericsConfig {
+  std::optional<std::int64_t> data_shards;
+  std::optional<std::int64_t> tensor_shards;
+
+  friend bool operator==(const NumericsConfig&, const NumericsConfig&) = default;
+};
+
+/// A run, with every default filled in and every rule checked.
+struct Config {
+  std::string preset;  ///< where `model` started from; empty: from keys alone
+  ModelShape model;
+  data::DataConfig data;
+  TrainConfig train;
+  DevicesConfig devices;
+  ParallelConfig parallel;
+  NumericsConfig numerics;
+
+  friend bool operator==(const Config&, const Config&) = default;
+};
+
+/// What surrounds the config file.
+struct ConfigOptions {
+  std::vector<std::string> overrides = {};      ///< "train.steps=50", later ones win
+  std::optional<std::int64_t> world_size = {};  ///< under mpirun or srun
+  DType default_dtype = DType::F32;             ///< if train.dtype is not given
+};
+
+/// Defaults, then the file, then the overrides. Throws UserError: one sentence that names the key,
+/// its value and place, the rule and the remedy.
+Config load_config(const std::string& path, const ConfigOptions& options = {});
+
+/// The same from text; `name` stands for the file in messages.
+Config parse_config(std::string_view text, const std::string& name,
+                    const ConfigOptions& options = {});
+
+/// What the run asks of its data.
+data::Query data_query(const Config& config);
+
+/// The whole config as TOML, which loads back to an equal Config.
+std::string to_toml(const Config& config);
+
+/// Every key with its rule and meaning, by section, for --help.
+std::string config_help();
+
+}  // namespace cleave::train

@@ -1,0 +1,148 @@
+#include "cleave/train/config/config_checks.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "cleave/base/check.h"
+#include "cleave/base/nearest.h"
+#include "cleave/schedule/generators.h"
+
+namespace cleave::train {
+namespace {
+
+void check_train(const Config& c) {
+  const TrainConfig& t = c.train;
+  require(t.sequence <= c.model.context, "train.sequence ", t.sequence,
+          " is longer than model.context ", c.model.context,
+          "; shorten the sequence or enlarge the context");
+  require(t.min_lr <= t.lr, "train.min_lr ", t.min_lr, " is above train.lr ", t.lr,
+          "; it is what the rate falls to, so make it smaller");
+  require(t.warmup <= t.steps, "train.warmup ", t.warmup, " is more than train.steps ", t.steps,
+          "; warm up for fewer steps");
+  // Keeps steps × batch × sequence, the tokens of a run, inside 63 bits.
+  require(t.batch < std::int64_t{1} << 31 && t.steps < std::int64_t{1} << 40, "train.batch ",
+          t.batch, " with train.steps ", t.steps,
+          " is beyond any run; batch must be below 2^31 and steps below 2^40");
+}
+
+void check_schedule(const ParallelConfig& p) {
+  if (p.schedule == "auto") return;
+  const auto names = schedule::schedule_names();
+  require(std::ranges::find(names, p.schedule) != names.end(), "parallel.schedule is \"",
+          p.schedule, "\", which is no schedule", did_you_mean(p.schedule, names));
+}
+
+/// What parallel.pipeline would have to be for the axes to make `devices`, if there is such a
+/// number.
+std::string pipeline_for(const ParallelConfig& p, std::int64_t devices) {
+  const std::int64_t others = *p.tensor * *p.data;
+  if (devices % others != 0) return detail::concat("let the axes of [parallel] make ", devices);
+  return detail::concat("set parallel.pipeline=", devices / others,
+                        " (or data or tensor, or \"auto\")");
+}
+
+void check_axes(const Config& c, std::optional<std::int64_t> world_size) {
+  const ParallelConfig& p = c.parallel;
+  const std::int64_t known = p.pipeline.value_or(1) * p.tensor.value_or(1) * p.data.value_or(1);
+  const bool all_known = p.pipeline && p.tensor && p.data;
+  const auto degree = [](const Auto& axis) {
+    return axis ? std::to_string(*axis) : std::string("auto");
+  };
+  const std::string product = detail::concat("pipeline ", degree(p.pipeline), " × tensor ",
+                                             degree(p.tensor), " × data ", degree(p.data));
+  if (all_known && world_size && known != *world_size) {
+    throw UserError(detail::concat("mpirun or srun started ", *world_size, " processes, but ",
+                                   product, " uses ", known, "; ", pipeline_for(p, *world_size),
+                                   ", or start ", known));
+  }
+  require(!all_known || known == c.devices.count, product, " makes ", known,
+          " devices, but devices.count is ", c.devices.count,
+          "; change one of them, or leave devices.count out");
+  require(all_known || c.devices.count % known == 0, product, " cannot multiply to devices.count ",
+          c.devices.count, ", which is not divisible by ", known, "; change one of them");
+}
+
+void check_zero(const ParallelConfig& p) {
+  if (!p.zero || *p.zero == 0 || !p.data || *p.data > 1) return;
+  throw UserError(detail::concat("parallel.zero ", *p.zero,
+                                 " shares memory among replicas, but parallel.data is 1; set "
+                                 "parallel.data to 2 or more, or parallel.zero to 0"));
+}
+
+void check_recompute(const Config& c) {
+  if (!c.parallel.recompute || c.parallel.recompute->size() == 1) return;
+  const auto layers = std::ssize(*c.parallel.recompute);
+  require(layers == c.model.layers, "parallel.recompute lists ", layers,
+          " choices, but model.layers is ", c.model.layers,
+          "; give one for each layer, or one for all");
+}
+
+void check_per_device(std::string_view key, std::size_t entries, std::int64_t count) {
+  require(entries <= 1 || static_cast<std::int64_t>(entries) == count, key, " lists ", entries,
+          " values for ", count, " devices; give one value, or one for each device");
+}
+
+void check_partition(const Config& c) {
+  if (!c.parallel.partition) return;
+  const auto& layers = *c.parallel.partition;
+  const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+  require(sum == c.model.layers, "parallel.partition places ", sum, " layers, but model.layers is ",
+          c.model.layers, "; every layer needs one stage");
+  if (!c.parallel.pipeline || !c.parallel.chunks) return;
+  const std::int64_t stages = *c.parallel.pipeline * *c.parallel.chunks;
+  require(static_cast<std::int64_t>(layers.size()) == stages, "parallel.partition lists ",
+          layers.size(), " stages, but pipeline ", *c.parallel.pipeline, " × chunks ",
+          *c.parallel.chunks, " makes ", stages, "; list one number for each stage");
+}
+
+/// `shards` of the logical grid must fold onto `degree` devices.
+void check_fold(std::string_view axis, std::optional<std::int64_t> shards, const Auto& degree) {
+  if (!shards || !degree || *shards == *degree) return;
+  require(std::has_single_bit(static_cast<std::uint64_t>(*shards)), "numerics.", axis, "_shards ",
+          *shards, " is neither parallel.", axis, " ", *degree,
+          " nor a power of two; sums need one of them");
+  require(*shards % *degree == 0, "numerics.", axis, "_shards ", *shards,
+          " cannot be shared by parallel.", axis, " ", *degree,
+          "; choose a degree that divides the shards");
+}
+
+void check_grid(const Config& c) {
+  check_fold("data", c.numerics.data_shards, c.parallel.data);
+  check_fold("tensor", c.numerics.tensor_shards, c.parallel.tensor);
+
+  const std::int64_t microbatch = c.train.microbatch.value_or(1);
+  const std::int64_t shards = c.numerics.data_shards.value_or(1);
+  require(c.train.batch % (microbatch * shards) == 0, "train.batch ", c.train.batch,
+          " is not divisible by train.microbatch ", microbatch, " × ", shards,
+          " data shards (= ", microbatch * shards, "); change the batch or the microbatch");
+  const std::int64_t pieces = c.numerics.tensor_shards.value_or(1);
+  require(c.model.heads % pieces == 0, "model.heads ", c.model.heads, " cannot be divided among ",
+          pieces, " tensor shards; choose a divisor of the heads");
+}
+
+void check_world(const Config& c, std::int64_t world_size) {
+  require(c.devices.transport == Transport::Mpi,
+          "devices.transport is \"local\", but mpirun or srun started ", world_size,
+          " processes; leave the key out, or start cleave without them");
+  require(c.devices.count == world_size, "devices.count is ", c.devices.count,
+          ", but mpirun or srun started ", world_size, " processes; make them equal");
+}
+
+}  // namespace
+
+void check(const Config& c, std::optional<std::int64_t> world_size) {
+  check(c.model);
+  check_train(c);
+  check_schedule(c.parallel);
+  if (world_size) check_world(c, *world_size);
+  check_axes(c, world_size);
+  check_zero(c.parallel);
+  check_recompute(c);
+  check_per_device("devices.memory", c.devices.memory.size(), c.devices.count);
+  check_per_device("devices.speed", c.devices.speed.size(), c.devices.count);
+  check_partition(c);
+  check_grid(c);
+}
+
+}  // namespace cleave::train

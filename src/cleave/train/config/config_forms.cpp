@@ -1,0 +1,185 @@
+#include "cleave/train/config/config_forms.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cleave/base/units.h"
+#include "cleave/train/config/config_rules.h"
+
+namespace cleave::train {
+
+using namespace rules;  // NOLINT(google-build-using-namespace): as in config_schema.cpp
+
+std::optional<std::int64_t> read_bytes(const Value& value) {
+  if (const auto* i = as<std::int64_t>(value)) return *i > 0 ? std::optional(*i) : std::nullopt;
+  const auto* text = as<std::string>(value);
+  if (text == nullptr) return std::nullopt;
+  try {
+    const std::int64_t bytes = parse_bytes(*text);
+    return bytes > 0 ? std::optional(bytes) : std::nullopt;
+  } catch (const UserError&) {
+    return std::nullopt;  // the caller's message states the rule, with the place
+  }
+}
+
+Value write_bytes(std::int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (unit < 4 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return {fmt::format("{}{}", bytes, kUnits[unit])};
+}
+
+/// "f=5ms,i=5ms,w=5ms", in any order, each once; and "per=layer" or "per=device".
+bool set_emulation(Config& config, const Value& value) {
+  const auto* text = as<std::string>(value);
+  if (text == nullptr) return false;
+  std::optional<double> f, i, w;
+  std::optional<bool> per_layer;
+  for (std::string_view rest = *text; !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view part = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    if (!per_layer && (part == "per=layer" || part == "per=device")) {
+      per_layer = part == "per=layer";
+      continue;
+    }
+    if (part.size() < 3 || part[1] != '=') return false;
+    std::optional<double>* place = part[0] == 'f'   ? &f
+                                   : part[0] == 'i' ? &i
+                                   : part[0] == 'w' ? &w
+                                                    : nullptr;
+    if (place == nullptr || place->has_value()) return false;
+    try {
+      *place = parse_seconds(part.substr(2));
+    } catch (const UserError&) {
+      return false;
+    }
+  }
+  if (!f || !i || !w) return false;
+  config.devices.emulate = Emulation{*f, *i, *w, per_layer.value_or(false)};
+  return true;
+}
+
+std::optional<Value> get_emulation(const Config& config) {
+  if (!config.devices.emulate) return std::nullopt;
+  const auto [f, i, w, per_layer] = *config.devices.emulate;
+  return Value{fmt::format("f={}s,i={}s,w={}s{}", f, i, w, per_layer ? ",per=layer" : "")};
+}
+
+bool set_validation(Config& config, const Value& value) {
+  if (const auto* path = as<std::string>(value); path != nullptr && !path->empty()) {
+    config.data.validation = *path;
+    return true;
+  }
+  const auto share = as_number(value);
+  if (!share || *share < 0 || *share >= 1) return false;
+  config.data.validation = *share;
+  return true;
+}
+
+std::optional<Value> get_validation(const Config& config) {
+  if (const auto* path = std::get_if<std::string>(&config.data.validation)) return Value{*path};
+  return Value{std::get<double>(config.data.validation)};
+}
+
+bool set_betas(Config& config, const Value& value) {
+  const auto* list = as<Value::List>(value);
+  if (list == nullptr || list->size() != 2) return false;
+  std::array<double, 2> betas{};
+  for (int i = 0; i < 2; ++i) {
+    const auto beta = as_number((*list)[i]);
+    if (!beta || *beta < 0 || *beta >= 1) return false;
+    betas[i] = *beta;
+  }
+  config.train.betas = betas;
+  return true;
+}
+
+std::optional<Value> get_betas(const Config& config) {
+  Value::List list;
+  for (double beta : config.train.betas) list.push_back({beta});
+  return Value{std::move(list)};
+}
+
+bool set_order(Config& config, const Value& value) {
+  const auto* text = as<std::string>(value);
+  const auto order = text == nullptr ? std::nullopt : parse_axis_order(*text);
+  if (!order) return false;
+  config.parallel.order = *order;
+  return true;
+}
+
+std::optional<Value> get_order(const Config& config) {
+  return Value{to_string(config.parallel.order)};
+}
+
+bool set_partition(Config& config, const Value& value) {
+  if (is_auto(value)) {
+    config.parallel.partition.reset();
+    return true;
+  }
+  const auto* list = as<Value::List>(value);
+  if (list == nullptr || list->empty()) return false;
+  std::vector<std::int64_t> layers;
+  for (const Value& element : *list) {
+    if (!Whole{0}.holds(element)) return false;
+    layers.push_back(*as<std::int64_t>(element));
+  }
+  config.parallel.partition = std::move(layers);
+  return true;
+}
+
+std::optional<Value> get_partition(const Config& config) {
+  if (!config.parallel.partition) return Value{std::string(kAuto)};
+  Value::List list;
+  for (std::int64_t layers : *config.parallel.partition) list.push_back({layers});
+  return Value{std::move(list)};
+}
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, schedule::Recompute>, 3> kRecompute = {
+    {{"none", schedule::Recompute::None},
+     {"full", schedule::Recompute::Full},
+     {"selective", schedule::Recompute::Selective}}};
+
+}  // namespace
+
+bool set_recompute(Config& config, const Value& value) {
+  if (is_auto(value)) {
+    config.parallel.recompute.reset();
+    return true;
+  }
+  const auto* list = as<Value::List>(value);
+  std::vector<schedule::Recompute> layers;
+  for (const Value& element : list != nullptr ? *list : Value::List{value}) {
+    const auto* name = as<std::string>(element);
+    if (name == nullptr) return false;
+    const auto* known = std::ranges::find(kRecompute, *name, [](const auto& k) { return k.first; });
+    if (known == kRecompute.end()) return false;
+    layers.push_back(known->second);
+  }
+  if (layers.empty()) return false;
+  config.parallel.recompute = std::move(layers);
+  return true;
+}
+
+std::optional<Value> get_recompute(const Config& config) {
+  if (!config.parallel.recompute) return Value{std::string(kAuto)};
+  Value::List list;
+  for (const schedule::Recompute layer : *config.parallel.recompute) {
+    const auto* known =
+        std::ranges::find(kRecompute, layer, [](const auto& k) { return k.second; });
+    list.push_back({std::string(known->first)});
+  }
+  return list.size() == 1 ? list[0] : Value{std::move(list)};
+}
+
+}  // namespace cleave::train

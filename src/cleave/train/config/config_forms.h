@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+
+#include "cleave/train/config/config_schema.h"
+
+// Values with a form of their own. Setters leave the Config alone and return false on bad ones.
+namespace cleave::train {
+
+std::optional<std::int64_t> read_bytes(const Value& value);
+Value write_bytes(std::int64_t bytes);  ///< in the largest binary unit that is exact
+
+bool set_emulation(Config& config, const Value& value);
+std::optional<Value> get_emulation(const Config& config);
+
+bool set_validation(Config& config, const Value& value);
+std::optional<Value> get_validation(const Config& config);
+
+bool set_betas(Config& config, const Value& value);
+std::optional<Value> get_betas(const Config& config);
+
+bool set_order(Config& config, const Value& value);
+std::optional<Value> get_order(const Config& config);
+
+bool set_partition(Config& config, const Value& value);
+std::optional<Value> get_partition(const Config& config);
+
+bool set_recompute(Config& config, const Value& value);
+std::optional<Value> get_recompute(const Config& config);
+
+}  // namespace cleave::train

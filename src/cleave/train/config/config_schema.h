@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cleave/train/config/config.h"
+#include "cleave/train/config/config_value.h"
+
+namespace cleave::train {
+
+/// All that is known of one key. Parsing, messages, printing and help are driven by this alone.
+struct Key {
+  std::string_view name;  ///< "train.steps"
+  std::string rule;       ///< "a whole number ≥ 0"
+  std::string_view help;
+
+  /// False, with `config` unchanged, if the value breaks the rule.
+  std::function<bool(Config& config, const Value& value)> set;
+
+  /// Nothing if the key is not given and has no default.
+  std::function<std::optional<Value>(const Config& config)> get;
+
+  bool takes_text = false;  ///< any text: an override is taken as typed
+};
+
+/// Every key, by section, in the order that help and --print-config show.
+std::span<const Key> config_keys();
+
+/// Throws UserError that suggests the nearest key.
+const Key& find_key(const Entry& entry);
+
+/// Puts the entry's value into its place. Throws UserError that states the rule.
+void apply(const Entry& entry, Config& config);
+
+}  // namespace cleave::train

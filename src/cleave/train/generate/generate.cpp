@@ -1,0 +1,76 @@
+#include "cleave/train/generate/generate.h"
+
+#include <chrono>
+
+#include "cleave/base/check.h"
+#include "cleave/checkpoint/directory.h"
+#include "cleave/comm/local/local_world.h"
+#include "cleave/comm/together.h"
+
+namespace cleave::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::vector<DeviceMemory> gather_memory(const engine::Decoder& decoder, comm::Communicator* world) {
+  const int devices = world == nullptr ? 1 : world->size();
+  const int device = world == nullptr ? 0 : world->rank();
+  std::vector<double> bytes(static_cast<std::size_t>(2 * devices));
+  bytes[2 * device] = static_cast<double>(decoder.planned_bytes());
+  bytes[2 * device + 1] = static_cast<double>(decoder.arena().peak());
+  if (world != nullptr) world->combine(bytes, comm::Combine::Sum);
+  std::vector<DeviceMemory> memory;
+  for (int d = 0; d < devices; ++d) {
+    memory.push_back(
+        {static_cast<std::int64_t>(bytes[2 * d]), static_cast<std::int64_t>(bytes[2 * d + 1])});
+  }
+  return memory;
+}
+
+GenerateReport generate_here(const std::filesystem::path& path, const GenerateOptions& options,
+                             GenerateObserver& observer, comm::Communicator* world) {
+  std::optional<checkpoint::CheckpointReader> checkpoint;
+  std::optional<Generator> generator;
+  comm::together(world, [&] {
+    checkpoint.emplace(checkpoint::find_checkpoint(path), checkpoint::Load::WeightsOnly);
+    generator.emplace(*checkpoint, options, world);
+  });
+  GenerateObserver nobody;
+  GenerateObserver& hears = world == nullptr || world->rank() == 0 ? observer : nobody;
+  hears.on_ready(generator->tokens());
+  const Clock::time_point start = Clock::now();
+  GenerateReport report{.checkpoint = checkpoint->path(),
+                        .step = checkpoint->state().step,
+                        .prompt_tokens = generator->prompt_tokens(),
+                        .context = generator->config().model.context};
+  while (const auto token = generator->next()) {
+    report.tokens.push_back(*token);
+    hears.on_token(*token);
+  }
+  report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  report.devices = gather_memory(generator->decoder(), world);
+  return report;
+}
+
+}  // namespace
+
+GenerateReport generate(const std::filesystem::path& path, const GenerateOptions& options,
+                        int devices, GenerateObserver& observer, comm::Communicator* world) {
+  if (world != nullptr || devices == 1) {
+    comm::Communicator* others = world != nullptr && world->size() > 1 ? world : nullptr;
+    return generate_here(path, options, observer, others);
+  }
+  require(devices >= 1, "--devices ", devices, " must be at least 1");
+  GenerateReport report;
+  comm::run_pinned(devices, options.threads, [&](comm::Communicator& local) {
+    try {
+      GenerateReport mine = generate_here(path, options, observer, &local);
+      if (local.rank() == 0) report = std::move(mine);
+    } catch (const comm::PeerFailed&) {
+      // The device that failed says why.
+    }
+  });
+  return report;
+}
+
+}  // namespace cleave::train

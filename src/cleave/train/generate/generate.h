@@ -1,0 +1,41 @@
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "cleave/train/generate/generator.h"
+
+namespace cleave::train {
+
+/// What one device of a generation used.
+struct DeviceMemory {
+  std::int64_t planned_bytes = 0;
+  std::int64_t peak_bytes = 0;  ///< measured
+};
+
+struct GenerateReport {
+  std::filesystem::path checkpoint;
+  std::int64_t step = 0;  ///< of the checkpoint
+  std::int64_t prompt_tokens = 0;
+  std::int64_t context = 0;
+  std::vector<std::int32_t> tokens;
+  double seconds = 0;  ///< without loading
+  std::vector<DeviceMemory> devices;
+};
+
+/// Hears of a generation while it goes on. Called on device 0 only.
+class GenerateObserver {
+ public:
+  virtual ~GenerateObserver() = default;
+  virtual void on_ready(Tokens) {}  ///< the model is loaded
+  virtual void on_token(std::int32_t) {}
+};
+
+/// Samples from the checkpoint at `path` (see checkpoint::find_checkpoint) on `devices` threads of
+/// this process if `world` is null, else as one device of it. The report is that of all devices.
+/// Throws what Generator throws; comm::PeerFailed where another rank says what is wrong.
+GenerateReport generate(const std::filesystem::path& path, const GenerateOptions& options,
+                        int devices, GenerateObserver& observer,
+                        comm::Communicator* world = nullptr);
+
+}  // namespace cleave::train

@@ -1,0 +1,55 @@
+#include "cleave/train/loop/device_report.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace cleave::train {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+void StepTimes::note(double seconds, std::span<const plan::Span> spans,
+                     std::span<const plan::Exchange> exchanges, double held_up) {
+  seconds_.push_back(seconds);
+  double busy = -held_up;
+  double wait = held_up;
+  for (const plan::Span& span : spans) {
+    const double length = span.end - span.begin;
+    const bool works = span.kind == plan::SpanKind::Compute || span.kind == plan::SpanKind::Update;
+    (works ? busy : wait) += length;
+  }
+  busy_.push_back(busy);
+  wait_.push_back(wait);
+  const plan::Overlap reductions =
+      plan::overlap(exchanges, [](schedule::Op op) { return op == schedule::Op::Reduce; });
+  const plan::Overlap tensor = plan::overlap(exchanges, &schedule::is_compute);
+  reduce_.push_back(reductions.in_flight);
+  reduce_hidden_.push_back(reductions.share());
+  tensor_.push_back(tensor.in_flight);
+  tensor_hidden_.push_back(tensor.share());
+}
+
+double bubble_of(std::span<const DeviceReport> devices, double step_seconds) {
+  double busy = 0;
+  for (const DeviceReport& device : devices) busy += device.busy;
+  const double room = static_cast<double>(devices.size()) * step_seconds;
+  return room > 0 ? std::max(0.0, 1 - busy / room) : 0;
+}
+
+std::vector<DeviceReport> gather_reports(const DeviceReport& mine, int device, int devices,
+                                         comm::Communicator* world) {
+  static_assert(std::is_trivially_copyable_v<DeviceReport>);
+  std::vector<DeviceReport> all(static_cast<std::size_t>(devices));
+  all[device] = mine;
+  if (world == nullptr) return all;
+  std::vector<std::size_t> borders;
+  for (int d = 0; d <= devices; ++d) borders.push_back(d * sizeof(DeviceReport));
+  world->all_gather(std::as_writable_bytes(std::span(all)), borders).wait();
+  return all;
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cleave/comm/communicator.h"
+#include "cleave/plan/time/trace.h"
+
+namespace cleave::train {
+
+struct DeviceReport {
+  std::int64_t peak_bytes = 0;  ///< measured
+  std::int64_t planned_bytes = 0;
+  std::int64_t budget_bytes = 0;    ///< 0: no limit was given
+  std::int64_t library_bytes = 0;   ///< what libraries allocated for themselves, outside the arena
+  std::int64_t resident_bytes = 0;  ///< of the device's own process at most; 0 if it has none
+  std::int64_t parameters = 0;
+  comm::Sent sent;           ///< in the last step
+  comm::Sent planned_sent;   ///< per step
+  double busy = 0;           ///< seconds per step in compute and STEP, median
+  double wait = 0;           ///< the same at messages, also inside compute
+  double reduce = 0;         ///< seconds per step in which a REDUCE was on its way, median
+  double reduce_hidden = 1;  ///< share of them that the device computed, median
+  double tensor = 0;         ///< the same of sums and gatherings inside layers
+  double tensor_hidden = 1;
+};
+
+/// The upper one of the two middle values where there are two; 0 of nothing.
+double median(std::vector<double> values);
+
+/// How long the steps of one device took, and what of it was work.
+class StepTimes {
+ public:
+  /// `held_up`: seconds of the spans of compute and STEP in which the device was at its messages.
+  void note(double seconds, std::span<const plan::Span> spans,
+            std::span<const plan::Exchange> exchanges, double held_up);
+
+  int steps() const { return static_cast<int>(seconds_.size()); }
+  double seconds() const { return median(seconds_); }
+  double busy() const { return median(busy_); }
+  double wait() const { return median(wait_); }
+  double reduce() const { return median(reduce_); }
+  double reduce_hidden() const { return reduce_hidden_.empty() ? 1 : median(reduce_hidden_); }
+  double tensor() const { return median(tensor_); }
+  double tensor_hidden() const { return tensor_hidden_.empty() ? 1 : median(tensor_hidden_); }
+
+ private:
+  std::vector<double> seconds_;
+  std::vector<double> busy_;
+  std::vector<double> wait_;
+  std::vector<double> reduce_;
+  std::vector<double> reduce_hidden_;
+  std::vector<double> tensor_;
+  std::vector<double> tensor_hidden_;
+};
+
+/// The share of the devices' time in which they did not work.
+double bubble_of(std::span<const DeviceReport> devices, double step_seconds);
+
+/// [device] -> its report, on every device. `mine` is that of `device`; `world` null: one device.
+std::vector<DeviceReport> gather_reports(const DeviceReport& mine, int device, int devices,
+                                         comm::Communicator* world);
+
+}  // namespace cleave::train

@@ -1,0 +1,91 @@
+#include "cleave/train/loop/forecast.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/local/local_world.h"
+#include "cleave/comm/together.h"
+#include "cleave/engine/measure/matmul_rate.h"
+#include "cleave/engine/measure/profile.h"
+#include "cleave/train/step/adamw.h"
+#include "cleave/train/step/emulation.h"
+#include "cleave/train/step/random_source.h"
+#include "cleave/train/step/trainer.h"
+
+namespace cleave::train {
+namespace {
+
+plan::Costs profile_device(const Config& config, const engine::CompiledStep& step,
+                           comm::Communicator* world, double at_once) {
+  const int index = world == nullptr ? 0 : world->rank();
+  engine::Device device(step, index, static_cast<int>(config.devices.threads), world);
+  RandomSource source(1, config.model.vocab);
+  AdamW optimizer(config.train);
+  optimizer.begin_step(0);
+  return engine::profile(step, device, {.source = &source, .optimizer = &optimizer}, world,
+                         {.at_once = at_once});
+}
+
+plan::Costs profile_run(const Config& config, const engine::CompiledStep& step,
+                        comm::Communicator* world, double at_once) {
+  const int devices = step.devices();
+  if (devices == 1) return profile_device(config, step, nullptr, at_once);
+  if (world != nullptr) return profile_device(config, step, world, at_once);
+  plan::Costs costs;
+  const int threads = static_cast<int>(config.devices.threads);
+  comm::run_pinned(devices, threads, [&](comm::Communicator& local) {
+    plan::Costs mine = profile_device(config, step, &local, at_once);
+    if (local.rank() == 0) costs = std::move(mine);
+  });
+  return costs;
+}
+
+/// As for a run where it fits; `fits` is set. An order that is searched depends on the budgets.
+engine::CompiledStep compile_anyway(const Config& config, bool& fits) {
+  fits = true;
+  try {
+    return compile_step(config);
+  } catch (const DoesNotFit&) {
+    fits = false;
+  }
+  engine::CompileOptions options = compile_options(config);
+  std::vector<std::int64_t> budgets = std::exchange(options.budgets, {});
+  engine::CompiledStep step = engine::compile(model_of(config), options);
+  step.budgets = std::move(budgets);
+  return step;
+}
+
+TracedStep emulated_step(const Config& config, bool fits) {
+  engine::CompileOptions options = compile_options(config);
+  if (!fits) options.budgets.clear();
+  const engine::CompiledStep step = engine::compile_emulated(model_of(config), options);
+  return predicted_step(step, emulated_costs(config, step.program), {});
+}
+
+}  // namespace
+
+double at_once_of(const engine::CompiledStep& compiled, const Config& config,
+                  comm::Communicator* world) {
+  const int devices = compiled.devices();
+  const int threads = static_cast<int>(config.devices.threads);
+  if (world == nullptr) return engine::devices_at_once(devices, threads);
+  const double cores = std::max(1u, std::thread::hardware_concurrency());
+  return std::clamp(cores / threads, 1.0, static_cast<double>(devices));
+}
+
+Forecast forecast(const Config& config, comm::Communicator* world) {
+  Forecast result;
+  comm::together(world, [&] { result.step = compile_anyway(config, result.fits); });
+  if (config.devices.emulate) {
+    result.predicted = emulated_step(config, result.fits);
+    return result;
+  }
+  const double at_once = at_once_of(result.step, config, world);
+  result.predicted = predicted_step(result.step, profile_run(config, result.step, world, at_once),
+                                    {.at_once = at_once / result.step.mesh.tensor});
+  return result;
+}
+
+}  // namespace cleave::train

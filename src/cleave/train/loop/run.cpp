@@ -1,0 +1,277 @@
+#include "cleave/train/loop/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <mutex>
+
+#include "cleave/base/process_memory.h"
+#include "cleave/checkpoint/directory.h"
+#include "cleave/comm/local/local_world.h"
+#include "cleave/comm/together.h"
+#include "cleave/train/loop/emulated_run.h"
+#include "cleave/train/loop/forecast.h"
+#include "cleave/train/save/background_saver.h"
+#include "cleave/train/save/saving.h"
+
+namespace cleave::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+RunReport stopped_at_start(const Start& start) {
+  RunReport report;
+  report.stopped = report.stopped_at_start = true;
+  report.checkpoint = start.resume_from.string();
+  if (!report.checkpoint.empty())
+    report.steps = checkpoint::CheckpointReader(start.resume_from).state().step;
+  return report;
+}
+
+/// Everything that the devices of a run share.
+struct Job {
+  const Config& config;
+  const RunOptions& options;
+  const data::Data& data;
+  const engine::CompiledStep& compiled;
+  const checkpoint::CheckpointLayout& layout;
+  const Start start;
+  double at_once;  ///< how many devices can compute at the same time
+  RunObserver& observer;
+  bool own_process;  ///< each device has one, as MPI ranks do
+};
+
+/// One device's part of a run.
+class DeviceRun {
+ public:
+  DeviceRun(const Job& job, int device, comm::Communicator* world)
+      : job_(job),
+        world_(world),
+        index_(device),
+        trainer_(job.config, job.data, job.compiled, device, world),
+        saver_(save_point()) {
+    if (world != nullptr) world->set_patience(job.options.patience);
+  }
+
+  RunReport run() {
+    if (!job_.start.finished) {
+      predict();
+      if (agree_to_stop(world_)) return stopped_at_start(job_.start);
+    }
+    begin();
+    if (job_.start.finished) {
+      report_.finished_before = true;
+      report_.checkpoint = job_.start.resume_from.string();
+      return finish();
+    }
+    const TrainConfig& train = job_.config.train;
+    bool stop = false;
+    while (trainer_.steps_done() < train.steps && !stop) {
+      const std::int64_t heap = report_.losses.empty() ? heap_bytes() : 0;
+      const StepReport step = trainer_.step(stop_was_requested());
+      if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
+      stop = step.stop;
+      note(step);
+      note_saved(saver_.advance());
+      const bool last = stop || step.step == train.steps;
+      if (due(train.eval_every, step.step) || last) evaluate();
+      if (due(train.checkpoint_every, step.step) && !last) save_and_go_on();
+    }
+    note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
+    save();
+    report_.stopped = trainer_.steps_done() < train.steps;
+    return finish();
+  }
+
+ private:
+  static bool due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
+
+  /// Once, before the first step, and then frozen.
+  void predict() {
+    const std::int64_t heap = heap_bytes();
+    const plan::Costs costs = trainer_.profile(job_.at_once);
+    library_heap_ = heap_bytes() - heap;
+    report_.predicted =
+        predicted_step(job_.compiled, costs, {.at_once = job_.at_once / job_.compiled.mesh.tensor});
+    report_.predicted_step_seconds = report_.predicted->summary.makespan;
+  }
+
+  void begin() {
+    const Start& start = job_.start;
+    if (start.resume_from.empty()) {
+      trainer_.initialise();
+      if (start.init_from.empty()) return;
+      load(checkpoint::CheckpointReader(start.init_from, checkpoint::Load::WeightsOnly),
+           job_.layout, trainer_.device());
+      return;
+    }
+    const checkpoint::CheckpointReader reader(start.resume_from);
+    load(reader, job_.layout, trainer_.device());
+    trainer_.continue_after(reader.state().step);
+    if (index_ == 0)
+      job_.observer.on_resumed(reader.state().step, start.resume_from.string(), start.changed);
+  }
+
+  void note(const StepReport& step) {
+    report_.losses.push_back(step.loss);
+    const engine::Executor& executor = trainer_.device().executor();
+    times_.note(step.seconds, executor.spans(), executor.exchanges(), executor.held_up());
+    if (index_ == 0) job_.observer.on_step(step);
+  }
+
+  void evaluate() {
+    const std::optional<double> loss = trainer_.evaluate();
+    if (!loss) return;
+    report_.validation_loss = loss;
+    if (index_ == 0) job_.observer.on_evaluated(trainer_.steps_done(), *loss);
+  }
+
+  SavePoint save_point() {
+    return {.config = &job_.config,
+            .layout = &job_.layout,
+            .device = &trainer_.device(),
+            .world = world_};
+  }
+
+  void save() {
+    const Clock::time_point start = Clock::now();
+    train::save(save_point(), trainer_.steps_done());
+    const std::chrono::duration<double> pause = Clock::now() - start;
+    note_saved(BackgroundSaver::Saved{trainer_.steps_done(), pause.count()});
+  }
+
+  void save_and_go_on() {
+    if (!BackgroundSaver::has_room(job_.compiled)) return save();
+    // Should the one before not be done yet, disks are slower than training: that pause is its own.
+    note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
+    saver_.begin(trainer_.steps_done());
+  }
+
+  void note_saved(const std::optional<BackgroundSaver::Saved>& saved) {
+    if (!saved || index_ != 0) return;
+    report_.checkpoint =
+        checkpoint::checkpoint_path(fs::path(job_.config.train.out) / "checkpoints", saved->step)
+            .string();
+    job_.observer.on_saved(saved->step, report_.checkpoint, saved->pause);
+  }
+
+  /// Puts the numbers of all devices together; the same report on each.
+  RunReport finish() {
+    report_.steps = trainer_.steps_done();
+    report_.step_seconds = times_.seconds();
+    const double tokens = static_cast<double>(job_.config.train.batch * job_.config.train.sequence);
+    if (report_.step_seconds > 0) report_.tokens_per_second = tokens / report_.step_seconds;
+    report_.devices = gather_reports(report_of_device(), index_, job_.compiled.devices(), world_);
+    report_.bubble = bubble_of(report_.devices, report_.step_seconds);
+    if (job_.options.trace) {
+      report_.measured = measured_step(job_.compiled, trainer_.device().executor(), world_);
+    }
+    gather_weights();
+    return std::move(report_);
+  }
+
+  DeviceReport report_of_device() {
+    const auto& budgets = job_.compiled.budgets;
+    return {.peak_bytes = trainer_.device().arena().peak(),
+            .planned_bytes = job_.compiled.planned_on(index_),
+            .budget_bytes = budgets.empty() ? 0 : budgets[index_],
+            .library_bytes = library_bytes(),
+            .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
+            .parameters = trainer_.device().parameter_count(),
+            .sent = trainer_.sent(),
+            .planned_sent = job_.compiled.traffic[index_],
+            .busy = times_.busy(),
+            .wait = times_.wait(),
+            .reduce = times_.reduce(),
+            .reduce_hidden = times_.reduce_hidden(),
+            .tensor = times_.tensor(),
+            .tensor_hidden = times_.tensor_hidden()};
+  }
+
+  /// Our own code allocates nothing inside a step, so what the profile and the first step left on
+  /// the heap is the libraries'. Devices that share a process share this too.
+  std::int64_t library_bytes() const {
+    const std::int64_t bytes = job_.compiled.library_bytes + library_heap_;
+    return job_.own_process ? bytes : bytes / job_.compiled.devices();
+  }
+
+  /// Sums by tensor, exchanged as two halves of 32 bits, whose sums over devices f64 holds exactly.
+  void gather_weights() {
+    const auto& names = job_.compiled.tensor_names;
+    std::vector<double> halves(2 * names.size());
+    for (const auto& [name, hash] : trainer_.device().weight_hashes()) {
+      if (!trainer_.device().is_owner()) break;
+      const auto at =
+          static_cast<std::size_t>(std::ranges::lower_bound(names, name) - names.begin());
+      halves[2 * at] += static_cast<double>(hash >> 32);
+      halves[2 * at + 1] += static_cast<double>(hash & 0xffffffff);
+    }
+    if (world_ != nullptr) world_->combine(halves, comm::Combine::Sum);
+    std::vector<std::pair<std::string, std::uint64_t>> hashes;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      hashes.emplace_back(names[i], (static_cast<std::uint64_t>(halves[2 * i]) << 32) +
+                                        static_cast<std::uint64_t>(halves[2 * i + 1]));
+    }
+    report_.weights = engine::combine_hashes(hashes);
+  }
+
+  const Job& job_;
+  comm::Communicator* world_;
+  int index_;
+  Trainer trainer_;
+  BackgroundSaver saver_;  ///< ends before the memory that it reads
+  RunReport report_;
+  StepTimes times_;
+  std::int64_t library_heap_ = 0;  ///< growth of the process's heap
+};
+
+RunReport run_local(const Job& job) {
+  const int devices = job.compiled.devices();
+  if (devices == 1) return DeviceRun(job, 0, nullptr).run();
+  std::mutex mutex;
+  RunReport report;
+  comm::run_pinned(
+      devices, static_cast<int>(job.config.devices.threads),
+      [&](comm::Communicator& world) {
+        RunReport mine = DeviceRun(job, world.rank(), &world).run();
+        const std::lock_guard lock(mutex);
+        if (world.rank() == 0) report = std::move(mine);
+      },
+      [&](const std::exception& error) { job.observer.on_stuck(error); });
+  return report;
+}
+
+}  // namespace
+
+RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
+              comm::Communicator* world) {
+  if (agree_to_stop(world)) return stopped_at_start({});
+  if (config.devices.emulate) return run_emulated(config, options, observer, world);
+  std::optional<data::Data> data;
+  std::optional<engine::CompiledStep> compiled;
+  comm::together(world, [&] {
+    data.emplace(data_query(config));
+    compiled.emplace(compile_step(config));
+  });
+  if (agree_to_stop(world)) return stopped_at_start({});
+  const checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model);
+  const Job job{config,
+                options,
+                *data,
+                *compiled,
+                layout,
+                prepare_start(config, options.start, layout, world),
+                at_once_of(*compiled, config, world),
+                observer,
+                world != nullptr || compiled->devices() == 1};
+  if (world == nullptr || world->rank() == 0) {
+    observer.on_compiled(*compiled);
+    const std::string warning = validation_warning(*data, data_query(config));
+    if (!warning.empty()) observer.on_warning(warning);
+  }
+  if (world == nullptr) return run_local(job);
+  return DeviceRun(job, world->rank(), world->size() > 1 ? world : nullptr).run();
+}
+
+}  // namespace cleave::train

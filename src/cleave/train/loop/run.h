@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cleave/comm/communicator.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/train/config/config.h"
+#include "cleave/train/loop/device_report.h"
+#include "cleave/train/loop/step_trace.h"
+#include "cleave/train/loop/stop.h"
+#include "cleave/train/save/start.h"
+#include "cleave/train/step/trainer.h"
+
+namespace cleave::train {
+
+/// How a run went.
+struct RunReport {
+  std::int64_t steps = 0;
+  std::vector<double> losses;  ///< one per step of this run; none with emulation
+  std::string weights;  ///< hash over all master weights, whatever the layout; empty with emulation
+  double step_seconds = 0;  ///< median
+  std::optional<double> predicted_step_seconds;
+  double tokens_per_second = 0;
+  double bubble = 0;
+  std::optional<double> validation_loss;
+  std::vector<DeviceReport> devices;
+  bool stopped = false;                 ///< by a signal, before the last step
+  bool stopped_at_start = false;        ///< … and before the first: nothing was computed or saved
+  bool finished_before = false;         ///< there was nothing left to do
+  std::string checkpoint;               ///< where the final state is; empty with emulation
+  std::optional<TracedStep> predicted;  ///< from a profile taken before the first step
+  std::optional<TracedStep> measured;   ///< the last step, if RunOptions::trace
+};
+
+/// Hears of a run while it goes on. Called on device 0 only.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void on_warning(const std::string& /*sentence*/) {}
+  virtual void on_compiled(const engine::CompiledStep&) {}
+
+  /// `changed`: keys that are not as the checkpoint has them, as one list; may be empty.
+  virtual void on_resumed(std::int64_t /*step*/, const std::string& /*checkpoint*/,
+                          const std::string& /*changed*/) {}
+  virtual void on_step(const StepReport&) {}
+  virtual void on_evaluated(std::int64_t /*step*/, double /*loss*/) {}
+  virtual void on_saved(std::int64_t /*step*/, const std::string& /*directory*/, double /*pause*/) {
+  }
+
+  /// A run on threads has failed with `error`, and one of them does not come to its end: nothing
+  /// but the end of the process can end it. If this returns, run() goes on waiting for it.
+  virtual void on_stuck(const std::exception& /*error*/) {}
+};
+
+struct RunOptions {
+  StartOptions start;
+  bool trace = false;                                        ///< keep the timeline of the last step
+  std::chrono::nanoseconds patience = comm::kUsualPatience;  ///< of the watchdog
+};
+
+/// Trains as `config` says: on threads of this process if `world` is null, else as one of its
+/// devices (an MPI rank). Throws UserError, DoesNotFit, NonFinite, DeviceLost, IoError;
+/// comm::PeerFailed where another rank says what is wrong.
+RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
+              comm::Communicator* world = nullptr);
+
+}  // namespace cleave::train

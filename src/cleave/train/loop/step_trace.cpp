@@ -1,0 +1,98 @@
+#include "cleave/train/loop/step_trace.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cleave::train {
+namespace {
+
+/// Calls `visit` for everything in the trace that has a device, a begin and an end.
+void for_each(plan::Trace& trace, const auto& visit) {
+  for (plan::Span& span : trace.spans) visit(span);
+  for (plan::Exchange& exchange : trace.exchanges) visit(exchange);
+}
+
+/// Moves what each device did so that all NORMs end together, and the first span begins at 0.
+void align(plan::Trace& trace) {
+  std::vector<double> meeting(trace.devices, 0.0);
+  for (const plan::Span& span : trace.spans) {
+    if (span.instruction.op == schedule::Op::Norm) meeting[span.device] = span.end;
+  }
+  const double last = *std::ranges::max_element(meeting);
+  double first = last;
+  for (const plan::Span& span : trace.spans)
+    first = std::min(first, span.begin + last - meeting[span.device]);
+  for_each(trace, [&](auto& what) {
+    what.begin += last - meeting[what.device] - first;
+    what.end += last - meeting[what.device] - first;
+  });
+}
+
+/// What every device has, on every device, in the order of their numbers.
+template <class T>
+std::vector<T> gather(std::span<const T> mine, comm::Communicator* world) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (world == nullptr) return {mine.begin(), mine.end()};
+  std::vector<double> counts(static_cast<std::size_t>(world->size()));
+  counts[world->rank()] = static_cast<double>(mine.size());
+  world->combine(counts, comm::Combine::Sum);
+  std::vector<std::size_t> borders = {0};
+  for (const double count : counts)
+    borders.push_back(borders.back() + static_cast<std::size_t>(count) * sizeof(T));
+  std::vector<T> all(borders.back() / sizeof(T));
+  std::ranges::copy(mine,
+                    all.begin() + static_cast<std::ptrdiff_t>(borders[world->rank()] / sizeof(T)));
+  world->all_gather(std::as_writable_bytes(std::span(all)), borders).wait();
+  return all;
+}
+
+/// A timeline of places becomes one of devices: those at a place run one list.
+plan::Trace of_devices(const plan::Trace& places, const Mesh& mesh) {
+  plan::Trace trace{.name = places.name, .unit = places.unit, .devices = mesh.devices()};
+  for (int number = 0; number < mesh.tensor; ++number) {
+    for (plan::Span span : places.spans) {
+      span.device = mesh.device_at(span.device, number);
+      if (span.peer >= 0) span.peer = mesh.device_at(span.peer, number);
+      trace.spans.push_back(span);
+    }
+  }
+  return trace;
+}
+
+TracedStep summarised(const engine::CompiledStep& compiled, plan::Trace trace) {
+  TracedStep step{.trace = std::move(trace)};
+  step.summary = plan::summarise(compiled.program, step.trace);
+  const std::vector<double> activations = plan::peak_activations(compiled.program);
+  const std::vector<std::int64_t> bytes = plan::live_bytes(compiled.program);
+  for (int d = 0; d < compiled.devices(); ++d) {
+    step.summary.devices[d].peak_activations = activations[compiled.place_of(d)];
+    step.summary.devices[d].peak_bytes = bytes[compiled.place_of(d)];
+  }
+  return step;
+}
+
+}  // namespace
+
+TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Costs& costs,
+                          const plan::SimulateOptions& options) {
+  plan::Trace places = plan::simulate(compiled.program, costs, options);
+  places.name = compiled.program.schedule + ", predicted";
+  return summarised(compiled, of_devices(places, compiled.mesh));
+}
+
+TracedStep measured_step(const engine::CompiledStep& compiled, const engine::Executor& executor,
+                         comm::Communicator* world) {
+  plan::Trace mine{.spans = {executor.spans().begin(), executor.spans().end()},
+                   .exchanges = executor.exchanges()};
+  for_each(mine, [&](auto& what) { what.device = world == nullptr ? 0 : world->rank(); });
+  plan::Trace trace{.name = compiled.program.schedule + ", measured",
+                    .devices = compiled.devices(),
+                    .spans = gather(std::span<const plan::Span>(mine.spans), world),
+                    .exchanges = gather(std::span<const plan::Exchange>(mine.exchanges), world)};
+  align(trace);
+  return summarised(compiled, std::move(trace));
+}
+
+}  // namespace cleave::train

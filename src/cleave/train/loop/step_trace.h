@@ -1,0 +1,26 @@
+#pragma once
+
+#include "cleave/comm/communicator.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/executor.h"
+#include "cleave/plan/time/simulator.h"
+#include "cleave/plan/time/trace.h"
+
+namespace cleave::train {
+
+/// A timeline of a step with what it comes to.
+struct TracedStep {
+  plan::Trace trace;
+  plan::Summary summary;
+};
+
+/// What the simulator makes of `costs`.
+TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Costs& costs,
+                          const plan::SimulateOptions& options);
+
+/// The timeline of all devices from what the executor of each recorded, on every device. Clocks of
+/// different machines are brought together at the end of NORM, where all devices meet.
+TracedStep measured_step(const engine::CompiledStep& compiled, const engine::Executor& executor,
+                         comm::Communicator* world);
+
+}  // namespace cleave::train

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "cleave/checkpoint/checkpoint.h"
+#include "cleave/checkpoint/reader.h"
+#include "cleave/comm/communicator.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/train/config/config.h"
+
+namespace cleave::train {
+
+/// The tensors of a model in the order of checkpoints: by name.
+checkpoint::CheckpointLayout checkpoint_layout(const ModelSpec& model);
+
+/// The config of the run that saved it. Throws UserError as parse_config does.
+Config config_of(const checkpoint::CheckpointReader& checkpoint);
+
+/// What is saved, and where to: one device's view.
+struct SavePoint {
+  const Config* config = nullptr;
+  const checkpoint::CheckpointLayout* layout = nullptr;
+  engine::Device* device = nullptr;
+  comm::Communicator* world = nullptr;  ///< null: one device alone
+
+  std::filesystem::path root() const;
+  int index() const { return world == nullptr ? 0 : world->rank(); }
+  bool is_first() const { return index() == 0; }
+};
+
+/// Saves the state after `step` updates, all devices together, and waits for it. Replicas that
+/// share nothing only wait for the first.
+void save(const SavePoint& at, std::int64_t step);
+
+/// What this device saves, in runs of consecutive elements of a parameter (its place in the
+/// layout).
+using SavedRun = std::function<void(checkpoint::Part part, std::size_t parameter,
+                                    std::int64_t first, std::span<const float> elements)>;
+void for_each_saved_run(const SavePoint& at, const SavedRun& visit);
+
+/// The first device's last act: everything is written, and becomes a checkpoint.
+void commit(const SavePoint& at, std::int64_t step);
+
+/// Reads this device's share of a checkpoint, as far as `reader` does, whatever layout wrote it.
+/// Throws UserError if it is of another architecture.
+void load(const checkpoint::CheckpointReader& reader, const checkpoint::CheckpointLayout& layout,
+          engine::Device& device);
+
+}  // namespace cleave::train

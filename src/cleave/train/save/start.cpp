@@ -1,0 +1,185 @@
+#include "cleave/train/save/start.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cleave/base/check.h"
+#include "cleave/base/file.h"
+#include "cleave/checkpoint/directory.h"
+#include "cleave/checkpoint/reader.h"
+#include "cleave/comm/together.h"
+#include "cleave/train/config/config_schema.h"
+#include "cleave/train/save/saving.h"
+
+namespace cleave::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path root_of(const Config& config) {
+  return fs::path(config.train.out) / "checkpoints";
+}
+
+/// Something of an earlier run, or of somebody else, is in train.out.
+bool is_occupied(const fs::path& out) {
+  std::error_code error;
+  const fs::file_status status = fs::status(out, error);
+  if (!fs::exists(status)) return false;
+  require(fs::is_directory(status), "train.out \"", out.string(),
+          "\" is a file; choose a directory, or a name that is not taken");
+  return !fs::is_empty(out, error) || error;
+}
+
+/// What an error about a checkpoint may add: the one before it, to be passed with `flag`.
+std::string others_in(const fs::path& damaged, std::string_view flag) {
+  std::vector<std::int64_t> steps = checkpoint::list_checkpoints(damaged.parent_path());
+  std::erase_if(steps, [&](std::int64_t step) {
+    return checkpoint::checkpoint_path(damaged.parent_path(), step).filename() ==
+           damaged.filename();
+  });
+  if (steps.empty()) return "; there is no other checkpoint beside it";
+  return detail::concat("; to go on from an older one pass ", flag, "=",
+                        checkpoint::checkpoint_path(damaged.parent_path(), steps.back()).string());
+}
+
+void check_sound(const fs::path& checkpoint, checkpoint::Load what) {
+  const std::vector<std::string> problems = checkpoint::verify_checkpoint(checkpoint, what);
+  if (problems.empty()) return;
+  const std::string more =
+      problems.size() == 1 ? "" : detail::concat(" (and ", problems.size() - 1, " more)");
+  const std::string_view flag = what == checkpoint::Load::Everything ? "--resume" : "--init-from";
+  throw UserError(problems.front() + more + others_in(checkpoint, flag));
+}
+
+/// Shapes alone do not tell models apart: the number of heads, for one, does not show in them.
+void check_same_model(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
+  const Config saved = config_of(checkpoint);
+  for (const Key& key : config_keys()) {
+    if (!key.name.starts_with("model.") || key.name == "model.preset") continue;
+    const auto ours = key.get(config);
+    const auto theirs = key.get(saved);
+    if (!ours || !theirs) continue;
+    require(to_toml(*ours) == to_toml(*theirs), key.name, " is ", to_toml(*ours), ", but ",
+            checkpoint.path().string(), " was trained with ", to_toml(*theirs),
+            "; resume with --set ", key.name, "=", to_toml(*theirs),
+            ", or begin another run in another train.out");
+  }
+}
+
+/// The positions that a gpt has learned are as many as its context is long, which follows
+/// train.sequence where it is not given.
+void check_same_context(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
+  const ModelShape saved = config_of(checkpoint).model;
+  if (saved.kind != config.model.kind || saved.kind != ModelKind::Gpt) return;
+  require(saved.context == config.model.context, "model.context is ", config.model.context,
+          ", but ", checkpoint.path().string(), " was trained with ", saved.context,
+          "; begin with --set model.context=", saved.context);
+}
+
+/// "train.lr 0.001 (was 0.01), train.batch 8 (was 4)": keys without which the weights would be
+/// those of an undisturbed run.
+std::string changed_since(const checkpoint::CheckpointReader& checkpoint, const Config& config) {
+  const Config saved = config_of(checkpoint);
+  std::string text;
+  for (const Key& key : config_keys()) {
+    constexpr std::string_view kNamed[] = {
+        "train.seed", "train.batch", "train.sequence",  "train.dtype",         "train.lr",
+        "data.path",  "data.dtype",  "data.validation", "numerics.data_shards"};
+    if (std::ranges::find(kNamed, key.name) == std::end(kNamed)) continue;
+    const auto ours = key.get(config);
+    const auto theirs = key.get(saved);
+    if (!ours || !theirs || to_toml(*ours) == to_toml(*theirs)) continue;
+    text += detail::concat(text.empty() ? "" : ", ", key.name, " ", to_toml(*ours), " (was ",
+                           to_toml(*theirs), ")");
+  }
+  return text;
+}
+
+fs::path find_resumed(const StartOptions& options, const fs::path& out) {
+  if (options.existing != Existing::Resume) return {};
+  if (!options.resume_from.empty()) return checkpoint::find_checkpoint(options.resume_from);
+  // A run that was killed before it saved anything begins again.
+  return checkpoint::latest_checkpoint(out / "checkpoints").value_or(fs::path());
+}
+
+bool is_below(const fs::path& path, const fs::path& directory) {
+  std::error_code error;
+  const fs::path inner = fs::weakly_canonical(path, error);
+  const fs::path outer = fs::weakly_canonical(directory, error);
+  return std::ranges::mismatch(outer, inner).in1 == outer.end();
+}
+
+Start find_start(const Config& config, const StartOptions& options,
+                 const checkpoint::CheckpointLayout& layout) {
+  const fs::path out = config.train.out;
+  require(!is_occupied(out) || options.existing != Existing::Refuse, "train.out \"",
+          config.train.out,
+          "\" exists already; choose another directory, or pass --resume or --overwrite");
+  Start start{.resume_from = find_resumed(options, out)};
+  if (!start.resume_from.empty()) {
+    check_sound(start.resume_from, checkpoint::Load::Everything);
+    const checkpoint::CheckpointReader reader(start.resume_from);
+    check_same_model(config, reader);
+    reader.expect(layout.parameters());
+    start.finished = reader.state().step >= config.train.steps;
+    start.changed = changed_since(reader, config);
+  }
+  if (!options.init_from.empty()) {
+    start.init_from = checkpoint::find_checkpoint(options.init_from);
+    require(options.existing != Existing::Overwrite || !is_below(start.init_from, out),
+            "--overwrite would remove ", start.init_from.string(),
+            ", which --init-from needs; choose another train.out");
+    check_sound(start.init_from, checkpoint::Load::WeightsOnly);
+    const checkpoint::CheckpointReader reader(start.init_from, checkpoint::Load::WeightsOnly);
+    check_same_context(config, reader);
+    reader.expect(layout.parameters());
+  }
+  return start;
+}
+
+void remove_old(const fs::path& out) {
+  for (const char* ours : {"checkpoints", "config.toml", "log.jsonl"}) {
+    std::error_code error;
+    fs::remove_all(out / ours, error);
+    if (error) throw IoError("cannot remove " + (out / ours).string() + ": " + error.message());
+  }
+}
+
+void make_out(const Config& config, Existing existing) {
+  const fs::path out = config.train.out;
+  const bool was_there = fs::exists(out);
+  if (was_there && existing == Existing::Overwrite) remove_old(out);
+  std::error_code error;
+  fs::create_directories(root_of(config), error);
+  if (error) {
+    throw IoError(detail::concat("cannot make ", root_of(config).string(), ": ", error.message(),
+                                 "; choose a train.out that you may write to"));
+  }
+  try {
+    checkpoint::clean_checkpoints(root_of(config));
+    write_text_atomically(out / "config.toml", to_toml(config));
+  } catch (...) {
+    if (!was_there) fs::remove_all(out, error);
+    throw;
+  }
+}
+
+}  // namespace
+
+Start prepare_start(const Config& config, const StartOptions& options,
+                    const checkpoint::CheckpointLayout& layout, comm::Communicator* world) {
+  Start start;
+  comm::together(world, [&] {
+    if (world != nullptr && world->rank() != 0) return;
+    start = find_start(config, options, layout);
+    if (!start.finished) make_out(config, options.existing);
+  });
+  // The others are told rather than look: a shared file system may show them older names.
+  std::string resume_from = start.resume_from.string();
+  std::string init_from = start.init_from.string();
+  std::string finished = start.finished ? "finished" : "";
+  for (std::string* text : {&resume_from, &init_from, &finished}) comm::broadcast(world, *text);
+  return {resume_from, init_from, !finished.empty(), std::move(start.changed)};
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cleave/checkpoint/checkpoint.h"
+#include "cleave/comm/communicator.h"
+#include "cleave/train/config/config.h"
+
+namespace cleave::train {
+
+/// What to do with what an earlier run left in train.out.
+enum class Existing : std::uint8_t { Refuse, Resume, Overwrite };
+
+/// Where a run begins.
+struct StartOptions {
+  Existing existing = Existing::Refuse;
+  std::string resume_from;  ///< a checkpoint; empty: the latest in train.out
+  std::string init_from;    ///< a checkpoint whose weights to begin with; empty: fresh ones
+};
+
+struct Start {
+  std::filesystem::path resume_from;  ///< a verified checkpoint, or empty
+  std::filesystem::path init_from;    ///< a verified checkpoint, or empty
+  bool finished = false;              ///< the checkpoint has all steps: there is nothing to do
+  std::string changed;  ///< on the first device: what the run does otherwise than the one resumed
+};
+
+/// Finds and verifies the checkpoint to begin with, then makes train.out ready for a run: nothing
+/// is touched unless all is well. Call it on all devices of `world` (null: one process alone); the
+/// first does the work. Throws UserError, which names file and tensor or key, and IoError.
+Start prepare_start(const Config& config, const StartOptions& options,
+                    const checkpoint::CheckpointLayout& layout, comm::Communicator* world);
+
+}  // namespace cleave::train

@@ -1,0 +1,158 @@
+#include "cleave/train/step/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "cleave/base/check.h"
+#include "cleave/engine/compile/staging.h"
+#include "cleave/engine/measure/profile.h"
+#include "cleave/train/step/emulation.h"
+#include "cleave/train/step/random_source.h"
+
+namespace cleave::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Enough to tell models apart without holding up the training.
+constexpr std::int64_t kMostValidationTokens = 1 << 17;
+
+std::vector<std::int64_t> budgets_of(const DevicesConfig& devices) {
+  if (devices.memory.empty()) return {};
+  if (devices.memory.size() > 1) return devices.memory;
+  return std::vector<std::int64_t>(static_cast<std::size_t>(devices.count), devices.memory[0]);
+}
+
+BatchSource::Share share_of(const Config& config, const engine::CompiledStep& compiled,
+                            int device) {
+  const std::int64_t share = config.train.batch / compiled.program.replicas;
+  return {.first = compiled.replica_of(device) * share, .microbatch = *config.train.microbatch};
+}
+
+/// A real run has no costs before it is compiled.
+decltype(engine::CompileOptions::costs) order_costs(const Config& config) {
+  if (!config.devices.emulate) return nullptr;
+  return [config](const schedule::Program& program) { return emulated_costs(config, program); };
+}
+
+}  // namespace
+
+ModelSpec model_of(const Config& config) {
+  return model_spec(config.model,
+                    {.sequences = *config.train.microbatch,
+                     .sequence = config.train.sequence,
+                     .dtype = config.train.dtype},
+                    config.train.loss_blocks);
+}
+
+engine::CompileOptions compile_options(const Config& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const std::int64_t data = *parallel.data;
+  return {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
+                     .data = static_cast<int>(data),
+                     .tensor = static_cast<int>(*parallel.tensor),
+                     .order = parallel.order,
+                     .sequence_parallel = parallel.sequence_parallel,
+                     .chunks = static_cast<int>(parallel.chunks.value_or(0)),
+                     .schedule = parallel.schedule,
+                     .partition = parallel.partition.value_or(std::vector<std::int64_t>{}),
+                     .zero = static_cast<int>(parallel.zero.value_or(0)),
+                     .recompute = parallel.recompute.value_or(std::vector<schedule::Recompute>{})},
+          .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
+          .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
+          .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
+          .threads = static_cast<int>(config.devices.threads),
+          .budgets = budgets_of(config.devices),
+          .costs = order_costs(config)};
+}
+
+engine::CompiledStep compile_step(const Config& config) {
+  engine::CompiledStep step = engine::compile(model_of(config), compile_options(config));
+  if (config.train.checkpoint_every > 0) engine::plan_staging(step);
+  return step;
+}
+
+Trainer::Trainer(const Config& config, const data::Data& data, const engine::CompiledStep& compiled,
+                 int device, comm::Communicator* world)
+    : config_(&config),
+      compiled_(&compiled),
+      world_(world),
+      device_(compiled, device, static_cast<int>(config.devices.threads), world),
+      replica_(compiled.replica_of(device)),
+      optimizer_(config.train),
+      source_(data.training(), share_of(config, compiled, device)) {
+  if (const data::Dataset* held_out = data.validation()) {
+    const std::int64_t most =
+        std::max<std::int64_t>(1, kMostValidationTokens / config.train.sequence);
+    const std::int64_t microbatch = *config.train.microbatch;
+    // Whole microbatches only: kernels are compiled for one shape.
+    validation_sequences_ = std::min(held_out->windows(), most) / microbatch * microbatch;
+    if (validation_sequences_ > 0)
+      validation_.emplace(*held_out, microbatch, validation_sequences_ / microbatch);
+  }
+}
+
+plan::Costs Trainer::profile(double at_once) {
+  RandomSource source(1, compiled_->model.shape.vocab);
+  optimizer_.begin_step(0);
+  return engine::profile(*compiled_, device_, {.source = &source, .optimizer = &optimizer_}, world_,
+                         {.at_once = at_once, .steps = config_->train.steps});
+}
+
+void Trainer::initialise() {
+  device_.initialise(static_cast<std::uint64_t>(config_->train.seed));
+  steps_done_ = 0;
+}
+
+StepReport Trainer::step(bool stop) {
+  const Clock::time_point start = Clock::now();
+  optimizer_.begin_step(steps_done_);
+  source_.begin_step(steps_done_);
+  const double tokens = static_cast<double>(config_->train.batch * config_->train.sequence);
+  engine::StepInput input{.source = &source_,
+                          .optimizer = &optimizer_,
+                          .loss_scale = static_cast<float>(1.0 / tokens),
+                          .stop = stop};
+  const comm::Sent before = world_ == nullptr ? comm::Sent{} : world_->sent();
+  engine::StepResult result;
+  try {
+    result = device_.executor().run(input);
+  } catch (const NonFinite& error) {
+    const std::string step = "step " + std::to_string(steps_done_ + 1) + ": ";
+    input.search = engine::Search::NonFinite;
+    try {
+      device_.executor().run(input);
+    } catch (const NonFinite& where) {
+      throw NonFinite(step + error.what() + "; " + where.what() +
+                      "; lower train.lr, lengthen train.warmup, or set train.clip");
+    }
+    throw NonFinite(step + error.what());
+  }
+  ++steps_done_;
+  if (world_ != nullptr) sent_ = world_->sent() - before;
+  return {.step = steps_done_,
+          .loss = result.loss,
+          .gradient_norm = result.gradient_norm,
+          .lr = optimizer_.lr(),
+          .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+          .stop = result.stop};
+}
+
+std::optional<double> Trainer::evaluate() {
+  if (!validation_) return std::nullopt;
+  engine::Executor& executor = device_.executor();
+  const std::int64_t count = validation_sequences_ / *config_->train.microbatch;
+  const std::int64_t at_once = executor.evaluated_at_once();
+  std::vector<double> sums(static_cast<std::size_t>(at_once * compiled_->program.replicas));
+  double sum = 0;
+  for (std::int64_t first = 0; first < count; first += std::ssize(sums)) {
+    validation_->begin_at(first + replica_ * at_once);
+    executor.evaluate(*validation_, sums);
+    // What lies past the end was computed on the last microbatch once more, and does not count.
+    const std::int64_t valid = std::min<std::int64_t>(std::ssize(sums), count - first);
+    for (std::int64_t i = 0; i < valid; ++i) sum += sums[static_cast<std::size_t>(i)];
+  }
+  return sum / static_cast<double>(validation_sequences_ * config_->train.sequence);
+}
+
+}  // namespace cleave::train

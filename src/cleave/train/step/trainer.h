@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cleave/data/dataset.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/train/config/config.h"
+#include "cleave/train/step/adamw.h"
+#include "cleave/train/step/batch_source.h"
+
+namespace cleave::train {
+
+/// What one step came to.
+struct StepReport {
+  std::int64_t step = 0;  ///< counted from 1: how many are done
+  double loss = 0;
+  double gradient_norm = 0;
+  double lr = 0;
+  double seconds = 0;
+  bool stop = false;  ///< some device was asked to stop
+};
+
+/// The model of `config` in microbatches, as data.
+ModelSpec model_of(const Config& config);
+
+/// What `config` says about the layout.
+engine::CompileOptions compile_options(const Config& config);
+
+/// Partition, program, memory plan and proof for `config`.
+engine::CompiledStep compile_step(const Config& config);
+
+/// The training loop of one device. All devices of a run do the same steps in the same order.
+class Trainer {
+ public:
+  /// All must outlive the trainer. `world` is null for one device alone.
+  Trainer(const Config& config, const data::Data& data, const engine::CompiledStep& compiled,
+          int device, comm::Communicator* world);
+
+  /// What everything in a step takes, measured with random tokens; all devices together, before the
+  /// weights are set. `at_once`: how many devices can compute at the same time.
+  plan::Costs profile(double at_once);
+
+  /// Fresh weights, step 0.
+  void initialise();
+
+  /// One optimizer update. Throws NonFinite, with the step and where it began, if a number is no
+  /// number any more; the weights are then as they were.
+  /// `stop`: this device was asked to; all devices learn of it.
+  StepReport step(bool stop = false);
+
+  /// As if `steps` steps had been done: weights and moments come from a checkpoint.
+  void continue_after(std::int64_t steps) { steps_done_ = steps; }
+
+  /// What this device sent in the last step.
+  const comm::Sent& sent() const { return sent_; }
+
+  /// How many steps are done; also the position in the data.
+  std::int64_t steps_done() const { return steps_done_; }
+
+  /// Mean loss over the held-out sequences; nothing if there are none.
+  std::optional<double> evaluate();
+
+  engine::Device& device() { return device_; }
+
+ private:
+  const Config* config_;
+  const engine::CompiledStep* compiled_;
+  comm::Communicator* world_;
+  engine::Device device_;
+  int replica_;
+  AdamW optimizer_;
+  BatchSource source_;
+  std::optional<ValidationSource> validation_;
+  std::int64_t validation_sequences_ = 0;
+  std::int64_t steps_done_ = 0;
+  comm::Sent sent_;
+};
+
+}  // namespace cleave::train
