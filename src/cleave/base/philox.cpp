@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "cleave/base/elementary.h"
 #include "cleave/base/hash.h"
 
 namespace cleave {
@@ -45,10 +46,11 @@ namespace {
 std::array<float, 4> box_muller(const std::array<std::uint32_t, 4>& words) {
   std::array<float, 4> normals{};
   for (int pair = 0; pair < 2; ++pair) {
-    const double radius = std::sqrt(-2.0 * std::log((words[2 * pair] + 0.5) * 0x1p-32));
+    const double radius = std::sqrt(-2.0 * natural_log((words[2 * pair] + 0.5) * 0x1p-32));
     const double angle = 2.0 * std::numbers::pi * (words[2 * pair + 1] * 0x1p-32);
-    normals[2 * pair] = static_cast<float>(radius * std::cos(angle));
-    normals[2 * pair + 1] = static_cast<float>(radius * std::sin(angle));
+    const auto [sine, cosine] = sine_cosine(angle);
+    normals[2 * pair] = static_cast<float>(radius * cosine);
+    normals[2 * pair + 1] = static_cast<float>(radius * sine);
   }
   return normals;
 }

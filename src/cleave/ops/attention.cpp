@@ -25,12 +25,13 @@ void check_lse(ConstView lse, const AttentionShape& shape) {
 template <class Fn>
 void with_workers(Compute& compute, const AttentionShape& shape, DType dtype, std::int64_t tasks,
                   const Fn& fn) {
-  const std::int64_t bytes = AttentionWorker::scratch_bytes(shape, dtype);
+  const GemmKernel& kernel = gemm_kernel(dtype, compute.arithmetic());
+  const std::int64_t bytes = AttentionWorker::scratch_bytes(kernel, shape, dtype);
   CLEAVE_CHECK(bytes * compute.threads() <= static_cast<std::int64_t>(compute.scratch().size()),
                "attention needs ", bytes * compute.threads(), " bytes of scratch and has ",
                compute.scratch().size());
   parallel_pieces(compute, tasks, 1, [&](int piece, std::int64_t begin, std::int64_t end) {
-    AttentionWorker worker(shape, dtype, compute.scratch().data() + piece * bytes);
+    AttentionWorker worker(kernel, shape, dtype, compute.scratch().data() + piece * bytes);
     fn(worker, begin, end);
   });
 }
@@ -84,7 +85,8 @@ void backward_head(const AttentionGradient& at, const Head& head, const KeysAndV
 }  // namespace
 
 std::int64_t attention_scratch_bytes(Compute& compute, const AttentionShape& shape, DType dtype) {
-  return AttentionWorker::scratch_bytes(shape, dtype) * compute.threads();
+  const GemmKernel& kernel = gemm_kernel(dtype, compute.arithmetic());
+  return AttentionWorker::scratch_bytes(kernel, shape, dtype) * compute.threads();
 }
 
 void attention(Compute& compute, const AttentionShape& shape, ConstView q, ConstView k, ConstView v,

@@ -32,10 +32,10 @@ std::int64_t AttentionWorker::lay_out(std::byte* base) {
   const bool f32 = dtype_ == DType::F32;
   Carver carver(base);
   for (std::byte*& matrix : packed) {
-    matrix = carver.take(std::max(packed_b_bytes(shape_.sequence, head, dtype_),
-                                  packed_b_bytes(head, shape_.sequence, dtype_)));
+    matrix = carver.take(std::max(packed_b_bytes(kernel_, shape_.sequence, head),
+                                  packed_b_bytes(kernel_, head, shape_.sequence)));
   }
-  packed_block = carver.take(packed_b_bytes(head, block, dtype_));
+  packed_block = carver.take(packed_b_bytes(kernel_, head, block));
   s = carver.take<float>(block * stride() * 4);
   dp = carver.take<float>(block * stride() * 4);
   p = f32 ? reinterpret_cast<std::byte*>(s) : carver.take(block * stride() * 2);
@@ -45,7 +45,7 @@ std::int64_t AttentionWorker::lay_out(std::byte* base) {
   dk = carver.take<float>(shape_.sequence * head * 4);
   dv = carver.take<float>(shape_.sequence * head * 4);
   product_scratch_ =
-      carver.take(gemm_packed_scratch_bytes(std::max(shape_.sequence, head), dtype_));
+      carver.take(gemm_packed_scratch_bytes(kernel_, std::max(shape_.sequence, head)));
   return carver.used();
 }
 
@@ -54,12 +54,14 @@ std::int64_t AttentionWorker::stride() const {
   return (shape_.sequence + 15) / 16 * 16 + 16;
 }
 
-std::int64_t AttentionWorker::scratch_bytes(const AttentionShape& shape, DType dtype) {
-  return AttentionWorker(shape, dtype, nullptr).lay_out(nullptr);
+std::int64_t AttentionWorker::scratch_bytes(const GemmKernel& kernel, const AttentionShape& shape,
+                                            DType dtype) {
+  return AttentionWorker(kernel, shape, dtype, nullptr).lay_out(nullptr);
 }
 
-AttentionWorker::AttentionWorker(const AttentionShape& shape, DType dtype, std::byte* scratch)
-    : shape_(shape), dtype_(dtype) {
+AttentionWorker::AttentionWorker(const GemmKernel& kernel, const AttentionShape& shape, DType dtype,
+                                 std::byte* scratch)
+    : kernel_(kernel), shape_(shape), dtype_(dtype) {
   lay_out(scratch);
 }
 
@@ -79,20 +81,21 @@ ScoreBlock AttentionWorker::block(std::int64_t index) const {
 PackedB AttentionWorker::pack(ConstView view, std::int64_t token, std::int64_t head,
                               std::int64_t rows, std::byte* to) const {
   const GemmOperand b{head_at(view, token, head), dtype_, view.stride(0), 1};
-  return pack_b(b, shape_.head_dim, rows, to);
+  return pack_b(kernel_, b, shape_.head_dim, rows, to);
 }
 
 PackedB AttentionWorker::pack_transposed(ConstView view, std::int64_t token, std::int64_t head,
                                          std::byte* to) const {
   const GemmOperand b{head_at(view, token, head), dtype_, 1, view.stride(0)};
-  return pack_b(b, shape_.sequence, shape_.head_dim, to);
+  return pack_b(kernel_, b, shape_.sequence, shape_.head_dim, to);
 }
 
 void AttentionWorker::scores(const ScoreBlock& block, HeadRows q, const PackedB& k, float* to) {
   // Whole panels of keys; what lies beyond the block's keys is masked like the rest of its row.
-  const std::int64_t panel = gemm_columns(dtype_);
+  const std::int64_t panel = kernel_.columns();
   const std::int64_t keys = (block.keys() + panel - 1) / panel * panel;
-  gemm_packed({.m = block.rows,
+  gemm_packed(kernel_,
+              {.m = block.rows,
                .n = std::min(keys, shape_.sequence),
                .k = shape_.head_dim,
                .a = {q.at, dtype_, q.stride, 1},
@@ -103,7 +106,8 @@ void AttentionWorker::scores(const ScoreBlock& block, HeadRows q, const PackedB&
 
 void AttentionWorker::mix(const ScoreBlock& block, const std::byte* weights, const PackedB& v,
                           float* to) {
-  gemm_packed({.m = block.rows,
+  gemm_packed(kernel_,
+              {.m = block.rows,
                .n = shape_.head_dim,
                .k = block.keys(),
                .a = {weights, dtype_, block.stride, 1},
@@ -115,6 +119,7 @@ void AttentionWorker::mix(const ScoreBlock& block, const std::byte* weights, con
 void AttentionWorker::spread(const ScoreBlock& block, const std::byte* weights, const PackedB& dout,
                              float* to) {
   gemm_packed(
+      kernel_,
       {.m = block.keys(),
        .n = shape_.head_dim,
        .k = block.rows,

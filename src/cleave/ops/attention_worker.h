@@ -16,9 +16,11 @@ namespace cleave::ops {
 /// block sees are the first ones of a packed matrix.
 class AttentionWorker {
  public:
-  static std::int64_t scratch_bytes(const AttentionShape& shape, DType dtype);
+  static std::int64_t scratch_bytes(const GemmKernel& kernel, const AttentionShape& shape,
+                                    DType dtype);
 
-  AttentionWorker(const AttentionShape& shape, DType dtype, std::byte* scratch);
+  AttentionWorker(const GemmKernel& kernel, const AttentionShape& shape, DType dtype,
+                  std::byte* scratch);
 
   std::int64_t block_count() const;
   ScoreBlock block(std::int64_t index) const;
@@ -53,6 +55,7 @@ class AttentionWorker {
   std::int64_t lay_out(std::byte* base);
   std::int64_t stride() const;
 
+  const GemmKernel& kernel_;
   AttentionShape shape_;
   DType dtype_;
   std::byte* product_scratch_;

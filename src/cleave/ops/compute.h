@@ -1,10 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
 namespace cleave::ops {
+
+/// Exact: bf16 is multiplied in f32, by chains of fused multiply-adds, and so a result has one set
+/// of bits on every processor that has these. Fastest: by the instructions for it that a processor
+/// may have (AVX-512-BF16, AMX), which round in ways of their own. f32 is the same in both.
+enum class Arithmetic : std::uint8_t { Exact, Fastest };
 
 /// The compute side of one device: its threads and its compiled kernels. One per device, driven by
 /// one thread at a time. Several may work side by side, each with a team of its own.
@@ -13,12 +19,13 @@ class Compute {
   /// Kernels compiled so far; only ops/onednn looks inside.
   class Kernels;
 
-  explicit Compute(int threads);
+  explicit Compute(int threads, Arithmetic arithmetic = Arithmetic::Fastest);
   ~Compute();
   Compute(Compute&&) noexcept;
   Compute& operator=(Compute&&) noexcept;
 
   int threads() const { return threads_; }
+  Arithmetic arithmetic() const { return arithmetic_; }
 
   /// Memory that an op may use during a call; its contents do not outlive the call. It belongs to
   /// the device's arena and is 64-byte aligned.
@@ -29,6 +36,7 @@ class Compute {
 
  private:
   int threads_;
+  Arithmetic arithmetic_;
   std::span<std::byte> scratch_;
   std::unique_ptr<Kernels> kernels_;
 };

@@ -53,7 +53,7 @@ struct Cut {
   std::int64_t grain;
   std::int64_t scratch_bytes;  // of one thread
 
-  Cut(int threads, const MatmulSpec& spec) {
+  Cut(const Compute& compute, const GemmKernel& kernel, const MatmulSpec& spec) {
     // Less is not worth waking a thread for: about 10 microseconds.
     constexpr std::int64_t kLeastFlops = 1 << 20;
     std::int64_t m = spec.m;
@@ -61,7 +61,7 @@ struct Cut {
     const auto pieces_of = [&](std::int64_t unit, std::int64_t flops_per_item) {
       grain = unit * std::max<std::int64_t>(1, kLeastFlops / (unit * flops_per_item + 1));
       const std::int64_t units = (count + grain - 1) / grain;
-      const std::int64_t pieces = std::min<std::int64_t>(units, threads);
+      const std::int64_t pieces = std::min<std::int64_t>(units, compute.threads());
       return std::min(count, (units + pieces - 1) / pieces * grain);
     };
     if (spec.batch > 1) {
@@ -71,13 +71,13 @@ struct Cut {
     } else if (spec.n >= spec.m) {
       along = Along::Columns;
       count = spec.n;
-      n = pieces_of(gemm_columns(spec.in), 2 * spec.m * spec.k);
+      n = pieces_of(kernel.columns(), 2 * spec.m * spec.k);
     } else {
       along = Along::Rows;
       count = spec.m;
-      m = pieces_of(gemm_rows(spec.in), 2 * spec.n * spec.k);
+      m = pieces_of(kernel.rows, 2 * spec.n * spec.k);
     }
-    scratch_bytes = (gemm_scratch_bytes(m, n, spec.k, spec.in, spec.out) + 63) / 64 * 64;
+    scratch_bytes = (gemm_scratch_bytes(kernel, m, n, spec.k, spec.out) + 63) / 64 * 64;
   }
 };
 
@@ -123,6 +123,10 @@ Gemm matrix_of(Gemm product, const MatmulSpec& spec, std::int64_t index) {
   return product;
 }
 
+bool uses_amx(const Compute& compute, DType dtype) {
+  return compute.arithmetic() == Arithmetic::Fastest && onednn::has_amx(dtype);
+}
+
 }  // namespace
 
 MatmulSpec describe(ConstView a, ConstView b, ConstView out, const MatmulOptions& options) {
@@ -152,16 +156,18 @@ MatmulSpec describe(ConstView a, ConstView b, ConstView out, const MatmulOptions
 }
 
 std::int64_t matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec) {
-  if (onednn::has_amx(spec.in)) return onednn::amx_matmul_scratch_bytes(compute, spec);
-  return Cut(compute.threads(), spec).scratch_bytes * compute.threads();
+  if (uses_amx(compute, spec.in)) return onednn::amx_matmul_scratch_bytes(compute, spec);
+  const GemmKernel& kernel = gemm_kernel(spec.in, compute.arithmetic());
+  return Cut(compute, kernel, spec).scratch_bytes * compute.threads();
 }
 
 void matmul(Compute& compute, ConstView a, ConstView b, View out, const MatmulOptions& options) {
   const MatmulSpec spec = describe(a, b, out, options);
-  if (onednn::has_amx(spec.in)) {
+  if (uses_amx(compute, spec.in)) {
     return onednn::amx_matmul(compute, spec, a, b, out, options.bias);
   }
-  const Cut cut(compute.threads(), spec);
+  const GemmKernel& kernel = gemm_kernel(spec.in, compute.arithmetic());
+  const Cut cut(compute, kernel, spec);
   CLEAVE_CHECK(
       cut.scratch_bytes * compute.threads() <= static_cast<std::int64_t>(compute.scratch().size()),
       "matmul needs ", cut.scratch_bytes * compute.threads(), " bytes of scratch and has ",
@@ -171,12 +177,12 @@ void matmul(Compute& compute, ConstView a, ConstView b, View out, const MatmulOp
                   [&](int piece, std::int64_t begin, std::int64_t end) {
                     std::byte* scratch = compute.scratch().data() + piece * cut.scratch_bytes;
                     if (cut.along == Cut::Along::Columns) {
-                      gemm(columns_of(product, begin, end), scratch);
+                      gemm(kernel, columns_of(product, begin, end), scratch);
                     } else if (cut.along == Cut::Along::Rows) {
-                      gemm(rows_of(product, begin, end), scratch);
+                      gemm(kernel, rows_of(product, begin, end), scratch);
                     } else {
                       for (std::int64_t index = begin; index < end; ++index) {
-                        gemm(matrix_of(product, spec, index), scratch);
+                        gemm(kernel, matrix_of(product, spec, index), scratch);
                       }
                     }
                   });

@@ -20,9 +20,9 @@ struct MatmulOptions {
 ///   out  [m, n] or [batch, m, n]   f32 or bf16, rows contiguous; must not overlap a or b
 ///
 /// Needs matmul_scratch_bytes of compute.scratch(); allocates nothing. An element of out has bits
-/// that depend on its row of a, its column of b and the processor: not on m, n, strides,
-/// transposition or threads. (Where AMX multiplies bf16, oneDNN does it: the bits then depend on
-/// all of these, and the kernel is compiled on the first call of its kind.)
+/// that depend on its row of a and its column of b: not on m, n, strides, transposition or threads,
+/// and with Arithmetic::Exact not on the processor. (Where AMX multiplies bf16, oneDNN does it: the
+/// bits then depend on all of these, and the kernel is compiled on the first call of its kind.)
 void matmul(Compute& compute, ConstView a, ConstView b, View out,
             const MatmulOptions& options = {});
 

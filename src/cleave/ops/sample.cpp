@@ -1,11 +1,11 @@
 #include "cleave/ops/sample.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <vector>
 
 #include "cleave/base/check.h"
+#include "cleave/base/elementary.h"
 
 namespace cleave::ops {
 
@@ -28,7 +28,7 @@ std::int32_t sample(std::span<const float> logits, const SampleOptions& options,
     std::sort(tokens.begin(), tokens.end());
   }
   const auto weight = [&](std::int32_t token) {
-    return std::exp((static_cast<double>(logits[token]) - logits[best]) / options.temperature);
+    return exponential((static_cast<double>(logits[token]) - logits[best]) / options.temperature);
   };
   double total = 0;
   for (std::int32_t token : tokens) total += weight(token);

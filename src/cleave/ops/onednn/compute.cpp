@@ -1,13 +1,12 @@
 #include "cleave/ops/compute.h"
 
-#include <cstdint>
-
 #include "cleave/base/check.h"
 #include "cleave/ops/onednn/kernels.h"
 
 namespace cleave::ops {
 
-Compute::Compute(int threads) : threads_(threads), kernels_(std::make_unique<Kernels>(threads)) {
+Compute::Compute(int threads, Arithmetic arithmetic)
+    : threads_(threads), arithmetic_(arithmetic), kernels_(std::make_unique<Kernels>(threads)) {
   CLEAVE_CHECK(threads >= 1, threads, " threads");
 }
 

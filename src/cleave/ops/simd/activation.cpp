@@ -19,7 +19,7 @@ template <class T>
 void gelu_elements(const T* x, T* y, std::size_t n) {
   for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
     const Vec v = load(x + i, part);
-    const Vec u = hn::Mul(v, hn::MulAdd(hn::Mul(v, v), set(kCubic), set(kLinear)));
+    const Vec u = hn::Mul(v, mul_add(hn::Mul(v, v), set(kCubic), set(kLinear)));
     store(hn::Mul(v, sigmoid(u).value), y + i, part);
   });
 }
@@ -29,10 +29,10 @@ void gelu_backward_elements(const T* x, const T* dy, T* dx, std::size_t n) {
   for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
     const Vec v = load(x + i, part);
     const Vec square = hn::Mul(v, v);
-    const Vec u = hn::Mul(v, hn::MulAdd(square, set(kCubic), set(kLinear)));
-    const Vec du = hn::MulAdd(square, set(3 * kCubic), set(kLinear));
+    const Vec u = hn::Mul(v, mul_add(square, set(kCubic), set(kLinear)));
+    const Vec du = mul_add(square, set(3 * kCubic), set(kLinear));
     const Sigmoid s = sigmoid(u);
-    const Vec slope = hn::MulAdd(hn::Mul(v, du), s.slope, s.value);
+    const Vec slope = mul_add(hn::Mul(v, du), s.slope, s.value);
     store(hn::Mul(load(dy + i, part), slope), dx + i, part);
   });
 }
@@ -53,7 +53,7 @@ void swiglu_backward_elements(const T* gate_up, const T* dy, T* dgate_up, std::s
     const Vec u = load(gate_up + n + i, part);
     const Vec d = load(dy + i, part);
     const Sigmoid s = sigmoid(g);
-    const Vec slope = hn::MulAdd(g, s.slope, s.value);
+    const Vec slope = mul_add(g, s.slope, s.value);
     store(hn::Mul(hn::Mul(d, u), slope), dgate_up + i, part);
     store(hn::Mul(d, hn::Mul(g, s.value)), dgate_up + n + i, part);
   });

@@ -44,12 +44,11 @@ template <bool kCopy>
 void update(const AdamwRange& r, const AdamwFactors& f) {
   for_vectors(r.n, [=](std::size_t i, auto part) HWY_ATTR {
     const Vec g = hn::Mul(load(r.gradient + i, part), set(f.gradient_scale));
-    const Vec m = hn::MulAdd(load(r.m + i, part), set(f.keep1), hn::Mul(g, set(f.take1)));
-    const Vec v =
-        hn::MulAdd(load(r.v + i, part), set(f.keep2), hn::Mul(hn::Mul(g, g), set(f.take2)));
-    const Vec root = hn::MulAdd(hn::Sqrt(v), set(f.unbias), set(f.eps));
+    const Vec m = mul_add(load(r.m + i, part), set(f.keep1), hn::Mul(g, set(f.take1)));
+    const Vec v = mul_add(load(r.v + i, part), set(f.keep2), hn::Mul(hn::Mul(g, g), set(f.take2)));
+    const Vec root = mul_add(hn::Sqrt(v), set(f.unbias), set(f.eps));
     const Vec decayed = hn::Mul(load(r.master + i, part), set(f.decay));
-    const Vec master = hn::NegMulAdd(set(f.step), hn::Div(m, root), decayed);
+    const Vec master = neg_mul_add(set(f.step), hn::Div(m, root), decayed);
     store(m, r.m + i, part);
     store(v, r.v + i, part);
     store(master, r.master + i, part);

@@ -12,6 +12,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace cleave::ops::HWY_NAMESPACE {
 
+HWY_INLINE float log_one(float x) {
+  return hn::GetLane(log(set(x)));
+}
+
 template <class T>
 void zero(T* at, std::int64_t count) {
   for_vectors(static_cast<std::size_t>(count),
@@ -28,12 +32,12 @@ void softmax_rows(const ScoreBlock& block, const float* s, T* p, float* lse, flo
                             return load(scores + i, part);
                           });
     const float sum = sum_vectors(seen, [=](std::size_t i, auto part) HWY_ATTR {
-      const Vec weight = exp(hn::MulSub(load(scores + i, part), set(block.scale), set(largest)));
+      const Vec weight = exp(mul_sub(load(scores + i, part), set(block.scale), set(largest)));
       store(weight, weights + i, part);
       return weight;
     });
     zero(weights + seen, block.keys() - static_cast<std::int64_t>(seen));
-    lse[row] = largest + std::log(sum);
+    lse[row] = largest + log_one(sum);
     norm[row] = 1.0f / sum;
   }
 }
@@ -85,7 +89,7 @@ void score_gradient_rows(const ScoreBlock& block, const ScoreGradient& at) {
     const Vec scale = set(block.scale);
     const std::int64_t seen = block.first + row + 1;
     for_vectors(static_cast<std::size_t>(seen), [=](std::size_t i, auto part) HWY_ATTR {
-      const Vec weight = exp(hn::MulSub(load(s + i, part), scale, lse));
+      const Vec weight = exp(mul_sub(load(s + i, part), scale, lse));
       const Vec gradient = hn::Sub(load(dp + i, part), delta);
       store(weight, p + i, part);
       store(hn::Mul(hn::Mul(weight, scale), gradient), ds + i, part);
@@ -133,7 +137,7 @@ void decode_rows(const DecodeHead& head) {
     Vec sum = hn::Zero(F32());
     for (std::int64_t token = 0; token < head.length; ++token) {
       const T* v = reinterpret_cast<const T*>(head.v.at) + token * head.v.stride;
-      sum = hn::MulAdd(set(head.p[token]), load(v + i, part), sum);
+      sum = mul_add(set(head.p[token]), load(v + i, part), sum);
     }
     store(hn::Mul(sum, set(norm)), reinterpret_cast<T*>(head.out) + i, part);
   });

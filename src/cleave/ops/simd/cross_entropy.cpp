@@ -2,8 +2,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cleave/ops/simd/cross_entropy.cpp"
-#include <cmath>
-
 #include <hwy/foreach_target.h>
 
 #include "cleave/ops/simd/exp-inl.h"
@@ -30,8 +28,12 @@ HWY_BEFORE_NAMESPACE();
 namespace cleave::ops::HWY_NAMESPACE {
 namespace {
 
-HWY_INLINE float exp_one(float x) {
+float exp_one(float x) {
   return hn::GetLane(exp(set(x)));
+}
+
+float log_one(float x) {
+  return hn::GetLane(log(set(x)));
 }
 
 /// Two passes over the row: the second finds it in cache.
@@ -86,6 +88,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace cleave::ops {
 
+HWY_EXPORT(exp_one);
+HWY_EXPORT(log_one);
 HWY_EXPORT(extend_row);
 HWY_EXPORT(gradient_row);
 
@@ -98,7 +102,7 @@ float element(ConstView matrix, std::int64_t row, std::int64_t column) {
 }
 
 float log_sum_exp(RowSoftmax row) {
-  return static_cast<float>(row.max + std::log(static_cast<double>(row.sum)));
+  return row.max + HWY_DYNAMIC_DISPATCH(log_one)(row.sum);
 }
 
 void check_block(ConstView logits, ConstView targets) {
@@ -189,12 +193,13 @@ void cross_entropy_partial(Compute& compute, VocabBlock block, ConstView targets
 void cross_entropy_merge(Compute&, const SoftmaxState& other, const SoftmaxState& into) {
   const std::int64_t tokens = into.max.size(0);
   check_view("softmax max", other.max, DType::F32, {tokens});
+  const auto exp = HWY_DYNAMIC_DISPATCH(exp_one);
   for (std::int64_t row = 0; row < tokens; ++row) {
     float& max = into.max.as<float>()[row];
     float& sum = into.sum.as<float>()[row];
     const float largest = std::max(max, other.max.as<float>()[row]);
-    sum = sum * std::exp(max - largest) +
-          other.sum.as<float>()[row] * std::exp(other.max.as<float>()[row] - largest);
+    sum = sum * exp(max - largest) +
+          other.sum.as<float>()[row] * exp(other.max.as<float>()[row] - largest);
     max = largest;
     into.target.as<float>()[row] += other.target.as<float>()[row];
   }

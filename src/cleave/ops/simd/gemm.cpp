@@ -102,13 +102,12 @@ GemmRows in_place(const GemmOperand& a) {
 
 }  // namespace
 
-std::int64_t gemm_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType in,
-                                DType out) {
-  return Pieces(nullptr, Blocks(m, n, k, gemm_kernel(in)), m, k, out).bytes;
+std::int64_t gemm_scratch_bytes(const GemmKernel& kernel, std::int64_t m, std::int64_t n,
+                                std::int64_t k, DType out) {
+  return Pieces(nullptr, Blocks(m, n, k, kernel), m, k, out).bytes;
 }
 
-void gemm(const Gemm& product, std::byte* scratch) {
-  const GemmKernel& kernel = gemm_kernel(product.a.dtype);
+void gemm(const GemmKernel& kernel, const Gemm& product, std::byte* scratch) {
   const Blocks blocks(product.m, product.n, product.k, kernel);
   const Pieces pieces(scratch, blocks, product.m, product.k, product.out.dtype);
   const bool packs = !readable_in_place(kernel, product.a, product.k, Transposed::Refuse);
@@ -135,23 +134,23 @@ void gemm(const Gemm& product, std::byte* scratch) {
   }
 }
 
-std::int64_t packed_b_bytes(std::int64_t n, std::int64_t k, DType in) {
-  const GemmKernel& kernel = gemm_kernel(in);
+std::int64_t packed_b_bytes(const GemmKernel& kernel, std::int64_t n, std::int64_t k) {
   return round_up(n, kernel.lanes) * steps_of(k, kernel) * 4;
 }
 
-PackedB pack_b(const GemmOperand& b, std::int64_t n, std::int64_t k, std::byte* to) {
+PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, std::int64_t k,
+               std::byte* to) {
   auto* words = reinterpret_cast<std::uint32_t*>(to);
-  pack_columns(gemm_kernel(b.dtype), b, n, k, words);
+  pack_columns(kernel, b, n, k, words);
   return {words, n, k};
 }
 
-std::int64_t gemm_packed_scratch_bytes(std::int64_t k, DType in) {
-  return kPackedRows * steps_of(k, gemm_kernel(in)) * 4;
+std::int64_t gemm_packed_scratch_bytes(const GemmKernel& kernel, std::int64_t k) {
+  return kPackedRows * steps_of(k, kernel) * 4;
 }
 
-void gemm_packed(const Gemm& product, const PackedB& b, std::byte* scratch) {
-  const GemmKernel& kernel = gemm_kernel(product.a.dtype);
+void gemm_packed(const GemmKernel& kernel, const Gemm& product, const PackedB& b,
+                 std::byte* scratch) {
   CLEAVE_CHECK(product.k <= b.k && (product.n % kernel.columns() == 0 || product.n == b.n),
                product.n, " columns of ", b.n, ", depth ", product.k, " of ", b.k);
   const bool packs = !readable_in_place(kernel, product.a, product.k, Transposed::Accept);
@@ -169,14 +168,6 @@ void gemm_packed(const Gemm& product, const PackedB& b, std::byte* scratch) {
                     .panel_steps = steps_of(b.k, kernel),
                     .out = out});
   }
-}
-
-std::int64_t gemm_columns(DType in) {
-  return gemm_kernel(in).columns();
-}
-
-std::int64_t gemm_rows(DType in) {
-  return gemm_kernel(in).rows;
 }
 
 }  // namespace cleave::ops

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cleave/ops/simd/gemm_kernel.h"
 #include "cleave/spec/dtype.h"
 #include "cleave/spec/matmul_spec.h"
 
@@ -38,25 +39,23 @@ struct PackedB {
   std::int64_t n, k;  ///< of the packed matrix
 };
 
-std::int64_t gemm_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType in,
-                                DType out);
+std::int64_t gemm_scratch_bytes(const GemmKernel& kernel, std::int64_t m, std::int64_t n,
+                                std::int64_t k, DType out);
 
 /// Works in any blocks that suit the caches: an element of out is one chain of additions along k,
-/// cut every kDepth words, so its bits depend on k and on the processor alone.
-void gemm(const Gemm& product, std::byte* scratch);
+/// cut every kDepth words, so its bits depend on k and on the kernel's arithmetic alone.
+void gemm(const GemmKernel& kernel, const Gemm& product, std::byte* scratch);
 
-std::int64_t packed_b_bytes(std::int64_t n, std::int64_t k, DType in);
-PackedB pack_b(const GemmOperand& b, std::int64_t n, std::int64_t k, std::byte* to);
+std::int64_t packed_b_bytes(const GemmKernel& kernel, std::int64_t n, std::int64_t k);
+PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, std::int64_t k,
+               std::byte* to);
 
 /// Scratch of gemm_packed for up to `k`.
-std::int64_t gemm_packed_scratch_bytes(std::int64_t k, DType in);
+std::int64_t gemm_packed_scratch_bytes(const GemmKernel& kernel, std::int64_t k);
 
 /// As gemm(), with the first k rows and the first n columns of a packed b, all of k in one chain. n
-/// must be a multiple of gemm_columns(), or all columns. Out is f32, without bias.
-void gemm_packed(const Gemm& product, const PackedB& b, std::byte* scratch);
-
-/// Columns of a packed panel and rows of a strip: the grid on which a product is best cut.
-std::int64_t gemm_columns(DType in);
-std::int64_t gemm_rows(DType in);
+/// must be a multiple of the kernel's columns(), or all columns. Out is f32, without bias.
+void gemm_packed(const GemmKernel& kernel, const Gemm& product, const PackedB& b,
+                 std::byte* scratch);
 
 }  // namespace cleave::ops

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cleave/ops/compute.h"
 #include "cleave/spec/dtype.h"
 
 namespace cleave::ops {
@@ -47,9 +48,9 @@ struct GemmKernel {
   }
 };
 
-/// The fastest kernel for operands of `dtype` on this processor. For bf16 it may be one for f32
-/// (k_step 1), where there is no bf16 arithmetic; panels are then packed as f32.
-const GemmKernel& gemm_kernel(DType dtype);
+/// The kernel for operands of `dtype` on this processor. For bf16 it is one for f32 (k_step 1)
+/// where there is no bf16 arithmetic or where it is not wanted; panels are then packed as f32.
+const GemmKernel& gemm_kernel(DType dtype, Arithmetic arithmetic);
 
 /// Multiplies pairs of bf16 and adds them in f32 (vdpbf16ps); null if the processor cannot. Does
 /// not ask whether AVX-512 may be used at all.

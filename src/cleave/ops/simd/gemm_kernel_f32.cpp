@@ -45,7 +45,7 @@ void multiply(const GemmTile& tile) {
       std::memcpy(&word, a + row * a_row, 4);
       const Vec left = hn::Set(F32(), word);
 #pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) sum[row][v] = hn::MulAdd(left, right[v], sum[row][v]);
+      for (int v = 0; v < kVectors; ++v) sum[row][v] = mul_add(left, right[v], sum[row][v]);
     }
     a += a_step;
     b += kVectors * kLanes;
@@ -81,9 +81,10 @@ const GemmKernel* f32_kernel() {
 
 #undef CLEAVE_TILES
 
-const GemmKernel* choose_kernel(DType dtype) {
+const GemmKernel* choose_kernel(DType dtype, Arithmetic arithmetic) {
+  const bool wanted = dtype == DType::BF16 && arithmetic == Arithmetic::Fastest;
   // Only within AVX-512: whoever forbids that forbids its extensions.
-  if (dtype == DType::BF16 && HWY_TARGET <= HWY_AVX3) {
+  if (wanted && HWY_TARGET <= HWY_AVX3) {
     if (const GemmKernel* kernel = bf16_gemm_kernel()) return kernel;
   }
   return f32_kernel();
@@ -97,8 +98,8 @@ namespace cleave::ops {
 
 HWY_EXPORT(choose_kernel);
 
-const GemmKernel& gemm_kernel(DType dtype) {
-  return *HWY_DYNAMIC_DISPATCH(choose_kernel)(dtype);
+const GemmKernel& gemm_kernel(DType dtype, Arithmetic arithmetic) {
+  return *HWY_DYNAMIC_DISPATCH(choose_kernel)(dtype, arithmetic);
 }
 
 }  // namespace cleave::ops

@@ -45,7 +45,7 @@ void forward_row(const LayernormArgs& args, std::int64_t row) {
     const Vec xhat = hn::Mul(centred(i, part), set(rstd));
     const Vec w = load(weight + i, part);
     if constexpr (kCentred) {
-      store(hn::MulAdd(xhat, w, load(bias + i, part)), y + i, part);
+      store(mul_add(xhat, w, load(bias + i, part)), y + i, part);
     } else {
       store(hn::Mul(xhat, w), y + i, part);
     }
@@ -82,27 +82,26 @@ void backward_row(const LayernormBackwardArgs& args, std::int64_t row, float* dw
     if constexpr (kCentred) return hn::Mul(hn::Sub(load(x + i, part), mean), rstd);
     return hn::Mul(load(x + i, part), rstd);
   };
-  // The sums of g and of g xhat. In the lanes past the end dy and weight are 0.
-  Vec plain = hn::Zero(F32());
-  Vec along = hn::Zero(F32());
-  for_vectors(hidden, [&](std::size_t i, auto part) HWY_ATTR {
+  // The sums of g xhat and, where the mean is taken off, of g.
+  float totals[2] = {};
+  sum_vectors<kCentred ? 2 : 1>(hidden, totals, [=](std::size_t i, auto part, Vec* sums) HWY_ATTR {
     const Vec d = load(dy + i, part);
     const Vec xhat = normalized(i, part);
     const Vec g = hn::Mul(d, load(weight + i, part));
-    along = hn::MulAdd(g, xhat, along);
-    store(hn::MulAdd(d, xhat, load(dweight + i, part)), dweight + i, part);
+    sums[0] = mul_add(g, xhat, sums[0]);
+    store(mul_add(d, xhat, load(dweight + i, part)), dweight + i, part);
     if constexpr (kCentred) {
-      plain = hn::Add(plain, g);
+      sums[1] = hn::Add(sums[1], g);
       store(hn::Add(d, load(dbias + i, part)), dbias + i, part);
     }
   });
-  const Vec mean_g = set(hn::GetLane(hn::SumOfLanes(F32(), plain)) / count);
-  const Vec mean_along = set(hn::GetLane(hn::SumOfLanes(F32(), along)) / count);
+  const Vec mean_along = set(totals[0] / count);
+  const Vec mean_g = set(totals[1] / count);
 
   for_vectors(hidden, [=](std::size_t i, auto part) HWY_ATTR {
     Vec g = hn::Mul(load(dy + i, part), load(weight + i, part));
     if constexpr (kCentred) g = hn::Sub(g, mean_g);
-    g = hn::Mul(rstd, hn::NegMulAdd(normalized(i, part), mean_along, g));
+    g = hn::Mul(rstd, neg_mul_add(normalized(i, part), mean_along, g));
     if (add != nullptr) g = hn::Add(g, load(add + i, part));
     store(g, dx + i, part);
   });

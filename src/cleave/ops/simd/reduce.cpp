@@ -17,6 +17,9 @@ namespace cleave::ops {
 /// Columns whose sums one call holds on its stack.
 inline constexpr std::int64_t kSumColumns = 1024;
 
+/// Partial sums of a block of squares.
+inline constexpr std::size_t kSquareSlots = 32;
+
 }  // namespace cleave::ops
 #endif
 
@@ -56,32 +59,39 @@ void add_sums(DType dtype, const std::byte* a, std::int64_t stride, std::int64_t
   });
 }
 
-/// Four f64 vectors of sums, vector i into sum i % 4, a tail padded by zeros.
+/// In 32 slots of f64, element i in slot i % 32: four rows of eight, which are added pairwise, and
+/// then by halves of the row. A tail is padded by zeros.
 double square_sum(const float* a, std::size_t n) {
   const hn::ScalableTag<double> wide;
   const hn::Rebind<float, decltype(wide)> narrow;
-  const std::size_t lanes = hn::Lanes(wide);
-  auto s0 = hn::Zero(wide);
-  auto s1 = s0;
-  auto s2 = s0;
-  auto s3 = s0;
-  const auto plus_square = [=](auto sum, const float* p) HWY_ATTR {
-    const auto v = hn::PromoteTo(wide, hn::LoadU(narrow, p));
-    return hn::MulAdd(v, v, sum);
+  constexpr std::size_t kDoubles = HWY_LANES(double);
+  constexpr std::size_t kVectors = kSquareSlots / kDoubles;
+  hn::Vec<decltype(wide)> sums[kVectors];
+#pragma GCC unroll 16
+  for (std::size_t v = 0; v < kVectors; ++v) sums[v] = hn::Zero(wide);
+  const auto add_squares = [&](const float* p) HWY_ATTR {
+#pragma GCC unroll 16
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto value = hn::PromoteTo(wide, hn::LoadU(narrow, p + v * kDoubles));
+      // The square of an f32 is exact in f64, so that fusing would change nothing.
+      sums[v] = hn::Add(sums[v], hn::Mul(value, value));
+    }
   };
   std::size_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    s0 = plus_square(s0, a + i);
-    s1 = plus_square(s1, a + i + lanes);
-    s2 = plus_square(s2, a + i + 2 * lanes);
-    s3 = plus_square(s3, a + i + 3 * lanes);
+  for (; i + kSquareSlots <= n; i += kSquareSlots) add_squares(a + i);
+  if (i < n) {
+    float tail[kSquareSlots] = {};
+    std::memcpy(tail, a + i, (n - i) * sizeof(float));
+    add_squares(tail);
   }
-  for (; i < n; i += lanes) {
-    float tail[HWY_LANES(double)] = {};
-    std::memcpy(tail, a + i, std::min(lanes, n - i) * sizeof(float));
-    s0 = plus_square(s0, tail);
+  double slots[kSquareSlots];
+  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], wide, slots + v * kDoubles);
+  double row[8];
+  for (int j = 0; j < 8; ++j) row[j] = (slots[j] + slots[8 + j]) + (slots[16 + j] + slots[24 + j]);
+  for (int half = 4; half > 0; half /= 2) {
+    for (int j = 0; j < half; ++j) row[j] += row[j + half];
   }
-  return hn::GetLane(hn::SumOfLanes(wide, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  return row[0];
 }
 
 /// Zero times an element is zero, unless the element is infinite or NaN: then the sum is NaN.

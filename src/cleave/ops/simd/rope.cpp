@@ -2,10 +2,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cleave/ops/simd/rope.cpp"
-#include <cmath>
-
 #include <hwy/foreach_target.h>
 
+#include "cleave/base/elementary.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/vector-inl.h"
 
@@ -21,8 +20,8 @@ void rotate(T* x, const float* cos, const float* sin, float direction, std::size
     const Vec b = load(x + half + i, part);
     const Vec c = load(cos + i, part);
     const Vec s = hn::Mul(load(sin + i, part), set(direction));
-    store(hn::NegMulAdd(b, s, hn::Mul(a, c)), x + i, part);
-    store(hn::MulAdd(a, s, hn::Mul(b, c)), x + half + i, part);
+    store(neg_mul_add(b, s, hn::Mul(a, c)), x + i, part);
+    store(mul_add(a, s, hn::Mul(b, c)), x + half + i, part);
   });
 }
 
@@ -47,12 +46,14 @@ void fill_rope_tables(double theta, View cos, View sin) {
   const std::int64_t half = cos.size(1);
   check_view("rope cos", cos, DType::F32, {positions, half});
   check_view("rope sin", sin, DType::F32, {positions, half});
+  const double log_theta = natural_log(theta);
   for (std::int64_t i = 0; i < half; ++i) {
-    const double frequency = std::pow(theta, -static_cast<double>(i) / static_cast<double>(half));
+    const double frequency =
+        exponential(log_theta * (-static_cast<double>(i) / static_cast<double>(half)));
     for (std::int64_t position = 0; position < positions; ++position) {
-      const double angle = static_cast<double>(position) * frequency;
-      row_of<float>(cos, position)[i] = static_cast<float>(std::cos(angle));
-      row_of<float>(sin, position)[i] = static_cast<float>(std::sin(angle));
+      const auto [sine, cosine] = sine_cosine(static_cast<double>(position) * frequency);
+      row_of<float>(cos, position)[i] = static_cast<float>(cosine);
+      row_of<float>(sin, position)[i] = static_cast<float>(sine);
     }
   }
 }

@@ -11,6 +11,7 @@
 #define CLEAVE_OPS_SIMD_VECTOR_INL_H_
 #endif
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -39,6 +40,34 @@ struct First {
 HWY_INLINE Vec set(float value) {
   return hn::Set(F32(), value);
 }
+
+#if HWY_TARGET == HWY_SCALAR
+
+// One rounding, as on every processor that has the instruction, and so the same bits.
+HWY_INLINE Vec mul_add(Vec a, Vec b, Vec c) {
+  return set(std::fma(hn::GetLane(a), hn::GetLane(b), hn::GetLane(c)));
+}
+HWY_INLINE Vec mul_sub(Vec a, Vec b, Vec c) {
+  return mul_add(a, b, hn::Neg(c));
+}
+HWY_INLINE Vec neg_mul_add(Vec a, Vec b, Vec c) {
+  return mul_add(hn::Neg(a), b, c);
+}
+
+#else
+
+/// a b + c, a b - c and c - a b with one rounding; with two on SSE4, whose bits therefore differ.
+HWY_INLINE Vec mul_add(Vec a, Vec b, Vec c) {
+  return hn::MulAdd(a, b, c);
+}
+HWY_INLINE Vec mul_sub(Vec a, Vec b, Vec c) {
+  return hn::MulSub(a, b, c);
+}
+HWY_INLINE Vec neg_mul_add(Vec a, Vec b, Vec c) {
+  return hn::NegMulAdd(a, b, c);
+}
+
+#endif
 
 HWY_INLINE Vec load(const float* p, Whole) {
   return hn::LoadU(F32(), p);
@@ -86,14 +115,6 @@ HWY_INLINE void store(Vec v, T* p, First first) {
   std::memcpy(p, lanes, first.count * sizeof(T));
 }
 
-/// `v` in the lanes that are real, `other` in the rest.
-HWY_INLINE Vec real_or(Vec v, Vec, Whole) {
-  return v;
-}
-HWY_INLINE Vec real_or(Vec v, Vec other, First first) {
-  return hn::IfThenElse(hn::FirstN(F32(), first.count), v, other);
-}
-
 /// body(i, part) for the vectors of [0, n) in order.
 template <class Body>
 HWY_INLINE void for_vectors(std::size_t n, const Body& body) {
@@ -102,37 +123,92 @@ HWY_INLINE void for_vectors(std::size_t n, const Body& body) {
   if (i < n) body(i, First{n - i});
 }
 
-/// combine() over term(i, part) in a fixed order: vector i goes to accumulator i % 4, the tail to
-/// the first, then pairwise. The terms of a tail are made neutral by `start`.
-template <class Combine, class Term>
-HWY_INLINE Vec fold_vectors(std::size_t n, Vec start, const Combine& combine, const Term& term) {
-  Vec a0 = start;
-  Vec a1 = start;
-  Vec a2 = start;
-  Vec a3 = start;
-  std::size_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    a0 = combine(a0, term(i, Whole()));
-    a1 = combine(a1, term(i + kLanes, Whole()));
-    a2 = combine(a2, term(i + 2 * kLanes, Whole()));
-    a3 = combine(a3, term(i + 3 * kLanes, Whole()));
+/// Sums have 64 slots, whatever the vectors' width: element i goes to slot i % 64, in order of i.
+/// So a sum has the same bits on every processor, and 64 elements of 0 in a row may be left out.
+inline constexpr std::size_t kSlots = 64;
+inline constexpr std::size_t kSlotVectors = kSlots / kLanes;
+
+/// Adds up 64 slots: as four rows of 16, which are added pairwise, and then by halves of the row.
+HWY_INLINE float sum_of_slots(const float* slots) {
+  constexpr std::size_t kRow = 16 / kLanes;  // vectors
+  const auto at = [=](std::size_t v) HWY_ATTR { return load(slots + v * kLanes, Whole()); };
+  Vec row[kRow];
+  for (std::size_t v = 0; v < kRow; ++v) {
+    row[v] = hn::Add(hn::Add(at(v), at(kRow + v)), hn::Add(at(2 * kRow + v), at(3 * kRow + v)));
   }
-  for (; i + kLanes <= n; i += kLanes) a0 = combine(a0, term(i, Whole()));
-  if (i < n) a0 = combine(a0, real_or(term(i, First{n - i}), start, First{n - i}));
-  return combine(combine(a0, a1), combine(a2, a3));
+  for (std::size_t half = kRow / 2; half > 0; half /= 2) {
+    for (std::size_t v = 0; v < half; ++v) row[v] = hn::Add(row[v], row[v + half]);
+  }
+  float lanes[kLanes];
+  store(row[0], lanes, Whole());
+  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+    for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+  }
+  return lanes[0];
 }
 
+/// totals[k] = the k-th sum over [0, n). step(i, part, sums) adds the elements of one vector to the
+/// vectors sums[0 … kSums); what it leaves in lanes that are not real is dropped.
+template <int kSums, class Step>
+HWY_INLINE void sum_vectors(std::size_t n, float* totals, const Step& step) {
+  HWY_ALIGN float slots[kSums][kSlots];
+  std::size_t i = 0;
+  // While whole rounds last, the slots are registers: hence the loops of known length.
+  Vec sums[kSlotVectors][kSums];
+#pragma GCC unroll 16
+  for (std::size_t v = 0; v < kSlotVectors; ++v) {
+#pragma GCC unroll 2
+    for (int k = 0; k < kSums; ++k) sums[v][k] = hn::Zero(F32());
+  }
+  for (; i + kSlots <= n; i += kSlots) {
+#pragma GCC unroll 16
+    for (std::size_t v = 0; v < kSlotVectors; ++v) step(i + v * kLanes, Whole(), sums[v]);
+  }
+#pragma GCC unroll 16
+  for (std::size_t v = 0; v < kSlotVectors; ++v) {
+#pragma GCC unroll 2
+    for (int k = 0; k < kSums; ++k) store(sums[v][k], slots[k] + v * kLanes, Whole());
+  }
+  for_vectors(n - i, [&](std::size_t slot, auto part) HWY_ATTR {
+    Vec few[kSums];
+    for (int k = 0; k < kSums; ++k) few[k] = load(slots[k] + slot, Whole());
+    step(i + slot, part, few);
+    for (int k = 0; k < kSums; ++k) store(few[k], slots[k] + slot, part);
+  });
+  for (int k = 0; k < kSums; ++k) totals[k] = sum_of_slots(slots[k]);
+}
+
+/// The sum of term(i, part) over [0, n).
 template <class Term>
 HWY_INLINE float sum_vectors(std::size_t n, const Term& term) {
-  const auto plus = [](Vec a, Vec b) HWY_ATTR { return hn::Add(a, b); };
-  return hn::GetLane(hn::SumOfLanes(F32(), fold_vectors(n, hn::Zero(F32()), plus, term)));
+  float total = 0;
+  sum_vectors<1>(n, &total, [&](std::size_t i, auto part, Vec* sum) HWY_ATTR {
+    sum[0] = hn::Add(sum[0], term(i, part));
+  });
+  return total;
 }
 
+/// The largest of term(i, part) over [0, n); no order matters to it.
 template <class Term>
 HWY_INLINE float max_vectors(std::size_t n, const Term& term) {
-  const auto larger = [](Vec a, Vec b) HWY_ATTR { return hn::Max(a, b); };
   const Vec lowest = set(-std::numeric_limits<float>::infinity());
-  return hn::GetLane(hn::MaxOfLanes(F32(), fold_vectors(n, lowest, larger, term)));
+  Vec a0 = lowest;
+  Vec a1 = lowest;
+  Vec a2 = lowest;
+  Vec a3 = lowest;
+  std::size_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    a0 = hn::Max(a0, term(i, Whole()));
+    a1 = hn::Max(a1, term(i + kLanes, Whole()));
+    a2 = hn::Max(a2, term(i + 2 * kLanes, Whole()));
+    a3 = hn::Max(a3, term(i + 3 * kLanes, Whole()));
+  }
+  for (; i + kLanes <= n; i += kLanes) a0 = hn::Max(a0, term(i, Whole()));
+  if (i < n) {
+    const First rest{n - i};
+    a0 = hn::Max(a0, hn::IfThenElse(hn::FirstN(F32(), rest.count), term(i, rest), lowest));
+  }
+  return hn::GetLane(hn::MaxOfLanes(F32(), hn::Max(hn::Max(a0, a1), hn::Max(a2, a3))));
 }
 
 /// Calls fn(T()) with the element type of a f32 or bf16 tensor.

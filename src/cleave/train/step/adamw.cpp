@@ -1,7 +1,6 @@
 #include "cleave/train/step/adamw.h"
 
-#include <cmath>
-
+#include "cleave/base/elementary.h"
 #include "cleave/ops/adamw.h"
 #include "cleave/train/step/learning_rate.h"
 
@@ -14,14 +13,14 @@ void AdamW::begin_step(std::int64_t step) {
 
 void AdamW::update(ops::Compute& compute, const engine::ParameterState& parameter,
                    double gradient_scale) {
-  const double taken = static_cast<double>(step_ + 1);
+  const std::int64_t taken = step_ + 1;
   const ops::AdamwHyper hyper{
       .lr = lr_,
       .beta1 = train_.betas[0],
       .beta2 = train_.betas[1],
       .weight_decay = parameter.spec->decay == Decay::Yes ? train_.weight_decay : 0,
-      .bias_correction1 = 1 - std::pow(train_.betas[0], taken),
-      .bias_correction2 = 1 - std::pow(train_.betas[1], taken),
+      .bias_correction1 = 1 - power(train_.betas[0], taken),
+      .bias_correction2 = 1 - power(train_.betas[1], taken),
       .gradient_scale = gradient_scale};
   const bool separate = parameter.value.bytes() != parameter.master.bytes();
   ops::adamw(compute,

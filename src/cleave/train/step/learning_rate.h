@@ -1,9 +1,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 
+#include "cleave/base/elementary.h"
 #include "cleave/train/config/config.h"
 
 namespace cleave::train {
@@ -16,8 +16,8 @@ inline double learning_rate(const TrainConfig& train, std::int64_t step) {
   }
   const auto length = static_cast<double>(std::max<std::int64_t>(train.steps - train.warmup, 1));
   const double passed = std::min(static_cast<double>(step - train.warmup + 1) / length, 1.0);
-  return train.min_lr +
-         (train.lr - train.min_lr) * 0.5 * (1.0 + std::cos(std::numbers::pi * passed));
+  const double cosine = sine_cosine(std::numbers::pi * passed).cosine;
+  return train.min_lr + (train.lr - train.min_lr) * 0.5 * (1.0 + cosine);
 }
 
 }  // namespace cleave::train
