@@ -1,14 +1,13 @@
 // Every kind of layer against its spec and against calculus: for a random dy, the slope of <dy, y>
 // along each x and each weight is what I and W say it is.
 
-#include "cleave/layers/layer.h"
-
 #include <cmath>
 #include <functional>
 
 #include <gtest/gtest.h>
 
 #include "cleave/base/philox.h"
+#include "cleave/layers/layer_kinds.h"
 #include "cleave/spec/layers.h"
 #include "cleave/tensor/arena.h"
 
@@ -55,11 +54,12 @@ std::vector<Case> cases() {
 /// A layer alone, with exactly the memory that its spec declares.
 class Bench {
  public:
-  explicit Bench(const LayerSpec& spec) : layer_(make_layer(spec)), compute_(1), arena_(1 << 20) {
+  explicit Bench(const LayerSpec& spec) : layer_(LayerKinds()(spec)), compute_(1), arena_(1 << 20) {
     x = take(spec.x, 1);
     y = take(spec.y, 0);
     dy = take(spec.y, 2);
     dx = take(spec.x, 0);
+    for (const ReadTensor& read : spec.reads) reads_.push_back(take(read.tensor, 3));
     for (const KeptTensor& kept : spec.kept_by_forward) by_forward_.push_back(take(kept.tensor, 3));
     for (const TensorSpec& kept : spec.kept_by_input) by_input_.push_back(take(kept, 0));
     for (const ParameterSpec& parameter : spec.parameters) {
@@ -76,6 +76,7 @@ class Bench {
   LayerCall call() {
     return {.x = x,
             .y = y,
+            .reads = reads_,
             .dy = dy,
             .dx = dx,
             .kept_by_forward = by_forward_,
@@ -131,6 +132,7 @@ class Bench {
   ops::Compute compute_;
   Arena arena_;
   std::int64_t end_ = 0;
+  std::vector<View> reads_;
   std::vector<View> by_forward_;
   std::vector<View> by_input_;
 };
@@ -203,7 +205,7 @@ TEST(Residual, AddsAndPassesTheGradientThrough) {
     return View(reinterpret_cast<std::byte*>(v.data()), DType::F32, {12, 8});
   };
   ops::Compute compute(1);
-  make_layer(spec)->forward(compute, {.x = view(a), .y = view(out), .skip = view(b)});
+  LayerKinds()(spec)->forward(compute, {.x = view(a), .y = view(out), .skip = view(b)});
   for (float value : out) EXPECT_EQ(value, 3.5f);
 }
 

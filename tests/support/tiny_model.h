@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cleave/spec/model_spec.h"
+#include "cleave/model/family.h"
 #include "cleave/train/step/random_source.h"
 
 namespace cleave::testing {
@@ -9,8 +9,8 @@ inline constexpr std::int64_t kVocabulary = 61;  // no shards divide it
 inline constexpr std::int64_t kSequence = 16;
 
 /// Small enough for hundreds of layouts; a Llama's heads share keys and values.
-inline ModelShape tiny_shape(ModelKind kind, std::int64_t layers = 6) {
-  const bool llama = kind == ModelKind::Llama;
+inline ModelShape tiny_shape(const model::Family* kind, std::int64_t layers = 6) {
+  const bool llama = kind == &model::llama;
   return {.kind = kind,
           .layers = layers,
           .hidden = 32,
@@ -22,9 +22,9 @@ inline ModelShape tiny_shape(ModelKind kind, std::int64_t layers = 6) {
           .tie_embeddings = !llama};
 }
 
-inline ModelSpec tiny_model(ModelKind kind, DType dtype, std::int64_t layers = 6) {
-  return model_spec(tiny_shape(kind, layers),
-                    {.sequences = 1, .sequence = kSequence, .dtype = dtype});
+inline Graph tiny_model(const model::Family* kind, DType dtype, std::int64_t layers = 6) {
+  return model::graph_of(tiny_shape(kind, layers),
+                         {.sequences = 1, .sequence = kSequence, .dtype = dtype});
 }
 
 /// The microbatches of a replica: numbers [first, …) of the whole step's.
@@ -32,8 +32,9 @@ class ReplicaSource : public train::RandomSource {
  public:
   ReplicaSource(int first, std::int64_t step)
       : train::RandomSource(static_cast<std::uint64_t>(step), kVocabulary), first_(first) {}
-  void load_tokens(int index, View v) override { RandomSource::load_tokens(first_ + index, v); }
-  void load_targets(int index, View v) override { RandomSource::load_targets(first_ + index, v); }
+  void load(int index, std::string_view input, View ids) override {
+    RandomSource::load(first_ + index, input, ids);
+  }
 
  private:
   int first_;

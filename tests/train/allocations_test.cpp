@@ -114,7 +114,7 @@ constexpr int kMicrobatches = 4;
 
 /// The counts of each device's third step: pools that grow with what is in flight at once, which is
 /// a matter of timing, have had two steps to do so.
-Counts allocated_in_a_step(ModelKind kind, DType dtype, const engine::Layout& layout) {
+Counts allocated_in_a_step(const model::Family* kind, DType dtype, const engine::Layout& layout) {
   const ModelShape shape{.kind = kind,
                          .layers = 4,
                          .hidden = 64,
@@ -123,9 +123,9 @@ Counts allocated_in_a_step(ModelKind kind, DType dtype, const engine::Layout& la
                          .ffn = 128,
                          .vocab = 61,
                          .context = 16,
-                         .tie_embeddings = kind == ModelKind::Gpt};
+                         .tie_embeddings = kind == &model::gpt};
   const engine::CompiledStep step =
-      engine::compile(model_spec(shape, {.sequences = 1, .sequence = 16, .dtype = dtype}),
+      engine::compile(model::graph_of(shape, {.sequences = 1, .sequence = 16, .dtype = dtype}),
                       {.layout = layout, .microbatches = kMicrobatches / layout.data});
   std::mutex mutex;
   Counts total;
@@ -158,7 +158,7 @@ TEST(Allocations, AreCountedByWhoseCodeAsksForThem) {
 }
 
 TEST(Allocations, OurCodeMakesNoneInsideAStep) {
-  for (const ModelKind kind : {ModelKind::Gpt, ModelKind::Llama}) {
+  for (const model::Family* kind : {&model::gpt, &model::llama}) {
     for (const DType dtype : {DType::F32, DType::BF16}) {
       for (const engine::Layout& layout :
            {engine::Layout{}, engine::Layout{.pipeline = 2},
@@ -166,7 +166,7 @@ TEST(Allocations, OurCodeMakesNoneInsideAStep) {
             engine::Layout{.tensor = 2, .schedule = "zb-h1"},
             engine::Layout{.tensor = 2, .sequence_parallel = true}}) {
         const Counts step = allocated_in_a_step(kind, dtype, layout);
-        EXPECT_EQ(step.ours, 0) << to_string(kind) << ", " << to_string(dtype) << ", pipeline "
+        EXPECT_EQ(step.ours, 0) << kind->name << ", " << to_string(dtype) << ", pipeline "
                                 << layout.pipeline << ", data " << layout.data << ", tensor "
                                 << layout.tensor;
         RecordProperty("library_calls", std::to_string(step.libraries));

@@ -6,7 +6,7 @@
 #include "support/errors.h"
 #include <gtest/gtest.h>
 
-#include "cleave/spec/presets.h"
+#include "cleave/model/presets.h"
 #include "cleave/train/config/config_schema.h"
 
 namespace cleave::train {
@@ -27,7 +27,7 @@ std::string refused(std::vector<std::string> overrides, const std::string& text 
 TEST(Config, FillsInDefaults) {
   const Config config = with({});
 
-  EXPECT_EQ(config.model, find_preset("gpt-tiny").shape);
+  EXPECT_EQ(config.model, model::find_preset("gpt-tiny").shape);
   EXPECT_EQ(config.train.steps, 100);
   EXPECT_EQ(config.train.sequence, 64);  // the context is shorter than 256
   EXPECT_EQ(config.train.warmup, 10);

@@ -47,8 +47,8 @@ struct Outcome {
   bool sent_as_planned = true;
 };
 
-Outcome train(ModelKind kind, DType dtype, const engine::Layout& layout, int tensor_shards = 1,
-              int steps = kSteps) {
+Outcome train(const model::Family* kind, DType dtype, const engine::Layout& layout,
+              int tensor_shards = 1, int steps = kSteps) {
   const int microbatches = kMicrobatches / layout.data;
   const engine::CompiledStep step =
       engine::compile(tiny_model(kind, dtype), {.layout = layout,
@@ -137,7 +137,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-class SameBits : public ::testing::TestWithParam<std::tuple<ModelKind, DType>> {};
+class SameBits : public ::testing::TestWithParam<std::tuple<const model::Family*, DType>> {};
 
 TEST_P(SameBits, InEveryLayout) {
   const auto [kind, dtype] = GetParam();
@@ -272,9 +272,9 @@ schedule::Program last_first(const schedule::PipelineShape& shape) {
 TEST(OwnSchedule, NeedsOneRowAndTrainsToTheSameBits) {
   schedule::add_schedule({.name = "last-first", .generate = last_first, .keeps_all = true});
 
-  const Outcome alone = train(ModelKind::Llama, DType::F32, {}, kTensorShards, 3);
+  const Outcome alone = train(&model::llama, DType::F32, {}, kTensorShards, 3);
   const Outcome spread =
-      train(ModelKind::Llama, DType::F32,
+      train(&model::llama, DType::F32,
             {.pipeline = 2, .data = 2, .tensor = 2, .schedule = "last-first"}, kTensorShards, 3);
   EXPECT_EQ(spread.weights, alone.weights);
   EXPECT_EQ(spread.losses, alone.losses);
@@ -313,7 +313,7 @@ TEST_P(SameBits, TensorShardsAgreeWithTheWholeModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, SameBits,
-                         ::testing::Combine(::testing::Values(ModelKind::Gpt, ModelKind::Llama),
+                         ::testing::Combine(::testing::Values(&model::gpt, &model::llama),
                                             ::testing::Values(DType::F32, DType::BF16)));
 
 }  // namespace

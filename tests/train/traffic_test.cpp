@@ -43,7 +43,7 @@ comm::Sent sent_by(const std::vector<plan::Exchange>& exchanges) {
 }
 
 /// Runs a step and compares what every device sent.
-void expect_as_planned(const ModelSpec& model, const engine::Layout& layout, int tensor_shards) {
+void expect_as_planned(const Graph& model, const engine::Layout& layout, int tensor_shards) {
   SCOPED_TRACE(text_of(layout));
   const engine::CompiledStep step = engine::compile(model, {.layout = layout,
                                                             .microbatches = kMicrobatches,
@@ -67,11 +67,11 @@ void expect_as_planned(const ModelSpec& model, const engine::Layout& layout, int
     EXPECT_EQ(text_of(sent[d]), text_of(step.traffic[d])) << "device " << d;
 }
 
-class Traffic : public ::testing::TestWithParam<std::tuple<ModelKind, DType>> {};
+class Traffic : public ::testing::TestWithParam<std::tuple<const model::Family*, DType>> {};
 
 TEST_P(Traffic, IsAsPlannedInEveryCombination) {
   const auto [kind, dtype] = GetParam();
-  const ModelSpec model = tiny_model(kind, dtype, 3);
+  const Graph model = tiny_model(kind, dtype, 3);
   const char* const schedules[] = {"1f1b", "zb-h1", "looped-bfs", "zbv"};
   std::size_t next = 0;
   for (const int tensor : {1, 2, 4})
@@ -96,16 +96,16 @@ TEST_P(Traffic, IsAsPlannedInEveryCombination) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Traffic,
-                         ::testing::Values(std::tuple(ModelKind::Gpt, DType::BF16),
-                                           std::tuple(ModelKind::Llama, DType::F32)));
+                         ::testing::Values(std::tuple(&model::gpt, DType::BF16),
+                                           std::tuple(&model::llama, DType::F32)));
 
 /// Elements that all devices together send over the tensor axis for block 0 and one microbatch.
 std::int64_t block_elements(const engine::Layout& layout,
                             comm::Sent parallel::TensorTraffic::*pass) {
   const engine::CompiledStep step =
-      engine::compile(tiny_model(ModelKind::Gpt, DType::BF16), {.layout = layout});
+      engine::compile(tiny_model(&model::gpt, DType::BF16), {.layout = layout});
   std::int64_t bytes = 0;
-  for (const ModelSpec& share : step.shares) {
+  for (const Graph& share : step.shares) {
     for (const LayerSpec& layer : share.segments[1].layers)
       bytes += (parallel::tensor_traffic(layer).*pass).total();
   }
@@ -131,7 +131,7 @@ TEST(TrafficOfABlock, IsTheKnownVolume) {
 TEST(TrafficOfABlock, GrowsByWhatIsComputedAgain) {
   const auto sent = [](const std::vector<Recompute>& recompute) {
     const engine::CompiledStep step =
-        engine::compile(tiny_model(ModelKind::Gpt, DType::BF16),
+        engine::compile(tiny_model(&model::gpt, DType::BF16),
                         {.layout = {.tensor = 2, .recompute = recompute}, .microbatches = 3});
     std::int64_t bytes = 0;
     for (const comm::Sent& device : step.traffic) bytes += device.total();

@@ -12,7 +12,7 @@
 
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/run/device.h"
-#include "cleave/spec/presets.h"
+#include "cleave/model/presets.h"
 #include "cleave/train/step/adamw.h"
 #include "cleave/train/step/random_source.h"
 
@@ -41,8 +41,8 @@ Rounds measure(const engine::CompiledStep& step, const OverheadFlags& flags,
   engine::Device device(step, world.rank(), 1, &world);
   device.initialise(1);
   train::AdamW optimizer({.clip = 1.0});
-  train::RandomSource source(1, step.model.shape.vocab);
-  const float tokens = static_cast<float>(step.model.flow.tokens() * flags.microbatches);
+  train::RandomSource source(1, step.model.inputs[0].below);
+  const float tokens = static_cast<float>(loss_count(step.model) * flags.microbatches);
   const engine::StepInput input{
       .source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / tokens};
   optimizer.begin_step(0);
@@ -64,8 +64,8 @@ Rounds measure(const engine::CompiledStep& step, const OverheadFlags& flags,
 }  // namespace
 
 void bench_overhead(const OverheadFlags& flags) {
-  const ModelSpec model = model_spec(find_preset("gpt2-124m").shape,
-                                     {.sequences = 1, .sequence = 256, .dtype = DType::BF16});
+  const Graph model = model::graph_of(model::find_preset("gpt2-124m").shape,
+                                      {.sequences = 1, .sequence = 256, .dtype = DType::BF16});
   const engine::CompiledStep step =
       engine::compile(model, {.layout = {.pipeline = kDevices, .schedule = flags.schedule},
                               .microbatches = flags.microbatches});

@@ -71,7 +71,7 @@ struct Result {
 };
 
 /// The ways take turns, so that a machine that slows down slows all of them.
-std::vector<Result> compare(const ModelSpec& model, const Comparison& ways, int rounds) {
+std::vector<Result> compare(const Graph& model, const Comparison& ways, int rounds) {
   std::vector<engine::CompiledStep> steps;
   for (const Way& way : ways) {
     steps.push_back(engine::compile(
@@ -103,7 +103,7 @@ nlohmann::json to_json(const Result& result) {
 
 void run(const ParallelFlags& flags) {
   require(flags.devices >= 1, "--devices must be at least 1");
-  const ModelSpec model = model_of(flags);
+  const Graph model = model_of(flags);
   nlohmann::json report = nlohmann::json::array();
   if (!flags.json) fmt::print("{}, median of {}\n", text_of(flags), flags.repeats);
   for (const Comparison& ways : comparisons(flags)) {

@@ -19,7 +19,7 @@ struct StepBenchFlags : StepFlags {
 };
 
 /// The products of one step, each kind once with its count.
-std::vector<CountedMatmul> products_of(const ModelSpec& model) {
+std::vector<CountedMatmul> products_of(const Graph& model) {
   std::map<MatmulSpec, std::int64_t> counts;
   for (const SegmentSpec& segment : model.segments) {
     for (const LayerSpec& layer : segment.layers) {
@@ -39,7 +39,7 @@ struct Timing {
 };
 
 /// Steps and bare products take turns, so that a machine that slows down slows both.
-Timing measure(const StepBenchFlags& flags, const ModelSpec& model,
+Timing measure(const StepBenchFlags& flags, const Graph& model,
                std::span<const CountedMatmul> products) {
   const engine::CompiledStep step = engine::compile(model, {.threads = flags.threads});
   TrialDevice device(step, flags.threads);
@@ -65,10 +65,10 @@ nlohmann::json to_json(const CountedMatmul& product) {
 
 void run(const StepBenchFlags& flags) {
   require(flags.threads >= 1, "--threads must be at least 1");
-  const ModelSpec model = model_of(flags);
+  const Graph model = model_of(flags);
   const std::vector<CountedMatmul> products = products_of(model);
   const Timing timing = measure(flags, model, products);
-  const double tokens = static_cast<double>(model.flow.tokens()) / timing.step_seconds;
+  const double tokens = static_cast<double>(loss_count(model)) / timing.step_seconds;
   const double gflops = static_cast<double>(cleave::flops(model)) / timing.step_seconds * 1e-9;
   const double efficiency = timing.gemm_seconds / timing.step_seconds;
   if (!flags.json) {

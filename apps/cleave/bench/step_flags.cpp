@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
-#include "cleave/spec/presets.h"
+#include "cleave/model/presets.h"
 
 namespace cleave::app {
 
@@ -20,13 +20,13 @@ void add_step_flags(CLI::App& command, StepFlags& flags) {
   command.add_flag("--json", flags.json, "One JSON object on stdout");
 }
 
-ModelSpec model_of(const StepFlags& flags) {
+Graph model_of(const StepFlags& flags) {
   require(flags.microbatch >= 1 && flags.sequence >= 1 && flags.repeats >= 1,
           "--microbatch, --sequence and --repeats must be at least 1");
-  return model_spec(find_preset(flags.preset).shape,
-                    {.sequences = flags.microbatch,
-                     .sequence = flags.sequence,
-                     .dtype = flags.dtype == "bf16" ? DType::BF16 : DType::F32});
+  return model::graph_of(model::find_preset(flags.preset).shape,
+                         {.sequences = flags.microbatch,
+                          .sequence = flags.sequence,
+                          .dtype = flags.dtype == "bf16" ? DType::BF16 : DType::F32});
 }
 
 std::string text_of(const StepFlags& flags) {

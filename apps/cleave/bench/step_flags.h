@@ -5,7 +5,7 @@
 
 #include "command.h"
 
-#include "cleave/spec/model_spec.h"
+#include "cleave/spec/graph.h"
 
 namespace cleave::app {
 
@@ -23,7 +23,7 @@ struct StepFlags {
 void add_step_flags(CLI::App& command, StepFlags& flags);
 
 /// Throws UserError unless there is such a step.
-ModelSpec model_of(const StepFlags& flags);
+Graph model_of(const StepFlags& flags);
 
 /// "gpt2-124m bf16, 4 x 256 tokens".
 std::string text_of(const StepFlags& flags);

@@ -5,8 +5,8 @@
 #include "plan/key_values.h"
 
 #include "cleave/base/check.h"
+#include "cleave/model/presets.h"
 #include "cleave/schedule/generators.h"
-#include "cleave/spec/presets.h"
 
 namespace cleave::app {
 namespace {
@@ -14,8 +14,6 @@ namespace {
 using schedule::Recompute;
 
 constexpr std::int64_t kSequence = 2048;
-constexpr std::int64_t kGptVocab = 51200;
-constexpr std::int64_t kLlamaVocab = 32000;
 
 constexpr std::array<std::string_view, 12> kModelKeys = {
     "preset", "kind",  "layers",   "hidden",         "heads",     "kv_heads",
@@ -23,26 +21,20 @@ constexpr std::array<std::string_view, 12> kModelKeys = {
 constexpr std::array<std::string_view, 9> kLayoutKeys = {
     "tp", "pp", "dp", "microbatch", "chunks", "schedule", "zero", "recompute", "sequence_parallel"};
 
-ModelKind parse_kind(const std::string& kind) {
-  require(kind == "gpt" || kind == "llama", "--model kind=", kind,
-          " is not known; known are gpt and llama");
-  return kind == "gpt" ? ModelKind::Gpt : ModelKind::Llama;
-}
-
 /// What the preset has, or what a model of this kind usually has.
 ModelShape base_shape(const KeyValues& keys) {
   if (keys.has("preset")) {
     require(!keys.has("kind"), "--model has both a preset and a kind; leave one out");
-    return find_preset(keys.text("preset", "")).shape;
+    return model::find_preset(keys.text("preset", "")).shape;
   }
   for (const char* key : {"kind", "layers", "hidden", "heads"}) {
     require(keys.has(key), "--model needs ", key,
             ", as in --model kind=gpt,layers=96,hidden=12288,heads=96; or give a preset");
   }
   ModelShape shape;
-  shape.kind = parse_kind(keys.text("kind", ""));
-  shape.tie_embeddings = shape.kind == ModelKind::Gpt;
-  shape.vocab = shape.kind == ModelKind::Gpt ? kGptVocab : kLlamaVocab;
+  shape.kind = model::find_family(keys.text("kind", ""));
+  shape.tie_embeddings = shape.kind->ties_embeddings;
+  shape.vocab = shape.kind->usual_vocabulary;
   return shape;
 }
 
@@ -55,7 +47,7 @@ ModelShape parse_shape(const KeyValues& keys) {
   shape.heads = keys.number("heads", shape.heads);
   shape.kv_heads = keys.number("kv_heads", shape.heads == heads ? shape.kv_heads : shape.heads);
   const std::int64_t usual =
-      shape.hidden == hidden ? shape.ffn : default_ffn(shape.kind, shape.hidden);
+      shape.hidden == hidden ? shape.ffn : shape.kind->default_ffn(shape.hidden);
   shape.ffn = keys.number("ffn", usual);
   shape.vocab = keys.number("vocab", shape.vocab);
   shape.tie_embeddings = keys.truth("tie_embeddings", shape.tie_embeddings);
@@ -67,8 +59,9 @@ plan::AttentionKernel usual_attention(const plan::Workload& workload, const Plan
   const bool early = workload.cluster.hardware->software == plan::Software::Early;
   const bool eager =
       flags.layout && KeyValues("--layout", *flags.layout, kLayoutKeys).number("zero", 0) == 3;
-  return workload.model.kind == ModelKind::Gpt && early && !eager ? plan::AttentionKernel::Plain
-                                                                  : plan::AttentionKernel::Flash;
+  return workload.model.kind->known_to_early_software && early && !eager
+             ? plan::AttentionKernel::Plain
+             : plan::AttentionKernel::Flash;
 }
 
 plan::AttentionKernel parse_attention(const std::string& name) {

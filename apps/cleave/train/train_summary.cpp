@@ -83,8 +83,8 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
       "{} parameters, {}; {}, schedule {}, {} x {} x {} tokens per step "
       "(microbatches x sequences x length)\n",
       parameter_count(step.model), to_string(config.train.dtype), counted(step.devices(), "device"),
-      program.schedule, program.microbatches * program.replicas, step.model.flow.sequences,
-      step.model.flow.sequence);
+      program.schedule, program.microbatches * program.replicas, *config.train.microbatch,
+      config.train.sequence);
   std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
                                                  "optimizer", "activations", "scratch", "saving",
                                                  "planned", "budget"}};

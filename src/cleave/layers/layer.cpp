@@ -2,13 +2,6 @@
 
 #include <algorithm>
 
-#include "cleave/layers/activation.h"
-#include "cleave/layers/attention.h"
-#include "cleave/layers/embedding.h"
-#include "cleave/layers/linear.h"
-#include "cleave/layers/loss.h"
-#include "cleave/layers/norm.h"
-#include "cleave/layers/residual.h"
 #include "cleave/ops/matmul.h"
 
 namespace cleave {
@@ -37,20 +30,6 @@ std::int64_t Layer::product_scratch_bytes(ops::Compute& compute) const {
     }
   }
   return most;
-}
-
-std::unique_ptr<Layer> make_layer(const LayerSpec& spec) {
-  if (spec.kind == "linear") return std::make_unique<Linear>(spec);
-  if (spec.kind == "layernorm") return std::make_unique<Layernorm>(spec);
-  if (spec.kind == "rmsnorm") return std::make_unique<Rmsnorm>(spec);
-  if (spec.kind == "attention") return std::make_unique<Attention>(spec);
-  if (spec.kind == "gelu") return std::make_unique<Gelu>(spec);
-  if (spec.kind == "swiglu") return std::make_unique<Swiglu>(spec);
-  if (spec.kind == "residual") return std::make_unique<Residual>(spec);
-  if (spec.kind == "embedding") return std::make_unique<Embedding>(spec);
-  if (spec.kind == "loss") return std::make_unique<Loss>(spec);
-  throw UserError("layer " + spec.name + " is of kind \"" + spec.kind +
-                  "\", which cleave does not have; pass a layer of your own for it");
 }
 
 }  // namespace cleave

@@ -21,9 +21,10 @@ struct LayerCall {
   View x;
   View y;
   ConstView skip;
+  std::span<const View> reads;  ///< as declared, in that order
   ConstView dy;
   View dx;
-  ConstView add;                          ///< I adds it into dx: the residual branch
+  ConstView add;                          ///< the gradient of a residual branch; see adds_branch
   std::span<const View> kept_by_forward;  ///< as declared, in that order
   std::span<const View> kept_by_input;    ///< as declared, in that order
   Write gradient = Write::Accumulate;     ///< W: Overwrite on the first microbatch of a sum
@@ -69,6 +70,9 @@ class Layer {
   /// B: I, then W at once. A layer that talks to other devices computes while its messages travel.
   virtual void backward(ops::Compute& compute, const LayerCall& call);
 
+  /// Whether I adds `LayerCall::add` into dx in the same pass. Otherwise it is added afterwards.
+  virtual bool adds_branch() const { return false; }
+
   /// Scratch that the calls need, exactly: what the kernels say, and the spec's own.
   virtual std::int64_t scratch_bytes(ops::Compute& compute) const;
 
@@ -95,10 +99,7 @@ class Layer {
   std::vector<View> caches_;
 };
 
-/// The class for `spec.kind`. Throws UserError for a kind that cleave does not have.
-std::unique_ptr<Layer> make_layer(const LayerSpec& spec);
-
-/// Makes the layers of a model; `make_layer`, or one that also knows layers of the user's own.
+/// Makes the layers of a model: LayerKinds, or what wraps them.
 using LayerFactory = std::function<std::unique_ptr<Layer>(const LayerSpec&)>;
 
 }  // namespace cleave

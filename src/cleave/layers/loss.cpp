@@ -10,9 +10,9 @@ namespace cleave {
 namespace {
 
 // Indices into what the spec declares (spec/layers.cpp).
-constexpr int kTargets = 0;
-constexpr int kLse = 1;
-constexpr int kLogits = 2;
+constexpr int kTargets = 0;  // of what it reads
+constexpr int kLse = 0;      // of what it keeps
+constexpr int kLogits = 1;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void Loss::for_each_block(ops::Compute& compute, const LayerCall& call, Visit&& 
 }
 
 void Loss::forward(ops::Compute& compute, const LayerCall& call) {
-  const View targets = call.kept_by_forward[kTargets];
+  const View targets = call.reads[kTargets];
   const View lse = call.kept_by_forward[kLse];
   const std::int64_t tokens = call.x.size(0);
   // Running maximum and sum; the third number, the target's logit, waits in the place of the loss.
@@ -76,7 +76,7 @@ void Loss::backward_input(ops::Compute& compute, const LayerCall& call) {
   const bool kept = spec().as<LossAttributes>().blocks == 1;
   for_each_block(compute, call, [&](const Block& block, Write write) {
     if (!kept) ops::matmul(compute, call.x, block.weight.transposed(), block.logits.logits);
-    ops::cross_entropy_backward(compute, block.logits, call.kept_by_forward[kTargets],
+    ops::cross_entropy_backward(compute, block.logits, call.reads[kTargets],
                                 call.kept_by_forward[kLse], call.loss_scale);
     ops::matmul(compute, block.logits.logits, block.weight, call.dx, {.write = write});
   });
@@ -87,7 +87,7 @@ void Loss::backward_weight(ops::Compute& compute, const LayerCall& call) {
   for_each_block(compute, call, [&](const Block& block, Write) {
     if (!kept) {
       ops::matmul(compute, call.x, block.weight.transposed(), block.logits.logits);
-      ops::cross_entropy_backward(compute, block.logits, call.kept_by_forward[kTargets],
+      ops::cross_entropy_backward(compute, block.logits, call.reads[kTargets],
                                   call.kept_by_forward[kLse], call.loss_scale);
     }
     const View rows = gradient(0, call).slice(0, block.logits.first, block.logits.logits.size(1));

@@ -14,6 +14,7 @@ class Layernorm : public Layer {
   void forward(ops::Compute& compute, const LayerCall& call) override;
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
+  bool adds_branch() const override { return true; }
 };
 
 /// y = x / root mean square · weight, for each token.
@@ -23,6 +24,7 @@ class Rmsnorm : public Layer {
   void forward(ops::Compute& compute, const LayerCall& call) override;
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
+  bool adds_branch() const override { return true; }
 };
 
 }  // namespace cleave

@@ -1,8 +1,11 @@
 #include "cleave/parallel/same_order.h"
 
+#include <algorithm>
 #include <string>
 
 #include "cleave/base/check.h"
+#include "cleave/shard/gathered.h"
+#include "cleave/shard/sharded.h"
 
 namespace cleave::parallel {
 namespace {
@@ -15,16 +18,17 @@ std::string text_of(const ShardAxis& axis) {
 /// Everything that decides what a layer sends to the others, and when; without its own number.
 std::string meetings_of(const LayerSpec& layer) {
   std::string text = layer.kind;
-  if (layer.kind == "sharded") {
-    const auto& attributes = layer.as<ShardedAttributes>();
-    text += detail::concat(": ", text_of(attributes.axis), ", x ", to_string(layer.x.shape), ", y ",
-                           to_string(layer.y.shape), ", shared ", attributes.shared.columns, " by ",
-                           attributes.shared.shards);
-  } else if (layer.kind == "sharded_loss") {
-    text += detail::concat(": ", text_of(layer.as<ShardedLossAttributes>().axis), ", x ",
-                           to_string(layer.x.shape));
-  } else if (layer.kind == "token_sliced") {
-    text += detail::concat(": ", text_of(layer.as<TokenSlicedAttributes>().axis));
+  if (const auto* sharded = layer.attributes.get_if<ShardedAttributes>()) {
+    text += detail::concat(": ", text_of(sharded->axis), ", x ", to_string(layer.x.shape), ", y ",
+                           to_string(layer.y.shape), ", shared ", sharded->shared.columns, " by ",
+                           sharded->shared.shards);
+  } else if (const auto* loss = layer.attributes.get_if<ShardedLossAttributes>()) {
+    text += detail::concat(": ", text_of(loss->axis), ", x ", to_string(layer.x.shape));
+  } else if (const auto* gathered = layer.attributes.get_if<GatheredAttributes>()) {
+    text += detail::concat(": ", gathered->devices, " devices, x ", to_string(layer.x.shape),
+                           ", y ", to_string(layer.y.shape));
+  } else if (const auto* sliced = layer.attributes.get_if<TokenSlicedAttributes>()) {
+    text += detail::concat(": ", text_of(sliced->axis));
     for (const ParameterSpec& parameter : layer.parameters)
       text += detail::concat(", ", to_string(parameter.shape));
   }
@@ -33,10 +37,10 @@ std::string meetings_of(const LayerSpec& layer) {
 
 }  // namespace
 
-void check_same_order(std::span<const ModelSpec> shares) {
-  const ModelSpec& first = shares.front();
+void check_same_order(std::span<const Graph> shares) {
+  const Graph& first = shares.front();
   for (std::size_t number = 1; number < shares.size(); ++number) {
-    const ModelSpec& other = shares[number];
+    const Graph& other = shares[number];
     CLEAVE_CHECK(other.segments.size() == first.segments.size(), "device ", number, " has ",
                  other.segments.size(), " segments, device 0 has ", first.segments.size());
     for (std::size_t s = 0; s < first.segments.size(); ++s) {
@@ -51,6 +55,17 @@ void check_same_order(std::span<const ModelSpec> shares) {
       }
     }
   }
+}
+
+int sharing_devices(const Graph& share) {
+  int most = 0;
+  for (const SegmentSpec& segment : share.segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      if (const auto* sharded = layer.attributes.get_if<ShardedAttributes>())
+        most = std::max(most, sharded->shared.shards / sharded->axis.local);
+    }
+  }
+  return most;
 }
 
 }  // namespace cleave::parallel

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "cleave/spec/model_spec.h"
+#include "cleave/spec/graph.h"
 
 namespace cleave::parallel {
 
@@ -11,6 +11,10 @@ namespace cleave::parallel {
 ///
 /// They run one list, so the order of instructions is the same by construction; this is about the
 /// layers inside them. `shares`: [number at a place].
-void check_same_order(std::span<const ModelSpec> shares);
+void check_same_order(std::span<const Graph> shares);
+
+/// How many neighbouring devices compute the same columns of some layer: those of key-value heads
+/// that they share. 1 or less: none do.
+int sharing_devices(const Graph& share);
 
 }  // namespace cleave::parallel

@@ -63,7 +63,7 @@ std::int64_t Sharded::shared_bytes() const {
 
 Sharded::Room Sharded::forward_room() const {
   Room room;
-  if (divided() && !from_ids()) room.gathered = inner(0).x.bytes();
+  if (divided() && !from_data()) room.gathered = inner(0).x.bytes();
   room.sums = sum_bytes(inner(layers() - 1).y);
   for (int i = 0; i + 1 < layers(); ++i) {
     if (attributes().links[0][i].y < 0) room.inside += inner(i).y.bytes();
@@ -73,7 +73,7 @@ Sharded::Room Sharded::forward_room() const {
 
 Sharded::Room Sharded::input_room() const {
   Room room;
-  if (from_ids()) return room;
+  if (from_data()) return room;
   room.sums = sum_bytes(inner(0).x);
   for (int i = 1; i < layers(); ++i) {
     if (attributes().links[0][i].dx < 0) room.inside += inner(i).x.bytes();
@@ -85,7 +85,7 @@ Sharded::Room Sharded::input_room() const {
 /// What only I needs makes room for the sum of dx that is on its way.
 Sharded::Room Sharded::backward_room() const {
   Room room = input_room();
-  if (from_ids() || axis().devices == 1) return room;
+  if (from_data() || axis().devices == 1) return room;
   if (divided()) room.gathered = inner(0).x.bytes();
   room.inside = std::max(room.inside + room.shared, reduce_workspace(inner(0).x));
   room.shared = 0;
@@ -113,6 +113,7 @@ LayerCall Sharded::inner_call(const LayerCall& call, int k, int layer) const {
   const ShardLink& link = attributes().links[k][layer];
   const LayerSpec& declared = chains_[k][layer]->spec();
   LayerCall inside = call;
+  inside.add = {};
   inside.kept_by_forward = call.kept_by_forward.subspan(static_cast<std::size_t>(link.kept),
                                                         declared.kept_by_forward.size());
   if (!call.kept_by_input.empty()) {
@@ -186,7 +187,7 @@ View Sharded::input_of_chains(ops::Compute& compute, const LayerCall& call, Cons
 }
 
 void Sharded::backward_input(ops::Compute& compute, const LayerCall& call) {
-  if (from_ids()) return;
+  if (from_data()) return;
   const Room room = input_room();
   const ops::ScratchClaim claim(compute, room.bytes());
   const ConstView dy = divided() ? gather(compute, call.dy, call.kept_by_input[0]) : call.dy;
@@ -213,18 +214,18 @@ void Sharded::weight_of_chains(ops::Compute& compute, const LayerCall& call, Vie
 }
 
 void Sharded::backward_weight(ops::Compute& compute, const LayerCall& call) {
-  const TensorSpec& gathered = from_ids() ? inner(layers() - 1).y : inner(0).x;
+  const TensorSpec& gathered = from_data() ? inner(layers() - 1).y : inner(0).x;
   const ops::ScratchClaim claim(compute, divided() ? gathered.bytes() : 0);
   if (!divided()) return weight_of_chains(compute, call, call.x, call.dy, {});
   const View whole = view_of(claim.data(), gathered);
-  if (from_ids())
+  if (from_data())
     return weight_of_chains(compute, call, call.x, gather(compute, call.dy, whole), {});
   weight_of_chains(compute, call, whole, call.kept_by_input[0],
                    start_gather(compute, call.x, whole));
 }
 
 void Sharded::backward(ops::Compute& compute, const LayerCall& call) {
-  if (from_ids() || axis().devices == 1) return Layer::backward(compute, call);
+  if (from_data() || axis().devices == 1) return Layer::backward(compute, call);
   const Room room = backward_room();
   const ops::ScratchClaim claim(compute, room.bytes());
   std::byte* const gathered = claim.data() + room.sums;

@@ -42,7 +42,7 @@ class Sharded : public ShardedLayer {
   int shards() const { return static_cast<int>(chains_.size()); }
   int layers() const { return static_cast<int>(chains_.front().size()); }
   const LayerSpec& inner(int layer) const { return attributes().chains.front()[layer]; }
-  bool from_ids() const { return inner(0).x.dtype == DType::I32; }
+  bool from_data() const { return attributes().from_data; }
 
   Room forward_room() const;
   Room input_room() const;

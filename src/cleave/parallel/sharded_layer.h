@@ -3,6 +3,7 @@
 #include "cleave/layers/layer.h"
 #include "cleave/parallel/partial_sums.h"
 #include "cleave/parallel/tensor_group.h"
+#include "cleave/shard/sharded.h"
 
 namespace cleave::parallel {
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cleave/parallel/gathered.h"
 #include "cleave/parallel/sharded.h"
 #include "cleave/parallel/sharded_loss.h"
 #include "cleave/parallel/token_sliced.h"
@@ -13,6 +14,7 @@ LayerFactory sharded_layers(LayerFactory make, TensorGroup* group) {
     if (spec.kind == "sharded") return std::make_unique<Sharded>(spec, make, group);
     if (spec.kind == "sharded_loss") return std::make_unique<ShardedLoss>(spec, group);
     if (spec.kind == "token_sliced") return std::make_unique<TokenSliced>(spec, make, group);
+    if (spec.kind == "gathered") return std::make_unique<Gathered>(spec, make, group);
     return make(spec);
   };
 }

@@ -9,10 +9,10 @@
 namespace cleave::parallel {
 namespace {
 
-// Indices into what the spec declares (spec/sharded.cpp).
-constexpr int kTargets = 0;
-constexpr int kLse = 1;
-constexpr int kFirstLogits = 2;
+// Indices into what the spec declares (shard/sharded.cpp).
+constexpr int kTargets = 0;  // of what it reads
+constexpr int kLse = 0;      // of what it keeps
+constexpr int kFirstLogits = 1;
 
 constexpr int kNumbers = 3;  // of a shard, per token
 
@@ -57,7 +57,7 @@ void ShardedLoss::forward(ops::Compute& compute, const LayerCall& call) {
   const View x = divided()
                      ? gather(compute, call.x, View(claim.data(), call.x.dtype(), whole_x().shape))
                      : call.x;
-  const ConstView targets = call.kept_by_forward[kTargets];
+  const ConstView targets = call.reads[kTargets];
   const std::int64_t shards = std::int64_t{axis().local} * axis().devices;
   const View states(claim.data() + gathered, DType::F32, {shards * kNumbers, axis().tokens});
   for (int k = 0; k < axis().local; ++k) {
@@ -78,8 +78,8 @@ View ShardedLoss::input_of_shards(ops::Compute& compute, const LayerCall& call, 
   const PartialSums sums = partial_sums(whole_x(), call.dx, slots);
   for (int k = 0; k < axis().local; ++k) {
     const ops::VocabBlock logits = block(call, k);
-    ops::cross_entropy_backward(compute, logits, call.kept_by_forward[kTargets],
-                                call.kept_by_forward[kLse], call.loss_scale);
+    ops::cross_entropy_backward(compute, logits, call.reads[kTargets], call.kept_by_forward[kLse],
+                                call.loss_scale);
     ops::matmul(compute, logits.logits, parameter(k).value, sums[k]);
     progress();
     sums.merge(compute, k);

@@ -16,6 +16,8 @@ TokenSliced::TokenSliced(const LayerSpec& spec, const LayerFactory& make, Tensor
 
 /// Every slice adds to sums of its own: sums[parameter] is f32 [slices, features].
 void TokenSliced::fill_constants() {
+  std::vector<View> constants;
+  for (int i = 0; i < std::ssize(spec().constants); ++i) constants.push_back(constant(i));
   for (int s = 0; s < slices(); ++s) {
     std::vector<Parameter> parameters;
     for (std::size_t p = 0; p < spec().parameters.size(); ++p) {
@@ -23,7 +25,7 @@ void TokenSliced::fill_constants() {
       const Parameter& whole = parameter(static_cast<int>(p));
       parameters.push_back({whole.value, sums.slice(0, s, 1).reshaped(spec().parameters[p].shape)});
     }
-    slices_[static_cast<std::size_t>(s)]->bind(parameters, {});
+    slices_[static_cast<std::size_t>(s)]->bind(parameters, constants);
   }
 }
 
@@ -48,6 +50,7 @@ LayerCall TokenSliced::slice_of(const LayerCall& call, int slice) {
   LayerCall part = call;
   part.x = rows(call.x);
   part.y = rows(call.y);
+  part.skip = rows(call.skip);
   part.dy = rows(call.dy);
   part.dx = rows(call.dx);
   part.add = rows(call.add);

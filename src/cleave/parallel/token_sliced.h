@@ -19,6 +19,7 @@ class TokenSliced : public ShardedLayer {
   void forward(ops::Compute& compute, const LayerCall& call) override;
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
+  bool adds_branch() const override { return slices_[0]->adds_branch(); }
   std::int64_t scratch_bytes(ops::Compute& compute) const override;
 
  protected:

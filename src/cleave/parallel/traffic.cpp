@@ -1,6 +1,8 @@
 #include "cleave/parallel/traffic.h"
 
 #include "cleave/comm/communicator.h"
+#include "cleave/shard/gathered.h"
+#include "cleave/shard/sharded.h"
 
 namespace cleave::parallel {
 
@@ -34,10 +36,9 @@ Sent reduce(const TensorSpec& own, const ShardAxis& axis) {
   return {.reduce = bytes_of(own) / axis.own_tokens * axis.tokens - bytes_of(own)};
 }
 
-TensorTraffic of_chain(const LayerSpec& layer) {
-  const auto& attributes = layer.as<ShardedAttributes>();
+TensorTraffic of_chain(const LayerSpec& layer, const ShardedAttributes& attributes) {
   const ShardAxis& axis = attributes.axis;
-  if (layer.x.dtype == DType::I32) {
+  if (attributes.from_data) {
     return {.forward = reduce(layer.y, axis), .weight = gather(layer.y, axis)};
   }
   const SharedColumns& shared = attributes.shared;
@@ -49,16 +50,14 @@ TensorTraffic of_chain(const LayerSpec& layer) {
           .weight = gather(layer.x, axis)};
 }
 
-TensorTraffic of_loss(const LayerSpec& layer) {
-  const ShardAxis& axis = layer.as<ShardedLossAttributes>().axis;
+TensorTraffic of_loss(const LayerSpec& layer, const ShardAxis& axis) {
   const std::int64_t states = 3 * axis.local * axis.tokens * size_of(DType::F32);
   return {.forward = gather(layer.x, axis) + Sent{.gather = states * (axis.devices - 1)},
           .input = reduce(layer.x, axis),
           .weight = gather(layer.x, axis)};
 }
 
-TensorTraffic of_norm(const LayerSpec& layer) {
-  const ShardAxis& axis = layer.as<TokenSlicedAttributes>().axis;
+TensorTraffic of_slices(const LayerSpec& layer, const ShardAxis& axis) {
   TensorTraffic traffic;
   if (axis.own_tokens == axis.tokens) return traffic;
   for (const ParameterSpec& parameter : layer.parameters) {
@@ -68,19 +67,31 @@ TensorTraffic of_norm(const LayerSpec& layer) {
   return traffic;
 }
 
+TensorTraffic of_gathered(const LayerSpec& layer, const GatheredAttributes& attributes) {
+  const std::int64_t others = attributes.devices - 1;
+  return {.forward = {.gather = attributes.divides_x ? bytes_of(layer.x) * others : 0},
+          .input = {.gather = attributes.divides_y ? bytes_of(layer.y) * others : 0}};
+}
+
 }  // namespace
 
 TensorTraffic tensor_traffic(const LayerSpec& layer) {
-  if (layer.kind == "sharded") return of_chain(layer);
-  if (layer.kind == "sharded_loss") return of_loss(layer);
-  if (layer.kind == "token_sliced") return of_norm(layer);
+  const Attributes& own = layer.attributes;
+  if (const auto* chain = own.get_if<ShardedAttributes>()) return of_chain(layer, *chain);
+  if (const auto* loss = own.get_if<ShardedLossAttributes>()) return of_loss(layer, loss->axis);
+  if (const auto* sliced = own.get_if<TokenSlicedAttributes>())
+    return of_slices(layer, sliced->axis);
+  if (const auto* gathered = own.get_if<GatheredAttributes>()) return of_gathered(layer, *gathered);
   return {};
 }
 
 std::size_t most_collectives(const LayerSpec& layer) {
-  if (layer.kind == "sharded") return 4;  // B: dy, x, the columns that shards share, dx
-  if (layer.kind == "sharded_loss") return 2;
-  if (layer.kind == "token_sliced") return layer.parameters.size();
+  const Attributes& own = layer.attributes;
+  // B: dy, x, the columns that shards share, dx.
+  if (own.get_if<ShardedAttributes>() != nullptr) return 4;
+  if (own.get_if<ShardedLossAttributes>() != nullptr) return 2;
+  if (own.get_if<TokenSlicedAttributes>() != nullptr) return layer.parameters.size();
+  if (own.get_if<GatheredAttributes>() != nullptr) return 1;
   return 0;
 }
 

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "cleave/base/units.h"
 #include "cleave/spec/attention_spec.h"
+#include "cleave/spec/attributes.h"
 #include "cleave/spec/dtype.h"
 #include "cleave/spec/matmul_spec.h"
 #include "cleave/spec/shape.h"
@@ -23,12 +23,25 @@ struct TensorSpec {
 
   /// With the padding that keeps the next tensor aligned.
   std::int64_t bytes() const { return aligned(shape.elements() * size_of(dtype)); }
+
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
 /// A tensor that a pass writes for a later one.
 struct KeptTensor {
   TensorSpec tensor;
   Until until = Until::Input;
+
+  friend bool operator==(const KeptTensor&, const KeptTensor&) = default;
+};
+
+/// A tensor that a layer reads besides x: it comes in at a port of the segment.
+struct ReadTensor {
+  TensorSpec tensor;
+  std::string port;
+  Until until = Until::Weight;
+
+  friend bool operator==(const ReadTensor&, const ReadTensor&) = default;
 };
 
 enum class Decay : std::uint8_t { No, Yes };
@@ -37,6 +50,8 @@ enum class Decay : std::uint8_t { No, Yes };
 struct Init {
   float mean = 0;
   float deviation = 0;
+
+  friend bool operator==(const Init&, const Init&) = default;
 };
 
 /// Indices [first, first + extent) along `dim` of a parameter, and what checkpoints know them as:
@@ -49,6 +64,34 @@ struct Piece {
   std::int64_t start = 0;
   std::int64_t whole = extent;
   bool copy = false;  ///< its owner, who counts and saves it, is elsewhere
+
+  friend bool operator==(const Piece&, const Piece&) = default;
+};
+
+/// By which rule a parameter may be cut among the shards of its layer.
+enum class CutRule : std::uint8_t {
+  Whole,       ///< every device holds all of it
+  Column,      ///< by the features that the layer makes; those of attention go by heads
+  Row,         ///< by the features that the layer reads; the shards' results are added up
+  Vocabulary,  ///< by entries, which need not be equally many for each shard
+};
+
+/// Units that stay together when a parameter is cut: a head, or a single feature.
+struct CutSpan {
+  std::int64_t units = 0;
+  std::int64_t width = 1;  ///< elements of each
+  bool shareable = false;  ///< where there are fewer units than shards, neighbours share one
+  std::string what = {};   ///< the config key that says how many there are, for errors
+
+  friend bool operator==(const CutSpan&, const CutSpan&) = default;
+};
+
+struct Cut {
+  CutRule rule = CutRule::Whole;
+  int dim = 0;                      ///< of the parameter
+  std::vector<CutSpan> spans = {};  ///< cover the dim, in order; each is cut on its own
+
+  friend bool operator==(const Cut&, const Cut&) = default;
 };
 
 /// A weight as the layer computes with it. Fused weights (q, k and v in one product) are several
@@ -61,93 +104,52 @@ struct ParameterSpec {
   std::vector<Piece> pieces = {};  ///< cover all of it, in order
   std::string tied_to = {};  ///< name of the parameter whose values this one shares; empty: its own
   bool trainable = true;     ///< false: it keeps the values that it begins with
+  Cut cut = {};
 
   std::int64_t elements() const { return shape.elements(); }
+
+  friend bool operator==(const ParameterSpec&, const ParameterSpec&) = default;
 };
 
-// What a kind of layer needs to know beyond its shapes.
+// The attributes of cleave's own kinds of layers.
 struct NormAttributes {
   float epsilon = 1e-5f;
+
+  friend bool operator==(const NormAttributes&, const NormAttributes&) = default;
 };
 struct LinearAttributes {
   Transpose weight = Transpose::No;  ///< No: [in, out] as GPT-2 stores it; Yes: [out, in] as Llama
   Bias bias = Bias::None;
+
+  friend bool operator==(const LinearAttributes&, const LinearAttributes&) = default;
 };
 struct AttentionAttributes {
   AttentionShape shape;
   float rope_theta = 0;    ///< 0: no rotary positions
   std::int64_t cache = 0;  ///< generating: room for the keys and values of this many tokens
+
+  friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
 struct EmbeddingAttributes {
   std::int64_t sequence = 0;
   std::int64_t first = 0;       ///< entry of the vocabulary that the table begins with
   std::int64_t vocabulary = 0;  ///< entries; ids that the table does not have yield zeros
+
+  friend bool operator==(const EmbeddingAttributes&, const EmbeddingAttributes&) = default;
 };
 struct LossAttributes {
   std::int64_t vocabulary = 0;
   std::int64_t blocks = 1;  ///< vocabulary blocks; 1: the logits are kept whole
+
+  friend bool operator==(const LossAttributes&, const LossAttributes&) = default;
 };
-
-struct LayerSpec;
-
-/// What a layer of shards adds after their sum.
-enum class AfterSum : std::uint8_t { Nothing, Bias, Positions };
-
-/// Columns [first, first + columns) of a tensor that every shard of a group of `shards` neighbours
-/// computes for itself: keys and values of a head that they share.
-struct SharedColumns {
-  std::int64_t first = 0;
-  std::int64_t columns = 0;
-  int shards = 1;
-};
-
-/// Where a layer of a chain of shards finds its tensors: indices into what the wrapping layer
-/// keeps.
-struct ShardLink {
-  int y = -1;             ///< kept_by_forward; -1: F alone needs it
-  int kept = 0;           ///< kept_by_forward: the first of its own
-  int dx = -1;            ///< kept_by_input; -1: I alone needs it
-  int kept_by_input = 0;  ///< kept_by_input: the first of its own
-};
-
-/// The shards of a device among all.
-struct ShardAxis {
-  int devices = 1;
-  int rank = 0;
-  int local = 1;                ///< shards of each device
-  std::int64_t tokens = 0;      ///< of a microbatch
-  std::int64_t own_tokens = 0;  ///< that the device holds outside the shards
-};
-
-struct ShardedAttributes {
-  ShardAxis axis;
-  std::vector<std::vector<LayerSpec>> chains;  ///< [shard of the device]
-  std::vector<std::vector<ShardLink>> links;   ///< [shard of the device][layer]
-  std::int64_t sequence = 0;
-  AfterSum after = AfterSum::Nothing;
-  SharedColumns shared = {};
-};
-
-struct ShardedLossAttributes {
-  ShardAxis axis;
-  std::vector<std::int64_t> first;  ///< [shard of the device] entry of the vocabulary
-};
-
-struct TokenSlicedAttributes {
-  ShardAxis axis;
-  int slices = 1;                ///< of the device's tokens
-  std::vector<LayerSpec> slice;  ///< one: the layer for the tokens of a slice
-};
-
-using Attributes = std::variant<std::monostate, NormAttributes, LinearAttributes,
-                                AttentionAttributes, EmbeddingAttributes, LossAttributes,
-                                ShardedAttributes, ShardedLossAttributes, TokenSlicedAttributes>;
 
 /// Everything about a layer that must be known before anything runs. Nothing else states these
 /// numbers: memory plans, FLOPs, costs and the layer itself all read them here.
 ///
-/// Layers form a chain: the y of one is the x of the next. A layer may also read one earlier tensor
-/// of its segment, `skip` (residual connections).
+/// The layers of a segment form a chain: the y of one is the x of the next. A layer may also read
+/// one earlier tensor of its segment, `skip` (residual connections), and tensors that come in at
+/// further ports of the segment, `reads`.
 struct LayerSpec {
   std::string
       kind;  ///< which class computes it: "linear", "layernorm", …, or one of the user's own
@@ -160,6 +162,7 @@ struct LayerSpec {
   bool dx_is_dy = false;           ///< I copies nothing: the gradient passes through
   bool cheap = false;              ///< element by element: y is computed again rather than kept
   int skip = -1;                   ///< y = x + the x of layer `skip` of this segment
+  std::vector<ReadTensor> reads;   ///< besides x and `skip`
   std::vector<ParameterSpec> parameters;
   std::vector<TensorSpec> constants;  ///< tables that never change; one copy per stage and name
   std::vector<TensorSpec> caches;     ///< generating: what F adds to from call to call
@@ -174,8 +177,10 @@ struct LayerSpec {
 
   template <class T>
   const T& as() const {
-    return std::get<T>(attributes);
+    return attributes.as<T>();
   }
+
+  friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
 };
 
 /// The grain of recompute, gathering and reducing, and of cutting a model into stages: the
@@ -183,6 +188,9 @@ struct LayerSpec {
 struct SegmentSpec {
   std::string name;
   std::vector<LayerSpec> layers;
+  bool block = false;  ///< one of what parallel.partition and parallel.recompute count as layers
+
+  friend bool operator==(const SegmentSpec&, const SegmentSpec&) = default;
 };
 
 std::int64_t parameter_count(const LayerSpec& layer);

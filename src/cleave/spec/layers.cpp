@@ -87,10 +87,15 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
   const Shape stored = transposed ? Shape{shape.out, shape.in} : Shape{shape.in, shape.out};
   ParameterSpec weight = matrix_parameter(name + ".weight", stored, shape.deviation);
   if (!shape.pieces.empty()) weight.pieces = shape.pieces;
+  const int out_dim = transposed ? 0 : 1;
+  weight.cut = {.rule = shape.rule,
+                .dim = shape.rule == CutRule::Column ? out_dim : 1 - out_dim,
+                .spans = shape.spans};
   spec.parameters.push_back(std::move(weight));
   if (shape.bias == Bias::Add) {
     spec.parameters.push_back(vector_parameter(name + ".bias", shape.out, 0));
-    if (!shape.bias_pieces.empty()) spec.parameters.back().pieces = shape.bias_pieces;
+    if (shape.rule == CutRule::Column)
+      spec.parameters.back().cut = {.rule = CutRule::Column, .spans = shape.spans};
   }
 
   const std::int64_t weight_stride = stored[1];
@@ -181,6 +186,7 @@ LayerSpec embedding(const std::string& name, const Flow& flow, const EmbeddingSh
   spec.dy_until = Until::Weight;
   spec.parameters.push_back(
       matrix_parameter(shape.token_name, {shape.vocabulary, shape.features}, 0.02f));
+  spec.parameters.back().cut.rule = CutRule::Vocabulary;
   if (shape.context > 0) {
     spec.parameters.push_back(
         matrix_parameter(shape.position_name, {shape.context, shape.features}, 0.02f));
@@ -196,6 +202,7 @@ LayerSpec loss(const std::string& name, const Flow& flow, const LossShape& shape
   spec.x_until = Until::Weight;
   spec.parameters.push_back(
       matrix_parameter(shape.weight_name, {shape.vocabulary, shape.features}, 0.02f));
+  spec.parameters.back().cut.rule = CutRule::Vocabulary;
   if (!shape.tied_to.empty()) {
     spec.parameters.back().tied_to = shape.tied_to;
     spec.parameters.back().pieces[0].name = shape.tied_to;
@@ -205,8 +212,8 @@ LayerSpec loss(const std::string& name, const Flow& flow, const LossShape& shape
   // Rows of logits start on cache lines whatever the vocabulary: 50257 is odd.
   const std::int64_t stride = aligned(block * size_of(flow.dtype)) / size_of(flow.dtype);
   const TensorSpec logits{"logits", flow.dtype, {tokens, stride}};
-  spec.kept_by_forward = {{{"targets", DType::I32, {tokens}}, Until::Weight},
-                          {{"lse", DType::F32, {tokens}}, Until::Weight}};
+  spec.reads = {{{"targets", DType::I32, {tokens}}, "targets", Until::Weight}};
+  spec.kept_by_forward = {{{"lse", DType::F32, {tokens}}, Until::Weight}};
   if (shape.blocks == 1) {
     spec.kept_by_forward.push_back({logits, Until::Weight});
   } else {

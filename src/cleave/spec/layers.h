@@ -26,9 +26,10 @@ struct LinearShape {
   std::int64_t out = 0;
   Transpose weight = Transpose::No;
   Bias bias = Bias::None;
-  float deviation = 0.02f;         ///< of the initial weights
-  std::vector<Piece> pieces = {};  ///< of the weight; empty: it is one whole tensor
-  std::vector<Piece> bias_pieces = {};
+  float deviation = 0.02f;          ///< of the initial weights
+  std::vector<Piece> pieces = {};   ///< of the weight; empty: it is one whole tensor
+  CutRule rule = CutRule::Whole;    ///< Column, Row or Whole
+  std::vector<CutSpan> spans = {};  ///< of the features that the rule cuts
 };
 
 // One function per kind of layer; the class of the same name in `layers` computes it.
@@ -68,8 +69,8 @@ struct EmbeddingShape {
 };
 LayerSpec embedding(const std::string& name, const Flow& flow, const EmbeddingShape& shape);
 
-/// kind "loss": x [tokens, features] -> y f32 [tokens], the cross-entropy of x · wᵀ against the
-/// targets.
+/// kind "loss": x [tokens, features] -> y f32 [tokens], the cross-entropy of x · wᵀ against what is
+/// read at port "targets", i32 [tokens].
 struct LossShape {
   std::int64_t vocabulary = 0;
   std::int64_t features = 0;

@@ -11,7 +11,7 @@ namespace {
 using Bytes = std::vector<std::int64_t>;
 
 CompiledStep step_of(const std::string& schedule, const Bytes& budgets = {}, int chunks = 0) {
-  const ModelShape shape{.kind = ModelKind::Gpt,
+  const ModelShape shape{.kind = &model::gpt,
                          .layers = 6,
                          .hidden = 32,
                          .heads = 4,
@@ -19,7 +19,7 @@ CompiledStep step_of(const std::string& schedule, const Bytes& budgets = {}, int
                          .ffn = 64,
                          .vocab = 61,
                          .context = 32};
-  return compile(model_spec(shape, {.sequences = 2, .sequence = 32, .dtype = DType::F32}),
+  return compile(model::graph_of(shape, {.sequences = 2, .sequence = 32, .dtype = DType::F32}),
                  {.layout = {.pipeline = 2, .chunks = chunks, .schedule = schedule},
                   .microbatches = 8,
                   .budgets = budgets});

@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kLength = 80;  // a whole block of the prompt, and more
 using testing::kVocabulary;
 
-ModelShape tiny(ModelKind kind) {
+ModelShape tiny(const model::Family* kind) {
   ModelShape shape = testing::tiny_shape(kind, 3);
   shape.context = kLength;
   return shape;
@@ -44,8 +44,11 @@ class OneTarget : public MicrobatchSource {
     position_ = position;
     target_ = target;
   }
-  void load_tokens(int, View out) override { std::ranges::copy(tokens(), out.as<std::int32_t>()); }
-  void load_targets(int, View out) override {
+  void load(int, std::string_view input, View out) override {
+    if (input == "tokens") {
+      std::ranges::copy(tokens(), out.as<std::int32_t>());
+      return;
+    }
     std::fill_n(out.as<std::int32_t>(), kLength, -1);
     out.as<std::int32_t>()[position_] = target_;
   }
@@ -81,14 +84,14 @@ std::vector<double> log_probabilities(std::span<const float> logits) {
   return out;
 }
 
-class DecoderLogits : public ::testing::TestWithParam<std::tuple<ModelKind, DType>> {
+class DecoderLogits : public ::testing::TestWithParam<std::tuple<const model::Family*, DType>> {
  protected:
   DecoderLogits() { fill(device); }
 
-  const ModelShape shape = tiny(std::get<ModelKind>(GetParam()));
+  const ModelShape shape = tiny(std::get<const model::Family*>(GetParam()));
   const DType dtype = std::get<DType>(GetParam());
   const CompiledStep step =
-      compile(model_spec(shape, {.sequences = 1, .sequence = kLength, .dtype = dtype}), {});
+      compile(model::graph_of(shape, {.sequences = 1, .sequence = kLength, .dtype = dtype}), {});
   Device device{step, 0, 1};
 };
 
@@ -152,11 +155,11 @@ TEST_P(DecoderLogits, AreTheSameBitsOnAnyNumberOfDevices) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, DecoderLogits,
-                         ::testing::Combine(::testing::Values(ModelKind::Gpt, ModelKind::Llama),
+                         ::testing::Combine(::testing::Values(&model::gpt, &model::llama),
                                             ::testing::Values(DType::F32, DType::BF16)));
 
 TEST(Decoder, RefusesWhatDoesNotFit) {
-  const ModelShape shape = tiny(ModelKind::Gpt);
+  const ModelShape shape = tiny(&model::gpt);
   const std::int64_t planned = Decoder(shape, {.length = 10}).planned_bytes();
   try {
     Decoder(shape, {.length = 10, .budget = planned - 1});
@@ -169,7 +172,7 @@ TEST(Decoder, RefusesWhatDoesNotFit) {
 TEST(Decoder, RefusesMoreDevicesThanPieces) {
   const auto six = [] {
     comm::run_devices(6, [](comm::Communicator& world) {
-      Decoder(tiny(ModelKind::Gpt), {.length = 10, .world = &world});
+      Decoder(tiny(&model::gpt), {.length = 10, .world = &world});
     });
   };
   EXPECT_EQ(testing::user_error(six),

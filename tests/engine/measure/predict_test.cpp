@@ -120,7 +120,7 @@ std::string weights_after(int devices, bool profiled) {
                          .context = 16,
                          .tie_embeddings = true};
   const CompiledStep step =
-      compile(model_spec(shape, {.sequences = 1, .sequence = 16, .dtype = DType::BF16}),
+      compile(model::graph_of(shape, {.sequences = 1, .sequence = 16, .dtype = DType::BF16}),
               {.layout = {.pipeline = devices}, .microbatches = 4});
   std::mutex mutex;
   std::vector<std::pair<std::string, std::uint64_t>> hashes;

@@ -14,7 +14,8 @@ using schedule::BufferKind;
 using schedule::Recompute;
 
 // Every parameter is a multiple of 32 elements, so that nothing is padded.
-ModelSpec model(ModelKind kind = ModelKind::Gpt, std::int64_t layers = 4) {
+Graph model(const model::Family* kind = &model::gpt, std::int64_t layers = 4,
+            std::int64_t loss_blocks = 1) {
   const ModelShape shape{.kind = kind,
                          .layers = layers,
                          .hidden = 128,
@@ -24,7 +25,8 @@ ModelSpec model(ModelKind kind = ModelKind::Gpt, std::int64_t layers = 4) {
                          .vocab = 256,
                          .context = 32,
                          .tie_embeddings = false};
-  return model_spec(shape, {.sequences = 1, .sequence = 32, .dtype = DType::BF16});
+  return model::graph_of(shape, {.sequences = 1, .sequence = 32, .dtype = DType::BF16},
+                         loss_blocks);
 }
 
 constexpr int kReplicas = 4;
@@ -91,7 +93,7 @@ class MatchedPairs : public ::testing::Test {
     layout.chunks = p.chunks;
     set(layout);
     // More blocks on a device than ZeRO 3 gathers at a time.
-    return compile(model(ModelKind::Gpt, 8), {.layout = layout, .microbatches = p.microbatches})
+    return compile(model(&model::gpt, 8), {.layout = layout, .microbatches = p.microbatches})
         .planned_bytes;
   }
 
@@ -230,7 +232,7 @@ TEST(Sharing, GathersForEveryUseOrOncePerPass) {
 }
 
 /// Bytes that a block keeps of one microbatch from F on, per token and hidden unit.
-double kept_by_forward(ModelKind kind, Recompute recompute) {
+double kept_by_forward(const model::Family* kind, Recompute recompute) {
   const CompiledStep step =
       compile(model(kind), {.layout = {.recompute = {recompute}}, .microbatches = 1});
   double bytes = 0;
@@ -247,14 +249,14 @@ double kept_by_forward(ModelKind kind, Recompute recompute) {
 // products of attention (5as/h): 32 + 4·(statistics), of which selective drops norms and GELU.
 TEST(Recompute, KeepsWhatTheFormulasSay) {
   const double statistics = (2 * 2 * 4 + 4 * 4) / 128.0;  // mean, rstd of two norms; lse of 4 heads
-  EXPECT_DOUBLE_EQ(kept_by_forward(ModelKind::Gpt, Recompute::None), 32 + statistics);
-  EXPECT_DOUBLE_EQ(kept_by_forward(ModelKind::Gpt, Recompute::Selective), 20 + statistics);
-  EXPECT_DOUBLE_EQ(kept_by_forward(ModelKind::Gpt, Recompute::Full), 2);
+  EXPECT_DOUBLE_EQ(kept_by_forward(&model::gpt, Recompute::None), 32 + statistics);
+  EXPECT_DOUBLE_EQ(kept_by_forward(&model::gpt, Recompute::Selective), 20 + statistics);
+  EXPECT_DOUBLE_EQ(kept_by_forward(&model::gpt, Recompute::Full), 2);
 }
 
 TEST(Sharing, GathersNoWeightsForWAndSaysSo) {
-  const ModelSpec whole = model();
-  const ModelSpec blocks = model_spec(whole.shape, whole.flow, 2);
+  const Graph whole = model();
+  const Graph blocks = model(&model::gpt, 4, 2);
   const Layout layout{.data = 2, .schedule = "zb-h1", .zero = 3};
   EXPECT_NO_THROW(compile(whole, {.layout = layout}));
   EXPECT_THROW(compile(blocks, {.layout = layout}), UserError);
@@ -262,7 +264,7 @@ TEST(Sharing, GathersNoWeightsForWAndSaysSo) {
 
 // Each mutant would leave a device waiting for ever in a sum that the others do not join.
 TEST(TensorGroups, MeetInTheSameOrder) {
-  using Shares = std::vector<ModelSpec>;
+  using Shares = std::vector<Graph>;
   const Shares sound =
       compile(model(), {.layout = {.tensor = 2, .sequence_parallel = true}}).shares;
   EXPECT_NO_THROW(parallel::check_same_order(sound));
@@ -274,7 +276,10 @@ TEST(TensorGroups, MeetInTheSameOrder) {
         std::swap(layers[0], layers[1]);
       },
       [](Shares& shares) {
-        std::get<ShardedAttributes>(shares[1].segments[0].layers[0].attributes).axis.own_tokens = 1;
+        LayerSpec& layer = shares[1].segments[0].layers[0];
+        ShardedAttributes attributes = layer.as<ShardedAttributes>();
+        attributes.axis.own_tokens = 1;
+        layer.attributes = attributes;
       },
   };
   for (const auto& mutate : mutants) {
@@ -290,7 +295,7 @@ TEST(Sharing, NeedsReplicas) {
 
 /// A GPT whose weights are few, so that anything added to them shows.
 std::vector<std::int64_t> bytes_of_small_gpt(bool tied, const Layout& layout) {
-  const ModelShape shape{.kind = ModelKind::Gpt,
+  const ModelShape shape{.kind = &model::gpt,
                          .layers = 4,
                          .hidden = 32,
                          .heads = 4,
@@ -299,7 +304,7 @@ std::vector<std::int64_t> bytes_of_small_gpt(bool tied, const Layout& layout) {
                          .vocab = 256,
                          .context = 16,
                          .tie_embeddings = tied};
-  return compile(model_spec(shape, {.sequences = 1, .sequence = 16, .dtype = DType::F32}),
+  return compile(model::graph_of(shape, {.sequences = 1, .sequence = 16, .dtype = DType::F32}),
                  {.layout = layout, .microbatches = 4})
       .planned_bytes;
 }

@@ -24,12 +24,12 @@ struct Gradients {
   std::int64_t planned = 0;
 };
 
-Gradients gradients_of(const ModelSpec& model, const CompileOptions& options) {
+Gradients gradients_of(const Graph& model, const CompileOptions& options) {
   const CompiledStep step = compile(model, options);
   Device device(step, 0, options.threads);
   device.initialise(7);
-  train::RandomSource source(3, model.shape.vocab);
-  const float scale = 1.0f / static_cast<float>(options.microbatches * model.flow.tokens());
+  train::RandomSource source(3, model.inputs[0].below);
+  const float scale = 1.0f / static_cast<float>(options.microbatches * loss_count(model));
   Gradients out;
   out.result = device.executor().run({.source = &source, .loss_scale = scale});
   for (const TensorState& tensor : device.tensors()) {
@@ -41,12 +41,12 @@ Gradients gradients_of(const ModelSpec& model, const CompileOptions& options) {
   return out;
 }
 
-class Step : public ::testing::TestWithParam<std::tuple<ModelKind, DType>> {
+class Step : public ::testing::TestWithParam<std::tuple<const model::Family*, DType>> {
  protected:
-  ModelSpec model(std::int64_t loss_blocks = 1) const {
+  Graph model(std::int64_t loss_blocks = 1) const {
     const auto [kind, dtype] = GetParam();
-    return model_spec(tiny_shape(kind, 3), {.sequences = 2, .sequence = 16, .dtype = dtype},
-                      loss_blocks);
+    return model::graph_of(tiny_shape(kind, 3), {.sequences = 2, .sequence = 16, .dtype = dtype},
+                           loss_blocks);
   }
 };
 
@@ -72,7 +72,7 @@ TEST_P(Step, GradientsOfMicrobatchesAddUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Step,
-                         ::testing::Combine(::testing::Values(ModelKind::Gpt, ModelKind::Llama),
+                         ::testing::Combine(::testing::Values(&model::gpt, &model::llama),
                                             ::testing::Values(DType::F32, DType::BF16)));
 
 double loss_sum(Device& device, MicrobatchSource& source) {
@@ -99,14 +99,14 @@ double slope(Device& device, MicrobatchSource& source, float& weight) {
 }
 
 TEST(StepGradient, AgreesWithFiniteDifferences) {
-  for (ModelKind kind : {ModelKind::Gpt, ModelKind::Llama}) {
-    const ModelSpec model =
-        model_spec(tiny_shape(kind, 3), {.sequences = 2, .sequence = 16, .dtype = DType::F32});
+  for (const model::Family* kind : {&model::gpt, &model::llama}) {
+    const Graph model =
+        model::graph_of(tiny_shape(kind, 3), {.sequences = 2, .sequence = 16, .dtype = DType::F32});
     const CompiledStep step = compile(model, {});
     Device device(step, 0, 1);
     device.initialise(7);
     train::RandomSource source(3, 61);
-    const float scale = 1.0f / static_cast<float>(model.flow.tokens());
+    const float scale = 1.0f / static_cast<float>(loss_count(model));
     device.executor().run({.source = &source, .loss_scale = scale});
 
     for (const TensorState& tensor : device.tensors()) {
@@ -123,8 +123,8 @@ TEST(StepGradient, AgreesWithFiniteDifferences) {
 
 TEST(StepLoss, VocabularyBlocksGiveTheSameGradients) {
   const spec::Flow flow{.sequences = 2, .sequence = 16, .dtype = DType::F32};
-  const Gradients whole = gradients_of(model_spec(tiny_shape(ModelKind::Gpt, 3), flow, 1), {});
-  const Gradients blocks = gradients_of(model_spec(tiny_shape(ModelKind::Gpt, 3), flow, 3), {});
+  const Gradients whole = gradients_of(model::graph_of(tiny_shape(&model::gpt, 3), flow, 1), {});
+  const Gradients blocks = gradients_of(model::graph_of(tiny_shape(&model::gpt, 3), flow, 3), {});
   EXPECT_NEAR(whole.result.loss, blocks.result.loss, 1e-6);
   for (const auto& [name, gradient] : whole.by_name) {
     for (std::size_t i = 0; i < gradient.size(); ++i) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cleave/spec/model_spec.h"
+#include "cleave/model/family.h"
 
 namespace cleave::plan {
 namespace {
@@ -11,8 +11,8 @@ constexpr std::int64_t kHidden = 64;
 constexpr std::int64_t kFfn = 256;
 constexpr std::int64_t kTokens = 32;
 
-ModelSpec tiny(DType dtype) {
-  const ModelShape shape{.kind = ModelKind::Gpt,
+Graph tiny(DType dtype) {
+  const ModelShape shape{.kind = &model::gpt,
                          .layers = 4,
                          .hidden = kHidden,
                          .heads = 4,
@@ -20,10 +20,10 @@ ModelSpec tiny(DType dtype) {
                          .ffn = kFfn,
                          .vocab = 256,
                          .context = 32};
-  return model_spec(shape, {.sequences = 2, .sequence = 16, .dtype = dtype});
+  return model::graph_of(shape, {.sequences = 2, .sequence = 16, .dtype = dtype});
 }
 
-std::span<const SegmentSpec> one_block(const ModelSpec& model) {
+std::span<const SegmentSpec> one_block(const Graph& model) {
   return std::span(model.segments).subspan(1, 1);
 }
 
@@ -33,8 +33,8 @@ std::span<const SegmentSpec> one_block(const ModelSpec& model) {
 //   gelu's y (4).
 // The block's own x arrives as a message. Statistics: 2 per norm and 1 per head, f32.
 TEST(StageLayout, KeepsWhatTheDerivationSays) {
-  const ModelSpec model = tiny(DType::BF16);
-  const StageLayout layout = layout_stage(one_block(model), Position::Middle);
+  const Graph model = tiny(DType::BF16);
+  const StageLayout layout = layout_stage(one_block(model), kWithin);
   const std::int64_t unit = kTokens * kHidden * 2;
   EXPECT_EQ(layout.bytes_of(Region::KeptForInput),
             8 * unit + kTokens * 4 * (2 + 2) + kTokens * 4 * 4);
@@ -50,10 +50,9 @@ TEST(StageLayout, KeepsWhatTheDerivationSays) {
 // At its widest, B holds gelu's dy and dx (4 + 4) and, between blocks, the gradient of the residual
 // stream (1), however many blocks the stage has. That of its last block arrives as a message.
 TEST(StageLayout, FusedBackwardNeedsNoMoreForMoreBlocks) {
-  const ModelSpec model = tiny(DType::F32);
+  const Graph model = tiny(DType::F32);
   for (int blocks : {1, 4}) {
-    const StageLayout layout =
-        layout_stage(std::span(model.segments).subspan(1, blocks), Position::Middle);
+    const StageLayout layout = layout_stage(std::span(model.segments).subspan(1, blocks), kWithin);
     EXPECT_EQ(layout.fused_work, (blocks == 1 ? 8 : 9) * kTokens * kHidden * 4);
   }
 }

@@ -5,6 +5,8 @@
 #include "support/errors.h"
 #include <gtest/gtest.h>
 
+#include "cleave/model/family.h"
+#include "cleave/model/presets.h"
 #include "cleave/plan/hardware/kernel_time.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
@@ -14,8 +16,6 @@
 #include "cleave/plan/tune/layout_search.h"
 #include "cleave/plan/tune/layout_space.h"
 #include "cleave/schedule/generators.h"
-#include "cleave/spec/model_spec.h"
-#include "cleave/spec/presets.h"
 
 namespace cleave::plan {
 namespace {
@@ -23,19 +23,18 @@ namespace {
 using schedule::Recompute;
 
 Workload workload(const char* preset, const char* cluster, std::int64_t batch) {
-  const ModelShape shape = find_preset(preset).shape;
-  return {
-      .model = shape,
-      .sequence = shape.context,
-      .batch = batch,
-      .cluster = parse_cluster(cluster),
-      .attention = shape.kind == ModelKind::Gpt ? AttentionKernel::Plain : AttentionKernel::Flash};
+  const ModelShape shape = model::find_preset(preset).shape;
+  return {.model = shape,
+          .sequence = shape.context,
+          .batch = batch,
+          .cluster = parse_cluster(cluster),
+          .attention = shape.kind == &model::gpt ? AttentionKernel::Plain : AttentionKernel::Flash};
 }
 
 SegmentCost block_cost(std::int64_t tensor, bool sequence_parallel) {
   const Workload w = workload("gpt3-22b", "a100-80gb:8", 4);
-  const ModelSpec model =
-      model_spec(w.model, {.sequences = 4, .sequence = w.sequence, .dtype = DType::BF16});
+  const Graph model =
+      model::graph_of(w.model, {.sequences = 4, .sequence = w.sequence, .dtype = DType::BF16});
   return segment_cost(model.segments[1], {.hardware = *w.cluster.hardware,
                                           .attention = AttentionKernel::Plain,
                                           .tensor = tensor,
@@ -45,7 +44,7 @@ SegmentCost block_cost(std::int64_t tensor, bool sequence_parallel) {
 
 // Korthikanti et al. 2022, table 2: bytes that a block keeps, per s·b·h.
 TEST(SegmentCost, KeepsTheBytesOfThePublishedFormulas) {
-  const ModelShape m = find_preset("gpt3-22b").shape;
+  const ModelShape m = model::find_preset("gpt3-22b").shape;
   const double sbh = 2048.0 * 4 * static_cast<double>(m.hidden);
   const double scores = 5.0 * static_cast<double>(m.heads) * 2048 / static_cast<double>(m.hidden);
   const SegmentCost one = block_cost(1, false);
@@ -78,8 +77,8 @@ TEST(SegmentCost, TakesTheTimeThatWasMeasuredForABlock) {
 
 TEST(SegmentCost, CountsTheParametersOfTheSpec) {
   const Workload w = workload("llama-7b", "h100:8", 8);
-  const ModelSpec model =
-      model_spec(w.model, {.sequences = 1, .sequence = w.sequence, .dtype = DType::BF16});
+  const Graph model =
+      model::graph_of(w.model, {.sequences = 1, .sequence = w.sequence, .dtype = DType::BF16});
 
   const SegmentCost block = segment_cost(model.segments[1], {.hardware = *w.cluster.hardware});
 

@@ -18,6 +18,7 @@
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/schedule/verifier.h"
+#include "cleave/shard/graph_share.h"
 
 namespace cleave::engine {
 namespace {
@@ -25,13 +26,13 @@ namespace {
 /// Microbatches of a replica in one evaluating program: enough to keep a short pipeline busy.
 constexpr int kEvaluatedAtOnce = 4;
 
-/// Segments per stage. The user counts blocks; the embedding belongs to the first stage, the head
-/// to the last.
-std::vector<std::int64_t> segments_per_stage(const ModelSpec& model, const Layout& layout,
-                                             int stages) {
-  const auto blocks = static_cast<std::int64_t>(model.segments.size()) - 2;
+/// Segments per stage. The user counts blocks; what comes before the first of them belongs to the
+/// first stage, what comes after the last one to the last stage.
+std::vector<std::int64_t> segments_per_stage(const Graph& model, const Layout& layout, int stages) {
+  const std::int64_t blocks = block_count(model);
+  const std::int64_t segments = std::ssize(model.segments);
   if (layout.partition.empty()) {
-    require(stages <= blocks + 2, stages, " stages need at least ", stages - 2,
+    require(stages <= segments, stages, " stages need at least ", stages - (segments - blocks),
             " layers, and the model has ", blocks, "; use fewer pipeline devices or chunks");
     std::vector<double> costs;
     for (const SegmentSpec& segment : model.segments)
@@ -45,9 +46,23 @@ std::vector<std::int64_t> segments_per_stage(const ModelSpec& model, const Layou
           " stages; give one number per stage");
   require(sum == blocks, "parallel.partition adds up to ", sum, " layers, and the model has ",
           blocks);
-  std::vector<std::int64_t> sizes = layout.partition;
-  ++sizes.front();
-  ++sizes.back();
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(stages), 0);
+  std::size_t stage = 0;
+  std::int64_t placed = 0;  // blocks in this stage
+  std::int64_t left = blocks;
+  for (const SegmentSpec& segment : model.segments) {
+    if (segment.block) {
+      while (placed == layout.partition[stage]) {
+        ++stage;
+        placed = 0;
+      }
+      ++placed;
+      --left;
+    } else if (left == 0) {
+      stage = sizes.size() - 1;
+    }
+    ++sizes[stage];
+  }
   require(std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; }),
           "parallel.partition leaves a stage empty; give every stage but the first and the last a "
           "layer");
@@ -63,7 +78,7 @@ void set_edge_bytes(CompiledStep& step) {
 }
 
 /// What each device at a place has of the model.
-std::vector<ModelSpec> shares_of(const ModelSpec& model, const CompileOptions& options) {
+std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options) {
   const int devices = options.layout.tensor;
   const int shards = options.tensor_shards == 0 ? devices : options.tensor_shards;
   require(std::has_single_bit(static_cast<unsigned>(shards)) || shards == devices,
@@ -72,13 +87,14 @@ std::vector<ModelSpec> shares_of(const ModelSpec& model, const CompileOptions& o
   require(shards % devices == 0, "parallel.tensor ", devices,
           " does not divide numerics.tensor_shards ", shards);
   if (shards == 1) return {model};
-  std::vector<ModelSpec> shares;
+  std::vector<Graph> shares;
   for (int number = 0; number < devices; ++number) {
-    shares.push_back(model_spec(model.shape, model.flow, model.loss_blocks,
-                                {.shards = shards,
-                                 .devices = devices,
-                                 .rank = number,
-                                 .sequence_parallel = options.layout.sequence_parallel}));
+    shares.push_back(shard::share_of(model,
+                                     {.shards = shards,
+                                      .devices = devices,
+                                      .rank = number,
+                                      .sequence_parallel = options.layout.sequence_parallel},
+                                     options.kinds.traits()));
   }
   return shares;
 }
@@ -153,9 +169,9 @@ void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica,
 }
 
 /// Stages, edges and ties; the program is `order` still: compute only, for one replica.
-CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
-                     schedule::Program order) {
+CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule::Program order) {
   const Layout& layout = options.layout;
+  check(model);
   CompiledStep step;
   step.model = model;
   step.program = std::move(order);
@@ -180,14 +196,14 @@ CompiledStep lay_out(const ModelSpec& model, const CompileOptions& options,
   step.zero = layout.zero;
   step.keep = keep_of(step.stages, layout.recompute);
   step.tensor_names = tensor_names(model.segments);
-  for (const ModelSpec& share : step.shares)
+  for (const Graph& share : step.shares)
     std::ranges::move(owned_pieces(share.segments), std::back_inserter(step.pieces));
   std::ranges::sort(step.pieces);
   return step;
 }
 
 /// Whether the plan fits is not looked at.
-CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options,
+CompiledStep compile_order(const Graph& model, const CompileOptions& options,
                            schedule::Program order) {
   const Layout& layout = options.layout;
   CompiledStep step = lay_out(model, options, std::move(order));
@@ -215,7 +231,7 @@ CompiledStep compile_order(const ModelSpec& model, const CompileOptions& options
   return step;
 }
 
-CompiledStep compile_emulated_order(const ModelSpec& model, const CompileOptions& options,
+CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& options,
                                     schedule::Program order) {
   CompiledStep step = lay_out(model, options, std::move(order));
   step.program = schedule::lower(std::move(step.program), {.replicas = options.layout.data});
@@ -254,7 +270,7 @@ Ordered scheduled(const CompileOptions& options, const CompileOrder& compiled) {
 
 }  // namespace
 
-CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options) {
+CompiledStep compile_emulated(const Graph& model, const CompileOptions& options) {
   const CompileOrder sleeping = [&](schedule::Program order) {
     return compile_emulated_order(model, options, std::move(order));
   };
@@ -266,7 +282,7 @@ CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& opti
   return step;
 }
 
-CompiledStep compile(const ModelSpec& model, const CompileOptions& options) {
+CompiledStep compile(const Graph& model, const CompileOptions& options) {
   CompiledStep step = scheduled(options, [&](schedule::Program order) {
                         return compile_order(model, options, std::move(order));
                       }).step;

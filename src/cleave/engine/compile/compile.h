@@ -8,12 +8,13 @@
 #include "cleave/engine/stage/gradient_norm.h"
 #include "cleave/engine/stage/gradient_sync.h"
 #include "cleave/engine/stage/stage.h"
+#include "cleave/layers/layer_kinds.h"
 #include "cleave/plan/memory/memory.h"
 #include "cleave/plan/time/costs.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/schedule/program.h"
+#include "cleave/spec/graph.h"
 #include "cleave/spec/mesh.h"
-#include "cleave/spec/model_spec.h"
 
 namespace cleave::engine {
 
@@ -43,7 +44,7 @@ struct CompileOptions {
   int tensor_shards = 0;              ///< of the logical grid; 0: one per device of the tensor axis
   int threads = 1;                    ///< per device
   std::vector<std::int64_t> budgets;  ///< [device] bytes; empty: no limit
-  LayerFactory make_layer = &cleave::make_layer;
+  LayerKinds kinds;                   ///< that the model is made of
   /// What the schedule "auto" is to be good for, by the lowered program; empty: the products'
   /// FLOPs.
   std::function<plan::Costs(const schedule::Program&)> costs;
@@ -56,9 +57,9 @@ struct CompileOptions {
 /// proof for places holds for devices: an order in which all instructions can complete is one for
 /// every number.
 struct CompiledStep {
-  ModelSpec model;                ///< whole, as checkpoints know it
-  Mesh mesh;                      ///< of the devices of the run
-  std::vector<ModelSpec> shares;  ///< [number at a place]
+  Graph model;                ///< whole, as checkpoints know it
+  Mesh mesh;                  ///< of the devices of the run
+  std::vector<Graph> shares;  ///< [number at a place]
   schedule::Program program;
   schedule::Program evaluation;                  ///< forward only, in the same memory
   std::vector<std::vector<SegmentSpec>> stages;  ///< [stage] of the whole model
@@ -86,11 +87,11 @@ struct CompiledStep {
 
 /// partition -> program -> passes -> memory plan -> verify. Throws UserError if the layout is
 /// impossible, DoesNotFit (with the numbers) if a device's plan exceeds its budget.
-CompiledStep compile(const ModelSpec& model, const CompileOptions& options);
+CompiledStep compile(const Graph& model, const CompileOptions& options);
 
 /// For devices that sleep instead of computing (see EmulatedDevice): memory holds messages only,
 /// and nothing is evaluated. Budgets are held against what the model would take, as compile() does.
-CompiledStep compile_emulated(const ModelSpec& model, const CompileOptions& options);
+CompiledStep compile_emulated(const Graph& model, const CompileOptions& options);
 
 /// The stages of a device of the run, without memory; [stage], null where it is elsewhere.
 std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,

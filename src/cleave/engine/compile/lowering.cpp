@@ -8,22 +8,21 @@ namespace cleave::engine {
 
 std::vector<std::vector<plan::Keep>> keep_of(std::span<const std::vector<SegmentSpec>> stages,
                                              std::span<const schedule::Recompute> recompute) {
-  std::size_t segments = 0;
-  for (const auto& stage : stages) segments += stage.size();
-  const std::size_t blocks = segments - 2;
+  std::size_t blocks = 0;
+  for (const auto& stage : stages)
+    blocks += static_cast<std::size_t>(std::ranges::count(stage, true, &SegmentSpec::block));
   require(recompute.size() <= 1 || recompute.size() == blocks, "parallel.recompute lists ",
           recompute.size(), " layers, and the model has ", blocks,
           "; give one choice for each, or one for all");
   std::vector<std::vector<plan::Keep>> keep;
-  std::size_t next = 0;  // of all segments
+  std::size_t next = 0;  // of all blocks
   for (const auto& stage : stages) {
     keep.emplace_back(stage.size(), plan::Keep::Everything);
-    for (plan::Keep& segment : keep.back()) {
-      const std::size_t at = next++;
-      if (recompute.empty() || at == 0 || at > blocks) continue;
-      const schedule::Recompute chosen = recompute.size() == 1 ? recompute[0] : recompute[at - 1];
-      if (chosen == schedule::Recompute::Full) segment = plan::Keep::Inputs;
-      if (chosen == schedule::Recompute::Selective) segment = plan::Keep::Costly;
+    for (std::size_t s = 0; s < stage.size(); ++s) {
+      if (recompute.empty() || !stage[s].block) continue;
+      const schedule::Recompute chosen = recompute.size() == 1 ? recompute[0] : recompute[next++];
+      if (chosen == schedule::Recompute::Full) keep.back()[s] = plan::Keep::Inputs;
+      if (chosen == schedule::Recompute::Selective) keep.back()[s] = plan::Keep::Costly;
     }
   }
   return keep;
@@ -45,9 +44,9 @@ schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep
   return options;
 }
 
-void check_weights_of_w(const ModelSpec& model, const Layout& layout,
+void check_weights_of_w(const Graph& model, const Layout& layout,
                         const schedule::Program& program) {
-  const auto* loss = std::get_if<LossAttributes>(&model.segments.back().layers.back().attributes);
+  const auto* loss = model.segments.back().layers.back().attributes.get_if<LossAttributes>();
   if (layout.zero < 3 || loss == nullptr || loss->blocks == 1) return;
   const bool splits = std::ranges::any_of(program.lists, [](const auto& list) {
     return std::ranges::count(list, schedule::Op::BackwardWeight, &schedule::Instruction::op) > 0;

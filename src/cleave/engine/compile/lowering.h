@@ -19,7 +19,6 @@ schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep
                                    const Layout& layout);
 
 /// Throws UserError if W of some layer reads weights that `layout` gathers for F and I only.
-void check_weights_of_w(const ModelSpec& model, const Layout& layout,
-                        const schedule::Program& program);
+void check_weights_of_w(const Graph& model, const Layout& layout, const schedule::Program& program);
 
 }  // namespace cleave::engine

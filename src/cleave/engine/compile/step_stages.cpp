@@ -45,10 +45,14 @@ std::int64_t parameters_of(const CompiledStep& step, int device) {
 
 namespace {
 
-plan::Position position_of(int stage, int stages) {
-  if (stages == 1) return plan::Position::Only;
-  if (stage == 0) return plan::Position::First;
-  return stage + 1 == stages ? plan::Position::Last : plan::Position::Middle;
+/// Of the segments of a stage.
+std::vector<SegmentPorts> ports_of_stage(const CompiledStep& step, int stage, int number) {
+  int first = 0;
+  for (int s = 0; s < stage; ++s) first += static_cast<int>(step.stages[s].size());
+  std::vector<SegmentPorts> ports;
+  for (int s = 0; s < std::ssize(step.stages[stage]); ++s)
+    ports.push_back(ports_of(step.shares[number], first + s));
+  return ports;
 }
 
 /// The names of the parameters of all stages that share a device with `stage`.
@@ -83,8 +87,8 @@ std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int numbe
   const std::vector<std::string> resident = resident_names(step, stage);
   const std::vector<std::string> tied = tied_names(step.shares[0].segments);
   return std::make_unique<Stage>(segments_of(step, stage, number),
-                                 StageOptions{.position = position_of(stage, step.program.stages),
-                                              .state = {.dtype = step.model.flow.dtype,
+                                 StageOptions{.ports = ports_of_stage(step, stage, number),
+                                              .state = {.dtype = step.model.dtype,
                                                         .resident = resident,
                                                         .tied = tied,
                                                         .sums = step.fold.sums(),
@@ -159,7 +163,7 @@ void plan_scratch(CompiledStep& step, const Stages& stages, int threads) {
 
 Stages plan_stages(CompiledStep& step, const CompileOptions& options) {
   Stages stages(step.program.stages);
-  const LayerFactory make = parallel::sharded_layers(options.make_layer, nullptr);
+  const LayerFactory make = parallel::sharded_layers(options.kinds, nullptr);
   for (int s = 0; s < step.program.stages; ++s) {
     step.memory.emplace_back();
     for (int number = 0; number < step.mesh.tensor; ++number) {

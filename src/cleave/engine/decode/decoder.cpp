@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cleave/base/check.h"
+#include "cleave/model/family.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/plan/tune/partition.h"
 
@@ -36,7 +37,8 @@ std::int64_t bytes_of(const plan::StageLayout& layout, Region region) {
 
 std::vector<SegmentSpec> segments_of(const ModelShape& shape, const Decoder::Options& options,
                                      std::int64_t tokens) {
-  return model_spec(shape, {.sequence = tokens, .dtype = options.dtype, .cache = options.length})
+  return model::graph_of(shape,
+                         {.sequence = tokens, .dtype = options.dtype, .cache = options.length})
       .segments;
 }
 
@@ -59,11 +61,6 @@ std::vector<std::int64_t> borders_of(const std::vector<SegmentSpec>& segments, i
   return borders;
 }
 
-plan::Position position_of(bool has_input, bool has_output) {
-  if (has_input) return has_output ? plan::Position::Middle : plan::Position::Last;
-  return has_output ? plan::Position::First : plan::Position::Only;
-}
-
 std::span<std::byte> bytes_of(View view) {
   return {view.bytes(), static_cast<std::size_t>(view.byte_count())};
 }
@@ -79,16 +76,20 @@ std::int64_t Decoder::Pass::bytes() const {
 LayerCall Decoder::Pass::call(std::size_t layer, std::span<View> kept) const {
   const LayerSpec& spec = layers[layer]->spec();
   const plan::LayerPlaces& places = layout.layers[layer];
+  const std::size_t reads = spec.reads.size();
   const std::size_t count = spec.kept_by_forward.size();
-  CLEAVE_CHECK(count <= kept.size(), spec.name, " keeps too many tensors");
+  CLEAVE_CHECK(reads + count <= kept.size(), spec.name, " keeps too many tensors");
+  for (std::size_t i = 0; i < reads; ++i)
+    kept[i] = view_at(frame, places.reads[i], spec.reads[i].tensor);
   for (std::size_t i = 0; i < count; ++i) {
-    kept[i] = view_at(frame, places.kept_by_forward[i], spec.kept_by_forward[i].tensor);
+    kept[reads + i] = view_at(frame, places.kept_by_forward[i], spec.kept_by_forward[i].tensor);
   }
   LayerCall call;
   call.x = view_at(frame, places.x, spec.x);
   call.y = view_at(frame, places.y, spec.y);
   call.skip = view_at(frame, places.skip, spec.x);
-  call.kept_by_forward = kept.first(count);
+  call.reads = kept.first(reads);
+  call.kept_by_forward = kept.subspan(reads, count);
   return call;
 }
 
@@ -112,8 +113,8 @@ Decoder::Pass Decoder::make_pass(const ModelShape& shape, const Options& options
   pass.sends = end < count;
   pass.segments = {segments.begin() + share_.first, segments.begin() + end};
   // The block of the last device ends without the head, and nobody reads its y.
-  pass.layout =
-      plan::layout_stage(pass.segments, position_of(pass.receives, tokens > 1 || pass.sends));
+  pass.layout = plan::layout_stage(
+      pass.segments, {.x_arrives = pass.receives, .y_leaves = tokens > 1 || pass.sends});
   for (const SegmentSpec& segment : pass.segments) {
     for (const LayerSpec& layer : segment.layers) pass.layers.push_back(options.make_layer(layer));
   }
@@ -227,15 +228,13 @@ void Decoder::run(Pass& pass, std::span<const std::int32_t> tokens) {
     LayerCall call = pass.call(i, kept);
     call.position = position_;
     if (i == 0) load_x(pass, call.x, tokens);
+    // What follows is not known, so no token is a target.
+    for (const View& targets : call.reads) targets.as<std::int32_t>()[0] = -1;
     const auto& declared = pass.layers[i]->spec().kept_by_forward;
-    for (std::size_t k = 0; k < declared.size(); ++k) {
-      // What follows is not known, so no token is a target.
-      if (declared[k].tensor.name == "targets") kept[k].as<std::int32_t>()[0] = -1;
-    }
     pass.layers[i]->forward(compute_, call);
     for (std::size_t k = 0; k < declared.size(); ++k) {
       if (declared[k].tensor.name != "logits") continue;
-      ops::copy(compute_, kept[k].slice(1, 0, vocabulary_),
+      ops::copy(compute_, call.kept_by_forward[k].slice(1, 0, vocabulary_),
                 View(arena_->at(logits_), DType::F32, {1, vocabulary_}));
     }
     // The next pass writes where y is, so there is nothing to do until it has left.

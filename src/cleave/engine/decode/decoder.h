@@ -10,10 +10,11 @@
 
 #include "cleave/comm/communicator.h"
 #include "cleave/engine/stage/stage.h"
-#include "cleave/layers/layer.h"
+#include "cleave/layers/layer_kinds.h"
+#include "cleave/model/model_shape.h"
 #include "cleave/ops/compute.h"
 #include "cleave/plan/memory/stage_layout.h"
-#include "cleave/spec/model_spec.h"
+#include "cleave/spec/graph.h"
 #include "cleave/tensor/arena.h"
 
 namespace cleave::engine {
@@ -34,7 +35,7 @@ class Decoder {
     int threads = 1;
     std::optional<std::int64_t> budget = {};  ///< bytes, of each device
     comm::Communicator* world = nullptr;      ///< device r holds stage r; null: one device alone
-    LayerFactory make_layer = &cleave::make_layer;
+    LayerFactory make_layer = LayerKinds();
   };
 
   /// A tensor as checkpoints know it.

@@ -9,6 +9,7 @@
 #include "cleave/base/tensor_sum.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/parallel.h"
+#include "cleave/parallel/same_order.h"
 #include "cleave/parallel/sharded_layers.h"
 
 namespace cleave::engine {
@@ -110,10 +111,9 @@ void Device::join(const CompiledStep& step, int index, comm::Communicator* world
   if (everyone) alone_at_place_ = world;
   if (!everyone && peers.size() > 1) peers_ = world->group(peers);
   if (mesh.tensor == 1) return;
-  const TensorShare& share = step.shares[number].share;
-  const std::int64_t sharing = share.shards / step.model.shape.kv_heads / share.local();
-  group_ = std::make_unique<parallel::TensorGroup>(
-      compute_, *world, mesh.group_at(mesh.place_of(index)), static_cast<int>(sharing));
+  group_ =
+      std::make_unique<parallel::TensorGroup>(compute_, *world, mesh.group_at(mesh.place_of(index)),
+                                              parallel::sharing_devices(step.shares[number]));
 }
 
 void Device::list(const ParameterState& parameter) {

@@ -23,7 +23,7 @@ class Device {
   /// `step` and `world` must outlive the device. `world`: all devices of the run, which make their
   /// Device at the same time; null for one device alone.
   Device(const CompiledStep& step, int index, int threads, comm::Communicator* world = nullptr,
-         const LayerFactory& make = &make_layer);
+         const LayerFactory& make = LayerKinds());
 
   /// Its place in the program.
   int place() const { return place_; }

@@ -154,8 +154,8 @@ void Executor::emulate(const Instruction& instruction, const StepInput& input) {
 double Executor::forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search) {
   Stage& stage = *entry.stage;
   const int microbatch = entry.instruction.microbatch;
-  if (const View tokens = stage.tokens(entry.pass)) source.load_tokens(microbatch, tokens);
-  if (const View targets = stage.targets(entry.pass)) source.load_targets(microbatch, targets);
+  for (const StageInput& input : stage.inputs(entry.pass.segment))
+    source.load(microbatch, input.name, stage.tensor_of(input, entry.pass));
   stage.forward(*parts_.compute, entry.pass, search);
 
   const View losses = stage.losses(entry.pass);

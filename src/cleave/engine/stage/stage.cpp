@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "cleave/base/check.h"
+#include "cleave/ops/elementwise.h"
 #include "cleave/ops/reduce.h"
 
 namespace cleave::engine {
@@ -15,7 +16,26 @@ void search_non_finite(ops::Compute& compute, const LayerSpec& layer, ConstView 
   throw NonFinite(std::string(what) + " of layer " + layer.name + " is not finite");
 }
 
+/// The gradient of a residual branch that left at the layer's x.
+void add_branch(ops::Compute& compute, const Layer& layer, const LayerCall& call) {
+  if (call.add && call.dx && !layer.adds_branch()) ops::add(compute, call.dx, call.add, call.dx);
+}
+
 }  // namespace
+
+SegmentPorts ports_of(const Graph& graph, int segment) {
+  SegmentPorts ports;
+  ports.borders = {.x_arrives = x_arrives(graph, segment), .y_leaves = y_leaves(graph, segment)};
+  if (const std::string* name = input_at(graph, segment, "x")) ports.inputs.push_back({*name});
+  const auto& layers = graph.segments[segment].layers;
+  for (int i = 0; i < std::ssize(layers); ++i) {
+    for (int k = 0; k < std::ssize(layers[i].reads); ++k) {
+      if (const std::string* name = input_at(graph, segment, layers[i].reads[k].port))
+        ports.inputs.push_back({*name, i, k});
+    }
+  }
+  return ports;
+}
 
 View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
   if (place.region == plan::Region::None) return {};
@@ -48,7 +68,8 @@ class Stage::Call {
     call_.gradient_shift = gradient_shift;
     call_.loss_scale = pass.loss_scale;
     const std::size_t kept = backward.kept_by_input.size();  // none in R
-    const std::span<View> views = room_.subspan(spec_.kept_by_forward.size(), kept);
+    const std::span<View> views =
+        room_.subspan(spec_.reads.size() + spec_.kept_by_forward.size(), kept);
     for (std::size_t i = 0; i < kept; ++i)
       views[i] = view_at(frame_, backward.kept_by_input[i], spec_.kept_by_input[i]);
     call_.kept_by_input = views;
@@ -65,8 +86,12 @@ class Stage::Call {
     call_.x = view_at(frame_, places.x, spec_.x);
     call_.y = view_at(frame_, places.y, spec_.y);
     call_.skip = view_at(frame_, places.skip, spec_.x);
+    const std::size_t reads = spec_.reads.size();
+    for (std::size_t i = 0; i < reads; ++i)
+      room_[i] = view_at(frame_, places.reads[i], spec_.reads[i].tensor);
+    call_.reads = room_.first(reads);
     const std::size_t kept = spec_.kept_by_forward.size();
-    const std::span<View> views = room_.first(kept);
+    const std::span<View> views = room_.subspan(reads, kept);
     for (std::size_t i = 0; i < kept; ++i)
       views[i] = view_at(frame_, places.kept_by_forward[i], spec_.kept_by_forward[i].tensor);
     call_.kept_by_forward = views;
@@ -81,13 +106,12 @@ class Stage::Call {
 Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
              const LayerFactory& make)
     : segments_(std::move(segments)),
-      position_(options.position),
+      ports_(options.ports),
       keep_(options.keep),
       parameters_(segments_, options.state) {
   const int count = static_cast<int>(segments_.size());
   for (int s = 0; s < count; ++s) {
-    layouts_.push_back(
-        plan::layout_stage({&segments_[s], 1}, plan::position_in(position_, s, count), keeps(s)));
+    layouts_.push_back(plan::layout_stage({&segments_[s], 1}, ports_[s].borders, keeps(s)));
   }
   std::size_t parameter = 0;
   for (int s = 0; s < count; ++s) {
@@ -98,8 +122,8 @@ Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
       entries_.push_back({make(layer), &layout.layers[k],
                           layout.first.empty() ? nullptr : &layout.first[k], parameter});
       parameter += layer.parameters.size();
-      room_.resize(
-          std::max(room_.size(), layer.kept_by_forward.size() + layer.kept_by_input.size()));
+      room_.resize(std::max(room_.size(), layer.reads.size() + layer.kept_by_forward.size() +
+                                              layer.kept_by_input.size()));
     }
   }
   first_entry_.push_back(entries_.size());
@@ -108,16 +132,6 @@ Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
 std::span<const Stage::Entry> Stage::entries(int segment) const {
   return std::span(entries_).subspan(first_entry_[segment],
                                      first_entry_[segment + 1] - first_entry_[segment]);
-}
-
-bool Stage::begins_model(int segment) const {
-  const bool first = position_ == plan::Position::Only || position_ == plan::Position::First;
-  return first && segment == 0;
-}
-
-bool Stage::ends_model(int segment) const {
-  const bool last = position_ == plan::Position::Only || position_ == plan::Position::Last;
-  return last && segment + 1 == static_cast<int>(segments_.size());
 }
 
 std::int64_t Stage::kernel_scratch_bytes(ops::Compute& compute) const {
@@ -189,6 +203,7 @@ void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search searc
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     const Call call(room_, entry, pass, entry.places->split);
     entry.layer->backward_input(compute, call);
+    add_branch(compute, *entry.layer, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
     between_layers_();
@@ -211,32 +226,25 @@ void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     const Call call(room_, entry, pass, entry.places->fused, shift);
     entry.layer->backward(compute, call);
+    add_branch(compute, *entry.layer, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
     between_layers_();
   }
 }
 
-View Stage::tokens(const Pass& pass) const {
-  if (!begins_model(pass.segment)) return {};
-  return view_at(pass.frame, entries_.front().places->x, entries_.front().layer->spec().x);
-}
-
-View Stage::targets(const Pass& pass) const {
-  if (!ends_model(pass.segment)) return {};
-  const Entry& last = entries_.back();
-  const auto& kept = last.layer->spec().kept_by_forward;
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    if (kept[i].tensor.name == "targets") {
-      return view_at(pass.frame, last.places->kept_by_forward[i], kept[i].tensor);
-    }
-  }
-  return {};
+View Stage::tensor_of(const StageInput& input, const Pass& pass) const {
+  const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(input.layer)];
+  const LayerSpec& spec = entry.layer->spec();
+  if (input.read == StageInput::kX) return view_at(pass.frame, entry.places->x, spec.x);
+  const auto read = static_cast<std::size_t>(input.read);
+  return view_at(pass.frame, entry.places->reads[read], spec.reads[read].tensor);
 }
 
 View Stage::losses(const Pass& pass) const {
-  if (!ends_model(pass.segment)) return {};
-  return view_at(pass.frame, entries_.back().places->y, entries_.back().layer->spec().y);
+  if (ports_[pass.segment].borders.y_leaves) return {};
+  const Entry& last = entries(pass.segment).back();
+  return view_at(pass.frame, last.places->y, last.layer->spec().y);
 }
 
 }  // namespace cleave::engine

@@ -12,6 +12,7 @@
 #include "cleave/layers/layer.h"
 #include "cleave/ops/compute.h"
 #include "cleave/plan/memory/stage_layout.h"
+#include "cleave/spec/graph.h"
 
 namespace cleave::engine {
 
@@ -34,8 +35,27 @@ struct Pass {
 /// Whether results are searched for NaN and infinity, to find the layer where they begin.
 enum class Search : std::uint8_t { Off, NonFinite };
 
+/// What is loaded from the data into a segment, before its F: a tensor that one of its layers
+/// reads.
+struct StageInput {
+  std::string name;  ///< of the graph's input
+  int layer = 0;     ///< of the segment
+  int read = kX;     ///< which of LayerSpec::reads
+
+  static constexpr int kX = -1;
+};
+
+/// How a segment of a stage is joined to the rest of the model.
+struct SegmentPorts {
+  plan::Borders borders;
+  std::vector<StageInput> inputs = {};
+};
+
+/// The ports of segment `segment` of a graph.
+SegmentPorts ports_of(const Graph& graph, int segment);
+
 struct StageOptions {
-  plan::Position position = plan::Position::Only;
+  std::vector<SegmentPorts> ports;  ///< [segment]
   plan::StateOptions state;
   std::vector<plan::Keep> keep = {};  ///< [segment]; empty: everything
 };
@@ -76,11 +96,10 @@ class Stage {
   /// I then W, layer by layer: nothing is kept between them.
   void backward(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
 
-  /// i32 [tokens], to be filled before F; empty unless the segment begins the model.
-  View tokens(const Pass& pass) const;
-  /// i32 [tokens], to be filled before F; empty unless the segment ends the model.
-  View targets(const Pass& pass) const;
-  /// f32 [tokens], valid right after F; empty unless the segment ends the model.
+  /// What is to be loaded before F of a segment, and where.
+  std::span<const StageInput> inputs(int segment) const { return ports_[segment].inputs; }
+  View tensor_of(const StageInput& input, const Pass& pass) const;
+  /// f32 [samples], valid right after F; empty unless the segment gives a result.
   View losses(const Pass& pass) const;
 
  private:
@@ -93,11 +112,9 @@ class Stage {
   };
 
   std::span<const Entry> entries(int segment) const;
-  bool begins_model(int segment) const;
-  bool ends_model(int segment) const;
 
   std::vector<SegmentSpec> segments_;
-  plan::Position position_;
+  std::vector<SegmentPorts> ports_;         ///< [segment]
   std::vector<plan::Keep> keep_;            ///< [segment]; empty: everything
   std::vector<plan::StageLayout> layouts_;  ///< [segment]
   StageParameters parameters_;

@@ -79,13 +79,6 @@ BackwardPlaces& places_of(LayerPlaces& layer, Backward mode) {
   return mode == Backward::Fused ? layer.fused : layer.split;
 }
 
-bool has_input(Position p) {
-  return p == Position::Middle || p == Position::Last;
-}
-bool has_output(Position p) {
-  return p == Position::Middle || p == Position::First;
-}
-
 /// Instructions of F during which tensor k is read or written.
 Interval work_of(const Chain& chain, int k) {
   int last = std::min(k, chain.size() - 1);
@@ -101,7 +94,7 @@ bool drops(const Chain& chain, int k, Keep keep) {
          chain.until(k) != Until::Forward;
 }
 
-void lay_out_forward(const Chain& chain, Position position, Keep keep, StageLayout& layout) {
+void lay_out_forward(const Chain& chain, Borders borders, Keep keep, StageLayout& layout) {
   const int count = chain.size();
   Regions regions(layout);
   Work work;
@@ -109,10 +102,10 @@ void lay_out_forward(const Chain& chain, Position position, Keep keep, StageLayo
   for (int k = 0; k <= count; ++k) {
     const std::int64_t bytes = chain.tensor(k).bytes();
     const Until until = chain.until(k);
-    if (k == 0 && has_input(position)) {
+    if (k == 0 && borders.x_arrives) {
       tensors[k] = regions.add(Region::Input, bytes);
       layout.input_until = until;
-    } else if (k == count && has_output(position)) {
+    } else if (k == count && borders.y_leaves) {
       CLEAVE_CHECK(until == Until::Forward, "the last layer of a stage must not keep its y");
       tensors[k] = regions.add(Region::Output, bytes);
     } else if (drops(chain, k, keep)) {
@@ -130,6 +123,8 @@ void lay_out_forward(const Chain& chain, Position position, Keep keep, StageLayo
     places.x = tensors[k];
     places.y = tensors[k + 1];
     if (chain.skip[k] >= 0) places.skip = tensors[chain.skip[k]];
+    for (const ReadTensor& read : chain.layers[k]->reads)
+      places.reads.push_back(regions.add_kept(read.until, read.tensor.bytes()));
     for (const KeptTensor& kept : chain.layers[k]->kept_by_forward) {
       places.kept_by_forward.push_back(regions.add_kept(kept.until, kept.tensor.bytes()));
     }
@@ -151,6 +146,7 @@ void lay_out_first(const Chain& chain, Keep keep, StageLayout& layout) {
   }
   for (int k = 0; k < count; ++k) {
     ForwardPlaces& places = layout.first[k];
+    places.reads = layout.layers[k].reads;
     places.kept_by_forward = layout.layers[k].kept_by_forward;
     if (keep == Keep::Costly) continue;
     const auto& kept = chain.layers[k]->kept_by_forward;
@@ -205,7 +201,7 @@ struct Gradients {
 };
 
 /// `when(layer)` orders the layers of a backward pass: the last layer comes first.
-void lay_out_backward(const Chain& chain, Position position, Backward mode, StageLayout& layout) {
+void lay_out_backward(const Chain& chain, Borders borders, Backward mode, StageLayout& layout) {
   const bool fused = mode == Backward::Fused;
   const int count = chain.size();
   const Gradients gradients(chain);
@@ -218,12 +214,12 @@ void lay_out_backward(const Chain& chain, Position position, Backward mode, Stag
     const std::int64_t bytes = chain.tensor(k).bytes();
     if (k == count) {
       // Both ways of running backward read the same arriving message: place it once.
-      if (!has_output(position)) continue;
+      if (!borders.y_leaves) continue;
       tensors[k] =
           fused ? Place{Region::OutputGradient, 0} : regions.add(Region::OutputGradient, bytes);
       if (gradients.for_weight[k]) layout.gradient_until = Until::Weight;
     } else if (k == 0) {
-      if (!has_input(position)) continue;
+      if (!borders.x_arrives) continue;
       tensors[k] =
           fused ? Place{Region::InputGradient, 0} : regions.add(Region::InputGradient, bytes);
     } else if (!fused && gradients.for_weight[k]) {
@@ -258,27 +254,20 @@ void lay_out_backward(const Chain& chain, Position position, Backward mode, Stag
 
 }  // namespace
 
-StageLayout layout_stage(std::span<const SegmentSpec> segments, Position position, Keep keep) {
+StageLayout layout_stage(std::span<const SegmentSpec> segments, Borders borders, Keep keep) {
   const Chain chain(segments);
   StageLayout layout;
   layout.layers.resize(chain.size());
-  CLEAVE_CHECK(keep == Keep::Everything || position == Position::Middle,
+  CLEAVE_CHECK(keep == Keep::Everything || (borders.x_arrives && borders.y_leaves),
                "what begins or ends a model is not recomputed");
-  lay_out_forward(chain, position, keep, layout);
+  lay_out_forward(chain, borders, keep, layout);
   if (keep != Keep::Everything) {
     lay_out_first(chain, keep, layout);
     layout.again = layers_again(chain, keep);
   }
-  lay_out_backward(chain, position, Backward::Split, layout);
-  lay_out_backward(chain, position, Backward::Fused, layout);
+  lay_out_backward(chain, borders, Backward::Split, layout);
+  lay_out_backward(chain, borders, Backward::Fused, layout);
   return layout;
-}
-
-Position position_in(Position stage, int index, int count) {
-  const bool input = index > 0 || has_input(stage);
-  const bool output = index + 1 < count || has_output(stage);
-  if (input) return output ? Position::Middle : Position::Last;
-  return output ? Position::First : Position::Only;
 }
 
 }  // namespace cleave::plan

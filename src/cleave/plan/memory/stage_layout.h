@@ -44,6 +44,7 @@ struct ForwardPlaces {
   Place x;
   Place y;
   Place skip;
+  std::vector<Place> reads;
   std::vector<Place> kept_by_forward;
 };
 
@@ -52,6 +53,7 @@ struct LayerPlaces {
   Place x;
   Place y;
   Place skip;
+  std::vector<Place> reads;
   std::vector<Place> kept_by_forward;
   BackwardPlaces split;
   BackwardPlaces fused;
@@ -72,17 +74,19 @@ struct StageLayout {
   std::int64_t bytes_of(Region region) const { return bytes[static_cast<int>(region)]; }
 };
 
-/// Lays out consecutive segments of a model as one piece. The first piece of a model loads its x
-/// itself and sends no gradient on; the last one receives none and keeps its y.
-enum class Position : std::uint8_t { Only, First, Middle, Last };
+/// How a piece of a model is joined to the others. Where x does not arrive it is loaded from the
+/// data, and no gradient leaves; where y does not leave it is a result, and no gradient arrives.
+struct Borders {
+  bool x_arrives = false;
+  bool y_leaves = false;
+};
+inline constexpr Borders kWithin = {.x_arrives = true, .y_leaves = true};
 
 /// What F keeps of a piece. Keep::Inputs: its x alone; R then runs all layers whose results I and W
 /// read. Keep::Costly: all but the y of cheap layers, which R computes again.
 enum class Keep : std::uint8_t { Everything, Costly, Inputs };
-StageLayout layout_stage(std::span<const SegmentSpec> segments, Position position,
+/// Lays out consecutive segments of a model as one piece.
+StageLayout layout_stage(std::span<const SegmentSpec> segments, Borders borders,
                          Keep keep = Keep::Everything);
-
-/// Of segment `index` of `count` in a stage at `stage`: segments hand x and dy on as stages do.
-Position position_in(Position stage, int index, int count);
 
 }  // namespace cleave::plan

@@ -9,8 +9,8 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
+#include "cleave/model/presets.h"
 #include "cleave/schedule/generators.h"
-#include "cleave/spec/presets.h"
 #include "cleave/train/config/config_checks.h"
 #include "cleave/train/config/config_schema.h"
 
@@ -29,24 +29,24 @@ void start_model(const std::string& preset, const Given& given, Config& c) {
     c.model.vocab = 256;
     return;
   }
-  c.model = find_preset(preset).shape;
+  c.model = model::find_preset(preset).shape;
 }
 
 /// What follows from other keys and was not given itself. Under a preset it follows only from
 /// keys that override the preset.
-void derive_model(const Given& given, ModelKind preset_kind, Config& c) {
+void derive_model(const Given& given, const model::Family* preset_kind, Config& c) {
   const bool fresh = c.preset.empty();
-  require(fresh || c.model.kind == preset_kind, "model.kind is \"", to_string(c.model.kind),
-          "\", but model.preset ", c.preset, " is a ", to_string(preset_kind),
+  require(fresh || c.model.kind == preset_kind, "model.kind is \"", c.model.kind->name,
+          "\", but model.preset ", c.preset, " is a ", preset_kind->name,
           "; leave one of them out");
   if ((fresh || given.contains("model.heads")) && !given.contains("model.kv_heads")) {
     c.model.kv_heads = c.model.heads;
   }
   if ((fresh || given.contains("model.hidden")) && !given.contains("model.ffn")) {
-    c.model.ffn = default_ffn(c.model.kind, c.model.hidden);
+    c.model.ffn = c.model.kind->default_ffn(c.model.hidden);
   }
   if (fresh && !given.contains("model.tie_embeddings")) {
-    c.model.tie_embeddings = c.model.kind == ModelKind::Gpt;
+    c.model.tie_embeddings = c.model.kind->ties_embeddings;
   }
   if (fresh && !given.contains("model.context")) {
     c.model.context = c.train.sequence;
@@ -86,7 +86,7 @@ Config resolve(const std::vector<Entry>& entries, const ConfigOptions& options) 
   }
   const std::string preset = config.preset;
   start_model(preset, given, config);
-  const ModelKind preset_kind = config.model.kind;
+  const model::Family* preset_kind = config.model.kind;
   config.train.dtype = options.default_dtype;
   for (const Entry& entry : entries) apply(entry, config);
 

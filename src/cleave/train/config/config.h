@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "cleave/data/query.h"
+#include "cleave/model/family.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/spec/dtype.h"
 #include "cleave/spec/mesh.h"
-#include "cleave/spec/model_shape.h"
 
 namespace cleave::train {
 

@@ -19,14 +19,20 @@ bool not_negative(double x) {
   return x >= 0;
 }
 
+Choices<const model::Family*> family_choices() {
+  Choices<const model::Family*> choices;
+  for (const model::Family* family : model::families()) choices.emplace_back(family->name, family);
+  return choices;
+}
+
 std::vector<Key> model_keys() {
   const Whole any;  // check(ModelShape) knows more
   return {
       text(
           "model.preset", "the name of a preset", "a known shape; further keys override it",
           [](auto& c) -> auto& { return c.preset; }),
-      choice<ModelKind>(
-          "model.kind", {{"gpt", ModelKind::Gpt}, {"llama", ModelKind::Llama}}, "the architecture",
+      choice<const model::Family*>(
+          "model.kind", family_choices(), "the architecture",
           [](auto& c) -> auto& { return c.model.kind; }),
       whole(
           "model.layers", any, "transformer blocks",

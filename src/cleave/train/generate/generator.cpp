@@ -111,7 +111,8 @@ Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const Gener
       random_(static_cast<std::uint64_t>(options.seed), "generate"),
       pending_(prompt_) {
   if (world != nullptr) world->set_patience(comm::kUsualPatience);
-  checkpoint.expect(checkpoint_layout(model_spec(config_.model, {.sequence = 1})).parameters());
+  checkpoint.expect(
+      checkpoint_layout(model::graph_of(config_.model, {.sequence = 1})).parameters());
   load_weights(checkpoint, decoder_);
 }
 

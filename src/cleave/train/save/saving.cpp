@@ -21,7 +21,7 @@ void barrier(comm::Communicator* world) {
 
 }  // namespace
 
-checkpoint::CheckpointLayout checkpoint_layout(const ModelSpec& model) {
+checkpoint::CheckpointLayout checkpoint_layout(const Graph& model) {
   std::map<std::string, Shape> shapes;
   for (const SegmentSpec& segment : model.segments) {
     for (const LayerSpec& layer : segment.layers) {

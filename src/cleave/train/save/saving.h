@@ -15,7 +15,7 @@
 namespace cleave::train {
 
 /// The tensors of a model in the order of checkpoints: by name.
-checkpoint::CheckpointLayout checkpoint_layout(const ModelSpec& model);
+checkpoint::CheckpointLayout checkpoint_layout(const Graph& model);
 
 /// The config of the run that saved it. Throws UserError as parse_config does.
 Config config_of(const checkpoint::CheckpointReader& checkpoint);

@@ -66,11 +66,11 @@ void check_same_model(const Config& config, const checkpoint::CheckpointReader& 
   }
 }
 
-/// The positions that a gpt has learned are as many as its context is long, which follows
+/// Positions that a model has learned are as many as its context is long, which follows
 /// train.sequence where it is not given.
 void check_same_context(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
   const ModelShape saved = config_of(checkpoint).model;
-  if (saved.kind != config.model.kind || saved.kind != ModelKind::Gpt) return;
+  if (saved.kind != config.model.kind || !saved.kind->learns_positions) return;
   require(saved.context == config.model.context, "model.context is ", config.model.context,
           ", but ", checkpoint.path().string(), " was trained with ", saved.context,
           "; begin with --set model.context=", saved.context);

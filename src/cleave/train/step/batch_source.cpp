@@ -2,6 +2,8 @@
 
 #include <span>
 
+#include "cleave/base/check.h"
+
 namespace cleave::train {
 namespace {
 
@@ -11,30 +13,31 @@ std::span<std::int32_t> row_of(View ids, std::int64_t row, std::int64_t count) {
   return {ids.as<std::int32_t>() + row * length, static_cast<std::size_t>(length)};
 }
 
+/// The rows that `read` fills: `ids` are the tokens, or the targets.
+template <class Read>
+void load_rows(std::string_view input, View ids, std::int64_t rows, Read read) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    if (input == "tokens") {
+      read(row, row_of(ids, row, rows), std::span<std::int32_t>());
+    } else {
+      CLEAVE_CHECK(input == "targets", "there is no data for the model's input ", input);
+      read(row, std::span<std::int32_t>(), row_of(ids, row, rows));
+    }
+  }
+}
+
 }  // namespace
 
-void BatchSource::load_tokens(int index, View tokens) {
-  for (std::int64_t row = 0; row < share_.microbatch; ++row) {
-    data_->read(step_, first_sequence(index) + row, row_of(tokens, row, share_.microbatch), {});
-  }
+void BatchSource::load(int index, std::string_view input, View ids) {
+  load_rows(input, ids, share_.microbatch, [&](std::int64_t row, auto tokens, auto targets) {
+    data_->read(step_, first_sequence(index) + row, tokens, targets);
+  });
 }
 
-void BatchSource::load_targets(int index, View targets) {
-  for (std::int64_t row = 0; row < share_.microbatch; ++row) {
-    data_->read(step_, first_sequence(index) + row, {}, row_of(targets, row, share_.microbatch));
-  }
-}
-
-void ValidationSource::load_tokens(int index, View tokens) {
-  for (std::int64_t row = 0; row < microbatch_; ++row) {
-    data_->read_window(first_window(index) + row, row_of(tokens, row, microbatch_), {});
-  }
-}
-
-void ValidationSource::load_targets(int index, View targets) {
-  for (std::int64_t row = 0; row < microbatch_; ++row) {
-    data_->read_window(first_window(index) + row, {}, row_of(targets, row, microbatch_));
-  }
+void ValidationSource::load(int index, std::string_view input, View ids) {
+  load_rows(input, ids, microbatch_, [&](std::int64_t row, auto tokens, auto targets) {
+    data_->read_window(first_window(index) + row, tokens, targets);
+  });
 }
 
 }  // namespace cleave::train

@@ -20,8 +20,7 @@ class BatchSource : public engine::MicrobatchSource {
   BatchSource(const data::Dataset& data, Share share) : data_(&data), share_(share) {}
 
   void begin_step(std::int64_t step) { step_ = step; }
-  void load_tokens(int index, View tokens) override;
-  void load_targets(int index, View targets) override;
+  void load(int index, std::string_view input, View ids) override;
 
  private:
   std::int64_t first_sequence(int index) const { return share_.first + index * share_.microbatch; }
@@ -39,8 +38,7 @@ class ValidationSource : public engine::MicrobatchSource {
 
   /// Microbatch 0 of the next calls is this one of all. Past the end the last one comes again.
   void begin_at(std::int64_t microbatch) { first_ = microbatch; }
-  void load_tokens(int index, View tokens) override;
-  void load_targets(int index, View targets) override;
+  void load(int index, std::string_view input, View ids) override;
 
  private:
   std::int64_t first_window(int index) const {

@@ -37,12 +37,12 @@ decltype(engine::CompileOptions::costs) order_costs(const Config& config) {
 
 }  // namespace
 
-ModelSpec model_of(const Config& config) {
-  return model_spec(config.model,
-                    {.sequences = *config.train.microbatch,
-                     .sequence = config.train.sequence,
-                     .dtype = config.train.dtype},
-                    config.train.loss_blocks);
+Graph model_of(const Config& config) {
+  return model::graph_of(config.model,
+                         {.sequences = *config.train.microbatch,
+                          .sequence = config.train.sequence,
+                          .dtype = config.train.dtype},
+                         config.train.loss_blocks);
 }
 
 engine::CompileOptions compile_options(const Config& config) {
@@ -93,7 +93,7 @@ Trainer::Trainer(const Config& config, const data::Data& data, const engine::Com
 }
 
 plan::Costs Trainer::profile(double at_once) {
-  RandomSource source(1, compiled_->model.shape.vocab);
+  RandomSource source(1, compiled_->model.inputs[0].below);
   optimizer_.begin_step(0);
   return engine::profile(*compiled_, device_, {.source = &source, .optimizer = &optimizer_}, world_,
                          {.at_once = at_once, .steps = config_->train.steps});

@@ -28,7 +28,7 @@ struct StepReport {
 };
 
 /// The model of `config` in microbatches, as data.
-ModelSpec model_of(const Config& config);
+Graph model_of(const Config& config);
 
 /// What `config` says about the layout.
 engine::CompileOptions compile_options(const Config& config);

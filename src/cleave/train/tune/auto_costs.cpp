@@ -32,8 +32,7 @@ Recompute kind_of(const Config& config, std::size_t segment) {
 std::int64_t kept_bytes(const SegmentSpec& segment, Recompute kind, std::int64_t tensor) {
   const plan::Keep keep =
       kind == Recompute::Selective ? plan::Keep::Costly : plan::Keep::Everything;
-  const plan::StageLayout layout =
-      plan::layout_stage(std::span(&segment, 1), plan::Position::Middle, keep);
+  const plan::StageLayout layout = plan::layout_stage(std::span(&segment, 1), plan::kWithin, keep);
   const std::int64_t x = layout.bytes_of(Region::Input);
   if (kind == Recompute::Full) return x;
   return (layout.bytes_of(Region::KeptForInput) + layout.bytes_of(Region::KeptForWeight)) / tensor +
@@ -41,7 +40,7 @@ std::int64_t kept_bytes(const SegmentSpec& segment, Recompute kind, std::int64_t
 }
 
 /// The name that the head's weight is tied to, if the two ends of the model share a device.
-std::vector<std::string> shared_ends(const Config& config, const ModelSpec& model) {
+std::vector<std::string> shared_ends(const Config& config, const Graph& model) {
   const std::string& name = config.parallel.schedule;
   const auto placement =
       schedule::generate(name == "auto" ? schedule::plainest_schedule(1).name : name,
@@ -150,7 +149,7 @@ double AutoCosts::tensor_sums(const Config& config) {
 }
 
 plan::PartitionProblem AutoCosts::problem(const Config& config) {
-  const ModelSpec model = model_of(config);
+  const Graph model = model_of(config);
   const std::vector<std::string> resident = shared_ends(config, model);
   plan::PartitionProblem problem;
   for (std::size_t s = 0; s < model.segments.size(); ++s) {
@@ -194,7 +193,7 @@ double AutoCosts::after_pipeline(const Config& config) {
 
 bool AutoCosts::holds_a_block(const Config& config) {
   if (config.devices.memory.empty()) return true;
-  const ModelSpec model = model_of(config);
+  const Graph model = model_of(config);
   return kept_bytes(model.segments[1], Recompute::Selective, *config.parallel.tensor) <=
          std::ranges::max(config.devices.memory);
 }

@@ -101,7 +101,7 @@ std::optional<PlannedRun> RunFitter::cut(const Config& config,
 }
 
 PlannedRun RunFitter::weighed(PlannedRun run) {
-  const ModelSpec model = model_of(run.config);
+  const Graph model = model_of(run.config);
   engine::CompileOptions options = compile_options(run.config);
   const std::vector<std::int64_t> budgets = options.budgets;
   // Only the search for an order needs to know them.

@@ -5,7 +5,7 @@
 
 #include "cleave/plan/hardware/hardware.h"
 #include "cleave/schedule/passes.h"
-#include "cleave/spec/model_shape.h"
+#include "cleave/model/model_shape.h"
 
 namespace cleave::plan {
 

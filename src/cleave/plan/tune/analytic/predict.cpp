@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cleave/model/family.h"
 #include "cleave/plan/hardware/formats.h"
 #include "cleave/plan/hardware/kernel_time.h"
 #include "cleave/plan/tune/analytic/pipeline_time.h"
-#include "cleave/spec/model_spec.h"
 
 namespace cleave::plan {
 namespace {
@@ -19,7 +19,7 @@ ModelCost model_cost(const Workload& workload, const Layout& layout) {
   ModelShape one = workload.model;
   one.layers = 1;
   one.context = std::max(one.context, workload.sequence);
-  const ModelSpec model = model_spec(
+  const Graph model = model::graph_of(
       one, {.sequences = layout.microbatch, .sequence = workload.sequence, .dtype = DType::BF16});
   const SegmentContext context{
       .hardware = *workload.cluster.hardware,
@@ -27,8 +27,8 @@ ModelCost model_cost(const Workload& workload, const Layout& layout) {
       .kernels = kernels_of(layout),
       .tensor = layout.tensor,
       .sequence_parallel = layout.sequence_parallel && layout.tensor > 1,
-      .separate_llama = workload.model.kind == ModelKind::Llama &&
-                        workload.cluster.hardware->software == Software::Early,
+      .separate_projections = !workload.model.kind->known_to_early_software &&
+                              workload.cluster.hardware->software == Software::Early,
       .accumulates = microbatches(workload, layout) > 1};
   return {.embedding = segment_cost(model.segments[0], context),
           .block = segment_cost(model.segments[1], context),
@@ -46,7 +46,7 @@ double model_flops(const Workload& workload) {
   const ModelShape& m = workload.model;
   const double hidden = static_cast<double>(m.hidden);
   const double attention = hidden * static_cast<double>(2 * (m.heads + m.kv_heads) * m.head_size());
-  const double matrices = m.kind == ModelKind::Gpt ? 2 : 3;
+  const double matrices = m.kind->ffn_matrices;
   const double ffn = matrices * hidden * static_cast<double>(m.ffn);
   const double layers = static_cast<double>(m.layers);
   const double weights = layers * (attention + ffn) + hidden * static_cast<double>(m.vocab);

@@ -204,7 +204,7 @@ class Walk {
   void swiglu(double bytes) {
     stream(kSwiglu, bytes);
     // Gate and up are two layers there, and each sums its own dx.
-    if (context_.separate_llama) {
+    if (context_.separate_projections) {
       communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x_, group_));
     }
   }
@@ -230,7 +230,7 @@ class Walk {
     own(to_double(columns * features));
     communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x, group_));
 
-    const bool gathered = context_.separate_llama;
+    const bool gathered = context_.separate_projections;
     const LogitBytes& bytes = gathered ? kGatheredLogits : kSplitLogits;
     const double logits = to_double(tokens) * to_double(gathered ? vocabulary : columns);
     cost_.forward += stream_seconds(hardware_, bytes.forward * logits);

@@ -31,8 +31,8 @@ struct SegmentContext {
   Kernels kernels = Kernels::Fused;
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
-  bool separate_llama = false;  ///< gate and up apart, the loss on gathered logits
-  bool accumulates = true;      ///< more than one microbatch per step: gradients are added up
+  bool separate_projections = false;  ///< gate and up apart, the loss on gathered logits
+  bool accumulates = true;            ///< more than one microbatch per step: gradients are added up
 };
 
 /// Walks the layers of `segment`. Between a linear layer and the next, features are split over the

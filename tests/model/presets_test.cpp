@@ -1,4 +1,4 @@
-#include "cleave/spec/presets.h"
+#include "cleave/model/presets.h"
 
 #include "support/errors.h"
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using testing::user_error;
 std::int64_t parameters(const ModelShape& s) {
   const std::int64_t kv = s.kv_heads * s.head_size();
   const std::int64_t table = s.vocab * s.hidden;
-  if (s.kind == ModelKind::Gpt) {
+  if (s.kind == &model::gpt) {
     const std::int64_t attention = 4 * s.hidden * s.hidden + 4 * s.hidden;
     const std::int64_t mlp = 2 * s.hidden * s.ffn + s.ffn + s.hidden;
     return table + s.context * s.hidden + s.layers * (attention + mlp + 4 * s.hidden) +
@@ -25,37 +25,37 @@ std::int64_t parameters(const ModelShape& s) {
 }
 
 TEST(Presets, HaveTheParametersOfThePublishedModels) {
-  EXPECT_EQ(parameters(find_preset("gpt2-124m").shape), 124'439'808);
-  EXPECT_EQ(parameters(find_preset("gpt2-350m").shape), 354'823'168);
-  EXPECT_EQ(parameters(find_preset("llama-160m").shape), 162'417'408);
-  EXPECT_EQ(parameters(find_preset("llama-1b").shape), 1'100'048'384);
-  EXPECT_EQ(parameters(find_preset("gpt2-1.5b").shape), 1'557'611'200);
-  EXPECT_EQ(parameters(find_preset("llama-7b").shape), 6'738'415'616);
-  EXPECT_EQ(parameters(find_preset("llama-70b").shape), 68'976'648'192);
-  EXPECT_EQ(parameters(find_preset("llama3-8b").shape), 8'030'261'248);
-  EXPECT_EQ(parameters(find_preset("llama3-405b").shape), 405'853'388'800);
+  EXPECT_EQ(parameters(model::find_preset("gpt2-124m").shape), 124'439'808);
+  EXPECT_EQ(parameters(model::find_preset("gpt2-350m").shape), 354'823'168);
+  EXPECT_EQ(parameters(model::find_preset("llama-160m").shape), 162'417'408);
+  EXPECT_EQ(parameters(model::find_preset("llama-1b").shape), 1'100'048'384);
+  EXPECT_EQ(parameters(model::find_preset("gpt2-1.5b").shape), 1'557'611'200);
+  EXPECT_EQ(parameters(model::find_preset("llama-7b").shape), 6'738'415'616);
+  EXPECT_EQ(parameters(model::find_preset("llama-70b").shape), 68'976'648'192);
+  EXPECT_EQ(parameters(model::find_preset("llama3-8b").shape), 8'030'261'248);
+  EXPECT_EQ(parameters(model::find_preset("llama3-405b").shape), 405'853'388'800);
 }
 
 TEST(Presets, AreAllBuildable) {
-  for (const Preset& preset : presets()) EXPECT_NO_THROW(check(preset.shape)) << preset.name;
+  for (const model::Preset& preset : model::presets()) EXPECT_NO_THROW(check(preset.shape)) << preset.name;
 }
 
 TEST(Presets, ListTheKnownNamesWhenAskedForAnother) {
-  EXPECT_EQ(user_error([] { find_preset("gpt3"); }),
-            "there is no model preset \"gpt3\"; known are gpt2-124m, gpt2-350m, llama-160m, "
-            "llama-1b, gpt3-22b, gpt3-175b, gpt3-530b, gpt3-1t, llama-7b, llama-13b, llama-33b, "
-            "llama-65b, llama-70b, llama3-8b, llama3-70b, llama3-405b, gpt2-1.5b, gpt-tiny, "
+  EXPECT_EQ(user_error([] { model::find_preset("gpt3"); }),
+            "there is no model preset \"gpt3\"; known are gpt2-124m, gpt2-350m, gpt2-1.5b, "
+            "gpt3-22b, gpt3-175b, gpt3-530b, gpt3-1t, gpt-tiny, llama-160m, llama-1b, llama-7b, "
+            "llama-13b, llama-33b, llama-65b, llama-70b, llama3-8b, llama3-70b, llama3-405b, "
             "llama-tiny");
 }
 
-TEST(ModelShape, DefaultsTheFeedForwardWidthByKind) {
-  EXPECT_EQ(default_ffn(ModelKind::Gpt, 768), 3072);
-  EXPECT_EQ(default_ffn(ModelKind::Llama, 4096), 10944);  // ⌈10922.67⌉ up to a multiple of 64
-  EXPECT_EQ(default_ffn(ModelKind::Llama, 96), 256);      // exact already
+TEST(ModelShape, DefaultsTheFeedForwardWidthByFamily) {
+  EXPECT_EQ(model::gpt.default_ffn(768), 3072);
+  EXPECT_EQ(model::llama.default_ffn(4096), 10944);  // ⌈10922.67⌉ up to a multiple of 64
+  EXPECT_EQ(model::llama.default_ffn(96), 256);      // exact already
 }
 
 TEST(ModelShape, SaysWhichHeadsWouldDivideHidden) {
-  ModelShape shape = find_preset("gpt-tiny").shape;
+  ModelShape shape = model::find_preset("gpt-tiny").shape;
   shape.heads = shape.kv_heads = 5;
   EXPECT_EQ(user_error([&] { check(shape); }),
             "model.hidden 64 is not divisible by model.heads 5; set model.heads to a divisor such "
@@ -64,7 +64,7 @@ TEST(ModelShape, SaysWhichHeadsWouldDivideHidden) {
 
 TEST(ModelShape, RefusesWhatNoModelCanHave) {
   const auto refused = [](auto change) {
-    ModelShape shape = find_preset("llama-tiny").shape;
+    ModelShape shape = model::find_preset("llama-tiny").shape;
     change(shape);
     return user_error([&] { check(shape); });
   };
@@ -84,7 +84,7 @@ TEST(ModelShape, RefusesWhatNoModelCanHave) {
   EXPECT_EQ(refused([](ModelShape& s) { s.heads = s.kv_heads = 64; }),
             "a head of 1 (model.hidden / model.heads) is odd, but rotary positions turn pairs; "
             "change model.heads");
-  EXPECT_EQ(refused([](ModelShape& s) { s.kind = ModelKind::Gpt; }),
+  EXPECT_EQ(refused([](ModelShape& s) { s.kind = &model::gpt; }),
             "model.kv_heads 2 differs from model.heads 4, but gpt has no grouped heads; leave "
             "model.kv_heads out or use kind = \"llama\"");
   EXPECT_EQ(refused([](ModelShape& s) { s.norm_eps = 0; }),

@@ -1,9 +1,10 @@
-#include "cleave/spec/model_shape.h"
+#include "cleave/model/model_shape.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "cleave/base/check.h"
+#include "cleave/model/family.h"
 
 namespace cleave {
 namespace {
@@ -41,12 +42,6 @@ std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
 
 }  // namespace
 
-std::int64_t default_ffn(ModelKind kind, std::int64_t hidden) {
-  if (kind == ModelKind::Gpt) return 4 * hidden;
-  const std::int64_t exact = (8 * hidden + 2) / 3;
-  return (exact + 63) / 64 * 64;
-}
-
 void check(const ModelShape& s) {
   check_size("layers", s.layers);
   check_size("hidden", s.hidden);
@@ -65,16 +60,11 @@ void check(const ModelShape& s) {
   require(s.heads % s.kv_heads == 0, "model.heads ", s.heads,
           " is not divisible by model.kv_heads ", s.kv_heads,
           "; set model.kv_heads to a divisor such as ", nearest_divisor(s.heads, s.kv_heads));
-  require(s.kind == ModelKind::Llama || s.kv_heads == s.heads, "model.kv_heads ", s.kv_heads,
-          " differs from model.heads ", s.heads,
-          ", but gpt has no grouped heads; leave model.kv_heads out or use kind = \"llama\"");
-  require(s.kind == ModelKind::Gpt || s.head_size() % 2 == 0, "a head of ", s.head_size(),
-          " (model.hidden / model.heads) is odd, but rotary positions turn pairs; change "
-          "model.heads");
   require(s.norm_eps > 0 && s.norm_eps < 1, "model.norm_eps is ", s.norm_eps,
           "; it must lie between 0 and 1, for example 1e-5");
   require(s.rope_theta > 1, "model.rope_theta is ", s.rope_theta,
           "; it must be above 1, for example 10000");
+  if (s.kind->check != nullptr) s.kind->check(s);
 }
 
 }  // namespace cleave

@@ -1,16 +1,17 @@
-#include "cleave/spec/sharded.h"
+#include "cleave/shard/sharded.h"
 
 #include <algorithm>
 #include <iterator>
-#include <string>
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/shard/parameter_cut.h"
+#include "cleave/spec/layers.h"
 
-namespace cleave::spec {
+namespace cleave::shard {
 namespace {
 
-/// Declares the layers of one shard behind what `spec` has already.
+/// Declares the layers of one shard after what `spec` has already.
 std::vector<ShardLink> append_chain(const std::vector<LayerSpec>& chain, LayerSpec& spec) {
   std::vector<ShardLink> links;
   for (std::size_t i = 0; i < chain.size(); ++i) {
@@ -39,102 +40,91 @@ std::vector<ShardLink> append_chain(const std::vector<LayerSpec>& chain, LayerSp
     std::ranges::copy(layer.backward_input, std::back_inserter(spec.backward_input));
     std::ranges::copy(layer.backward_weight, std::back_inserter(spec.backward_weight));
     for (const TensorSpec& constant : layer.constants) {
-      const auto named = [&](const TensorSpec& known) { return known.name == constant.name; };
-      if (std::ranges::none_of(spec.constants, named)) spec.constants.push_back(constant);
+      if (std::ranges::find(spec.constants, constant.name, &TensorSpec::name) ==
+          spec.constants.end())
+        spec.constants.push_back(constant);
     }
   }
   return links;
 }
 
-ShardAxis axis_of(const Flow& flow, const TensorShare& share) {
+}  // namespace
+
+ShardAxis axis_of(std::int64_t rows, const TensorShare& share) {
   return {.devices = share.devices,
           .rank = share.rank,
           .local = share.local(),
-          .tokens = flow.tokens(),
-          .own_tokens = share.own_tokens(flow.tokens())};
+          .tokens = rows,
+          .own_tokens = share.own_tokens(rows)};
 }
 
-}  // namespace
-
-LayerSpec sharded(const std::string& name, const Flow& flow, const TensorShare& share,
-                  ShardedShape shape) {
+LayerSpec sharded(const std::string& name, const TensorShare& share, ShardedShape shape) {
   const LayerSpec& first = shape.chains.front().front();
   const LayerSpec& last = shape.chains.front().back();
-  const bool divided = share.divides_tokens();
-  const bool from_ids = first.x.dtype == DType::I32;
-  const std::int64_t own = share.own_tokens(flow.tokens());
+  const ShardAxis axis = axis_of(first.x.shape[0], share);
   LayerSpec spec;
   spec.kind = "sharded";
   spec.name = name;
   spec.x = first.x;
-  if (!from_ids) spec.x.shape = spec.x.shape.with(0, own);
+  if (!shape.from_data) spec.x.shape = spec.x.shape.with(0, axis.own_tokens);
   spec.y = last.y;
-  spec.y.shape = spec.y.shape.with(0, own);
+  spec.y.shape = spec.y.shape.with(0, axis.own_tokens);
   spec.x_until = first.x_until;
   spec.dy_until = Until::Weight;
-  if (divided && !from_ids) {
+  if (share.divides_tokens() && !shape.from_data) {
     // I gathers dy and leaves it for W.
     spec.dy_until = Until::Input;
     spec.kept_by_input.push_back({"dy", last.y.dtype, last.y.shape});
   }
 
-  ShardedAttributes attributes{.axis = axis_of(flow, share),
-                               .sequence = flow.sequence,
-                               .after = shape.after,
+  ShardedAttributes attributes{.axis = axis,
+                               .from_data = shape.from_data,
+                               .after = shape.added.what,
+                               .sequence = shape.added.sequence,
                                .shared = shape.shared};
   for (const auto& chain : shape.chains) attributes.links.push_back(append_chain(chain, spec));
-  if (shape.after != AfterSum::Nothing) spec.parameters.push_back(std::move(shape.added));
+  if (shape.added.what != AfterSum::Nothing) {
+    mark_copies(shape.added.parameter, share);
+    spec.parameters.push_back(std::move(shape.added.parameter));
+  }
   attributes.chains = std::move(shape.chains);
   spec.attributes = std::move(attributes);
   return spec;
 }
 
-std::int64_t vocabulary_border(std::int64_t vocabulary, const TensorShare& share, int shard) {
-  return vocabulary * shard / share.shards;
-}
-
-std::string shard_name(const std::string& whole, int local) {
-  return whole + "#" + std::to_string(local);
-}
-
-LayerSpec sharded_loss(const std::string& name, const Flow& flow, const TensorShare& share,
-                       const ShardedLossShape& shape) {
-  ShardedLossAttributes attributes{.axis = axis_of(flow, share)};
+LayerSpec sharded_loss(const LayerSpec& whole, const TensorShare& share) {
+  const auto& loss = whole.as<LossAttributes>();
+  require(loss.blocks == 1, "a loss in ", loss.blocks,
+          " blocks cannot be cut into tensor shards; use one block");
+  ShardedLossAttributes attributes{.axis = axis_of(whole.x.shape[0], share)};
   LayerSpec spec;
   for (int k = 0; k < share.local(); ++k) {
-    const int shard = share.first() + k;
-    const std::int64_t first = vocabulary_border(shape.vocabulary, share, shard);
-    const std::int64_t entries = vocabulary_border(shape.vocabulary, share, shard + 1) - first;
-    const bool tied = !shape.tied_to.empty();
-    LayerSpec part = loss(shard_name(name, k), flow,
-                          {.vocabulary = entries,
-                           .features = shape.features,
-                           .weight_name = shard_name(shape.weight, k),
-                           .tied_to = tied ? shard_name(shape.tied_to, k) : ""});
-    part.parameters[0].pieces = {{.name = tied ? shape.tied_to : shape.weight,
-                                  .extent = entries,
-                                  .start = first,
-                                  .whole = shape.vocabulary}};
+    const ShardNumber shard{.index = share.first() + k, .of = share.shards, .local = k};
+    const ParameterSpec weight = cut_parameter(whole.parameters[0], shard);
+    LayerSpec part = spec::loss(shard_name(whole.name, k),
+                                {.sequence = whole.x.shape[0], .dtype = whole.x.dtype},
+                                {.vocabulary = weight.shape[0], .features = weight.shape[1]});
+    part.parameters = {weight};
     if (k == 0) {
       spec = part;  // targets, lse and the first logits
     } else {
-      spec.parameters.push_back(part.parameters[0]);
+      spec.parameters.push_back(weight);
       spec.kept_by_forward.push_back(part.kept_by_forward.back());
       std::ranges::copy(part.forward, std::back_inserter(spec.forward));
       std::ranges::copy(part.backward_input, std::back_inserter(spec.backward_input));
       std::ranges::copy(part.backward_weight, std::back_inserter(spec.backward_weight));
     }
-    attributes.first.push_back(first);
+    attributes.first.push_back(vocabulary_border(loss.vocabulary, shard.index, shard.of));
   }
   spec.kind = "sharded_loss";
-  spec.name = name;
+  spec.name = whole.name;
   spec.x.shape = spec.x.shape.with(0, attributes.axis.own_tokens);
   spec.attributes = std::move(attributes);
   return spec;
 }
 
-LayerSpec token_sliced(const Flow& flow, const TensorShare& share, LayerSpec slice) {
-  const ShardAxis axis = axis_of(flow, share);
+LayerSpec token_sliced(std::int64_t rows, const TensorShare& share, LayerSpec slice) {
+  const ShardAxis axis = axis_of(rows, share);
   const std::int64_t slices = axis.own_tokens / slice.x.shape[0];
   LayerSpec spec = slice;
   spec.kind = "token_sliced";
@@ -153,4 +143,4 @@ LayerSpec token_sliced(const Flow& flow, const TensorShare& share, LayerSpec sli
   return spec;
 }
 
-}  // namespace cleave::spec
+}  // namespace cleave::shard

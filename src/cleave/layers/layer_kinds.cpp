@@ -1,0 +1,52 @@
+#include "cleave/layers/layer_kinds.h"
+
+#include <algorithm>
+
+#include "cleave/layers/activation.h"
+#include "cleave/layers/attention.h"
+#include "cleave/layers/embedding.h"
+#include "cleave/layers/linear.h"
+#include "cleave/layers/loss.h"
+#include "cleave/layers/norm.h"
+#include "cleave/layers/residual.h"
+#include "cleave/shard/traits.h"
+
+namespace cleave {
+
+LayerKinds::LayerKinds()
+    : kinds_({layer_kind<Linear>("linear", shard::linear_traits()),
+              layer_kind<Layernorm>("layernorm", shard::layernorm_traits()),
+              layer_kind<Rmsnorm>("rmsnorm", shard::rmsnorm_traits()),
+              layer_kind<Attention>("attention", shard::attention_traits()),
+              layer_kind<Gelu>("gelu", shard::activation_traits()),
+              layer_kind<Swiglu>("swiglu", shard::activation_traits()),
+              layer_kind<Residual>("residual", shard::residual_traits()),
+              layer_kind<Embedding>("embedding", shard::embedding_traits()),
+              layer_kind<Loss>("loss", shard::loss_traits())}) {}
+
+void LayerKinds::add(LayerKind kind) {
+  require(find(kind.name) == nullptr, "there is a kind of layer called \"", kind.name,
+          "\" already; choose another name");
+  kinds_.push_back(std::move(kind));
+}
+
+const LayerKind* LayerKinds::find(std::string_view name) const {
+  const auto found = std::ranges::find(kinds_, name, &LayerKind::name);
+  return found == kinds_.end() ? nullptr : &*found;
+}
+
+std::unique_ptr<Layer> LayerKinds::operator()(const LayerSpec& spec) const {
+  const LayerKind* kind = find(spec.kind);
+  require(kind != nullptr, "layer ", spec.name, " is of kind \"", spec.kind,
+          "\", which cleave does not have; add a LayerKind of your own for it");
+  return kind->make(spec);
+}
+
+shard::TraitsOf LayerKinds::traits() const {
+  return [this](std::string_view name) {
+    const LayerKind* kind = find(name);
+    return kind == nullptr ? shard::LayerTraits{} : kind->traits;
+  };
+}
+
+}  // namespace cleave

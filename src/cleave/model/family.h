@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "cleave/model/model_shape.h"
+#include "cleave/spec/graph.h"
+#include "cleave/spec/layers.h"
+
+namespace cleave::model {
+
+struct Preset;
+
+/// A family of models: everything that distinguishes it from the others.
+struct Family {
+  std::string_view name;  ///< as model.kind has it
+
+  /// The layers of `shape` for microbatches of `flow`; `loss_blocks` > 1 computes the loss in that
+  /// many blocks of the vocabulary and keeps no logits.
+  Graph (*build)(const ModelShape& shape, const spec::Flow& flow, std::int64_t loss_blocks);
+
+  /// Throws UserError if the family has no model of this shape; what holds for all families is
+  /// checked before. Null: nothing else has to hold.
+  void (*check)(const ModelShape& shape) = nullptr;
+
+  /// The width inside the feed-forward part of a model that does not say.
+  std::int64_t (*default_ffn)(std::int64_t hidden);
+
+  std::span<const Preset> presets = {};
+  bool ties_embeddings = false;       ///< unless the config says otherwise
+  bool learns_positions = false;      ///< it has as many positions as its context is long
+  std::int64_t usual_vocabulary = 0;  ///< of its published models
+  int ffn_matrices = 2;               ///< of a feed-forward part
+  /// Whether the training software of 2021 has kernels for it: fused projections, plain attention.
+  /// Models that came later ran there with separate projections and flash attention.
+  bool known_to_early_software = false;
+};
+
+extern const Family gpt;
+extern const Family llama;
+
+/// cleave's own families, in the order help shows them.
+std::span<const Family* const> families();
+
+/// Throws UserError that lists the known names.
+const Family* find_family(std::string_view name, std::span<const Family* const> known = families());
+
+/// The graph of a model. Throws UserError if there is no such model, or the sequence exceeds its
+/// context.
+Graph graph_of(const ModelShape& shape, const spec::Flow& flow, std::int64_t loss_blocks = 1);
+
+}  // namespace cleave::model

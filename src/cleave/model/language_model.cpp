@@ -1,0 +1,79 @@
+#include "cleave/model/language_model.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "cleave/base/check.h"
+
+namespace cleave::model {
+namespace {
+
+// Of one tensor; its bytes, times the microbatches alive, are still counted exactly.
+constexpr double kMostElements = 1e14;
+
+void check_flow(const ModelShape& shape, const spec::Flow& flow, std::int64_t loss_blocks) {
+  const double widest = static_cast<double>(std::max({3 * shape.hidden, shape.ffn, shape.vocab}));
+  const double tokens = static_cast<double>(flow.sequences) * static_cast<double>(flow.sequence);
+  require(widest * tokens <= kMostElements, "a microbatch of ", flow.sequences, " x ",
+          flow.sequence, " tokens, each with up to ", widest,
+          " values, is more than can be planned for; make train.microbatch or train.sequence "
+          "smaller");
+  require(flow.sequence <= shape.context, "train.sequence ", flow.sequence,
+          " is longer than model.context ", shape.context,
+          "; shorten the sequence or raise model.context");
+  require(loss_blocks >= 1 && loss_blocks <= shape.vocab, "train.loss_blocks ", loss_blocks,
+          " must be between 1 and the vocabulary ", shape.vocab);
+}
+
+/// Nothing outlives F where there is no backward.
+void drop_backward(Graph& graph) {
+  for (SegmentSpec& segment : graph.segments) {
+    for (LayerSpec& layer : segment.layers) {
+      layer.x_until = layer.y_until = Until::Forward;
+      for (KeptTensor& kept : layer.kept_by_forward) kept.until = Until::Forward;
+      for (ReadTensor& read : layer.reads) read.until = Until::Forward;
+      layer.kept_by_input.clear();
+      layer.backward_input.clear();
+      layer.backward_weight.clear();
+    }
+  }
+}
+
+}  // namespace
+
+Graph language_model(const ModelShape& shape, const spec::Flow& flow, std::int64_t loss_blocks,
+                     const LanguageModelNames& names, std::vector<SegmentSpec> blocks,
+                     LayerSpec norm) {
+  check_flow(shape, flow, loss_blocks);
+  Graph graph;
+  graph.dtype = flow.dtype;
+  for (const char* name : {"tokens", "targets"})
+    graph.inputs.push_back({name, {name, DType::I32, {flow.tokens()}}, shape.vocab});
+  graph.segments.push_back(
+      {"embedding",
+       {spec::embedding("embedding", flow,
+                        {.vocabulary = shape.vocab,
+                         .features = shape.hidden,
+                         .context = names.positions.empty() ? 0 : shape.context,
+                         .token_name = names.tokens,
+                         .position_name = names.positions})}});
+  std::ranges::move(blocks, std::back_inserter(graph.segments));
+  graph.segments.push_back(
+      {"head",
+       {std::move(norm), spec::loss("head", flow,
+                                    {.vocabulary = shape.vocab,
+                                     .features = shape.hidden,
+                                     .blocks = loss_blocks,
+                                     .weight_name = "lm_head.weight",
+                                     .tied_to = shape.tie_embeddings ? names.tokens : ""})}});
+  const int head = static_cast<int>(graph.segments.size()) - 1;
+  graph.edges = {{{Graph::kData, "tokens"}, {0, "x"}},
+                 {{Graph::kData, "targets"}, {head, "targets"}}};
+  join_in_order(graph);
+  graph.results = {{"losses", {head, "y"}}};
+  if (flow.cache > 0) drop_backward(graph);
+  return graph;
+}
+
+}  // namespace cleave::model

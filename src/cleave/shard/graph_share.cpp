@@ -1,0 +1,174 @@
+#include "cleave/shard/graph_share.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "cleave/base/check.h"
+#include "cleave/shard/gathered.h"
+#include "cleave/shard/parameter_cut.h"
+
+namespace cleave::shard {
+namespace {
+
+/// Rewrites one segment from its first layer to its last.
+class SegmentShare {
+ public:
+  SegmentShare(const Graph& graph, int segment, const TensorShare& share, const TraitsOf& traits)
+      : whole_(graph.segments[segment].layers),
+        share_(share),
+        traits_(traits),
+        from_data_(!x_arrives(graph, segment)),
+        is_result_(!y_leaves(graph, segment)) {}
+
+  std::vector<LayerSpec> layers() {
+    for (int i = 0; i < count();) {
+      moved_.resize(static_cast<std::size_t>(i) + 1, static_cast<int>(made_.size()));
+      const int end = end_of_chain(i);
+      if (end > i) {
+        add_chain(i, end);
+        i = end;
+      } else {
+        add_single(i++);
+      }
+    }
+    return std::move(made_);
+  }
+
+ private:
+  int count() const { return static_cast<int>(whole_.size()); }
+
+  std::optional<LayerShard> cut(int layer, int local) const {
+    const LayerTraits traits = traits_(whole_[layer].kind);
+    if (!traits.cut) return std::nullopt;
+    return traits.cut(whole_[layer],
+                      {.index = share_.first() + local, .of = share_.shards, .local = local});
+  }
+
+  /// True if a later layer adds the x of layer `layer`, which must then exist as a tensor.
+  bool is_skipped_to(int layer) const {
+    return std::ranges::any_of(whole_, [&](const LayerSpec& l) { return l.skip == layer; });
+  }
+
+  /// One past the last layer of the chain that begins with `begin`; `begin` if none does. What
+  /// comes from the data is cut in one layer, and a result is not scattered.
+  int end_of_chain(int begin) const {
+    for (int i = begin; i < count(); ++i) {
+      const std::optional<LayerShard> shard = cut(i, 0);
+      const bool fits = shard && (shard->reads == ShardReads::All) == (i == begin) &&
+                        whole_[i].skip < 0 && whole_[i].reads.empty() && whole_[i].sums.empty() &&
+                        (i == begin || !is_skipped_to(i));
+      if (!fits || (i + 1 == count() && is_result_)) return begin;
+      if (shard->gives == ShardGives::Addend) return i + 1;
+      if (i == 0 && from_data_) return begin;
+    }
+    return begin;
+  }
+
+  void add_chain(int begin, int end) {
+    ShardedShape shape{.from_data = begin == 0 && from_data_};
+    for (int k = 0; k < share_.local(); ++k) {
+      std::vector<LayerSpec> chain;
+      for (int i = begin; i < end; ++i) {
+        LayerShard shard = *cut(i, k);
+        CLEAVE_CHECK(i == begin || shard.shared.columns == 0, shard.layer.name,
+                     " shares features inside a chain");
+        if (i == begin) shape.shared = shard.shared;
+        if (i + 1 == end) shape.added = std::move(shard.added);
+        chain.push_back(std::move(shard.layer));
+      }
+      shape.chains.push_back(std::move(chain));
+    }
+    made_.push_back(sharded(chain_name(begin, end), share_, std::move(shape)));
+  }
+
+  /// Chains of several layers are named after what the names of their layers have in common.
+  std::string chain_name(int begin, int end) const {
+    std::string name = whole_[begin].name;
+    for (int i = begin + 1; i < end; ++i) {
+      const auto differs = std::ranges::mismatch(name, whole_[i].name).in1;
+      name.erase(differs, name.end());
+    }
+    const auto is_name = [&](const LayerSpec& layer) { return layer.name == name; };
+    if (std::ranges::none_of(whole_, is_name)) name = name.substr(0, name.rfind('.'));
+    return name.empty() ? whole_[begin].name : name;
+  }
+
+  void add_single(int index) {
+    const LayerSpec& layer = whole_[index];
+    const LayerTraits traits = traits_(layer.kind);
+    if (traits.share) {
+      if (std::optional<LayerSpec> own = traits.share(layer, share_)) {
+        made_.push_back(std::move(*own));
+        return;
+      }
+    }
+    made_.push_back(divides_rows(index, traits) ? by_rows(layer, traits) : computed_whole(index));
+    if (made_.back().skip >= 0) made_.back().skip = moved_[static_cast<std::size_t>(layer.skip)];
+  }
+
+  /// What comes from the data or is a result is whole on every device.
+  bool divides_rows(int index, const LayerTraits& traits) const {
+    const bool inside = (index > 0 || !from_data_) && (index + 1 < count() || !is_result_);
+    return traits.with_rows && inside && whole_[index].reads.empty();
+  }
+
+  LayerSpec by_rows(const LayerSpec& layer, const LayerTraits& traits) const {
+    const std::int64_t rows = layer.x.shape[0];
+    require(rows % share_.shards == 0, "the ", rows, " rows of a microbatch in ", layer.name,
+            " cannot be divided among ", share_.shards,
+            " tensor shards; change train.microbatch or train.sequence, or choose "
+            "numerics.tensor_shards (or parallel.tensor) that divides them");
+    if (layer.parameters.empty()) return traits.with_rows(layer, share_.own_tokens(rows));
+    LayerSpec slice = traits.with_rows(layer, rows / share_.shards);
+    slice.parameters = layer.parameters;
+    mark_copies(slice, share_);
+    return token_sliced(rows, share_, std::move(slice));
+  }
+
+  LayerSpec computed_whole(int index) const {
+    LayerSpec layer = whole_[index];
+    mark_copies(layer, share_);
+    const DividedEnds ends{.x = index > 0 || !from_data_, .y = index + 1 < count() || !is_result_};
+    if (!share_.divides_tokens() || (!ends.x && !ends.y)) return layer;
+    return gathered(share_, ends, std::move(layer));
+  }
+
+  const std::vector<LayerSpec>& whole_;
+  const TensorShare& share_;
+  const TraitsOf& traits_;
+  bool from_data_;
+  bool is_result_;
+  std::vector<LayerSpec> made_;
+  std::vector<int> moved_;  ///< where each layer of the segment is now
+};
+
+/// A weight that two layers share must be cut in both of them, or in neither.
+void check_ties(const Graph& share) {
+  std::set<std::string, std::less<>> names;
+  for (const SegmentSpec& segment : share.segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const ParameterSpec& parameter : layer.parameters) {
+        names.insert(parameter.name);
+        require(parameter.tied_to.empty() || names.contains(parameter.tied_to), "parameter ",
+                parameter.name, " of layer ", layer.name, " is tied to ", parameter.tied_to,
+                ", but only one of the two is cut into tensor shards; give both the same rule, or "
+                "do not tie them");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Graph share_of(const Graph& whole, const TensorShare& share, const TraitsOf& traits) {
+  if (share.whole()) return whole;
+  Graph graph = whole;
+  for (int s = 0; s < static_cast<int>(whole.segments.size()); ++s)
+    graph.segments[s].layers = SegmentShare(whole, s, share, traits).layers();
+  check_ties(graph);
+  return graph;
+}
+
+}  // namespace cleave::shard

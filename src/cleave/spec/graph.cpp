@@ -1,0 +1,162 @@
+#include "cleave/spec/graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cleave/base/check.h"
+
+namespace cleave {
+namespace {
+
+const Graph::Edge* edge_to(const Graph& graph, int segment, const std::string& port) {
+  const auto found = std::ranges::find(graph.edges, Graph::Port{segment, port}, &Graph::Edge::to);
+  return found == graph.edges.end() ? nullptr : &*found;
+}
+
+std::string text_of(const Graph& graph, const Graph::Port& port) {
+  if (port.segment == Graph::kData) return "input \"" + port.name + "\"";
+  const bool known = port.segment >= 0 && port.segment < std::ssize(graph.segments);
+  return "port \"" + port.name + "\" of segment " +
+         (known ? "\"" + graph.segments[port.segment].name + "\"" : std::to_string(port.segment));
+}
+
+/// The tensor that leaves at `from`.
+const TensorSpec& source_of(const Graph& graph, const Graph::Port& from) {
+  if (from.segment == Graph::kData) {
+    const auto input = std::ranges::find(graph.inputs, from.name, &Graph::Input::name);
+    require(input != graph.inputs.end(), "the graph has no ", text_of(graph, from),
+            "; add it to its inputs");
+    return input->tensor;
+  }
+  require(from.segment >= 0 && from.segment < std::ssize(graph.segments) && from.name == "y",
+          "the graph has nothing at ", text_of(graph, from), " to read; segments write port \"y\"");
+  return graph.segments[from.segment].layers.back().y;
+}
+
+/// `tensor` is what is read at `to`; layers must find what their specs say.
+void check_port(const Graph& graph, const Graph::Port& to, const TensorSpec& tensor) {
+  const auto count = std::ranges::count(graph.edges, to, &Graph::Edge::to);
+  require(count == 1, count, " edges lead to ", text_of(graph, to), "; give it exactly one");
+  const Graph::Edge& edge = *edge_to(graph, to.segment, to.name);
+  const TensorSpec& source = source_of(graph, edge.from);
+  require(source.shape == tensor.shape && source.dtype == tensor.dtype, text_of(graph, edge.from),
+          " is ", to_string(source.dtype), " ", to_string(source.shape), ", but ",
+          text_of(graph, to), " reads ", to_string(tensor.dtype), " ", to_string(tensor.shape));
+  const bool is_x = to.name == "x";
+  require(edge.from.segment == Graph::kData || (is_x && edge.from.segment == to.segment - 1),
+          text_of(graph, to), " reads ", text_of(graph, edge.from),
+          "; a segment reads the segment before it at \"x\", and the data at other ports");
+}
+
+void check_segment(const Graph& graph, int index) {
+  const SegmentSpec& segment = graph.segments[index];
+  require(!segment.layers.empty(), "segment \"", segment.name, "\" has no layers");
+  check_port(graph, {index, "x"}, segment.layers.front().x);
+  const TensorSpec* previous = nullptr;
+  for (int i = 0; i < std::ssize(segment.layers); ++i) {
+    const LayerSpec& layer = segment.layers[i];
+    require(previous == nullptr ||
+                (previous->shape == layer.x.shape && previous->dtype == layer.x.dtype),
+            "layer ", layer.name, " reads ", to_string(layer.x.shape),
+            ", but the layer before it writes ",
+            previous == nullptr ? "" : to_string(previous->shape));
+    require(layer.skip < i, "layer ", layer.name, " adds the x of layer ", layer.skip,
+            " of its segment, which does not come before it");
+    require(layer.skip < 0 || segment.layers[layer.skip].x.shape == layer.y.shape, "layer ",
+            layer.name, " adds ", layer.skip < 0 ? "" : segment.layers[layer.skip].name,
+            "'s x, which has another shape");
+    for (const ReadTensor& read : layer.reads) check_port(graph, {index, read.port}, read.tensor);
+    previous = &layer.y;
+  }
+}
+
+/// Once every port is known to be sound.
+void check_ends(const Graph& graph, int index) {
+  const SegmentSpec& segment = graph.segments[index];
+  const bool leaves = y_leaves(graph, index);
+  const Graph::Port y{index, "y"};
+  const bool is_result =
+      std::ranges::find(graph.results, y, &Graph::Result::from) != graph.results.end();
+  require(leaves != is_result, text_of(graph, y),
+          leaves ? " is read and a result as well" : " is neither read nor a result",
+          "; it must be one of the two");
+  require(!leaves || segment.layers.back().y_until == Until::Forward, "layer ",
+          segment.layers.back().name,
+          " ends a segment, so it cannot keep its y for its own backward");
+  require(!segment.block || (leaves && x_arrives(graph, index)), "segment \"", segment.name,
+          "\" reads the data or gives a result, so it cannot be one of the model's blocks");
+}
+
+void check_ties(const Graph& graph) {
+  std::set<std::string, std::less<>> owners;
+  for (const SegmentSpec& segment : graph.segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const ParameterSpec& parameter : layer.parameters) {
+        require(owners.insert(parameter.name).second, "two parameters are called ", parameter.name);
+        require(parameter.tied_to.empty() || owners.contains(parameter.tied_to), "parameter ",
+                parameter.name, " is tied to ", parameter.tied_to,
+                ", and no layer before it has that");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void join_in_order(Graph& graph) {
+  for (int s = 1; s < std::ssize(graph.segments); ++s)
+    graph.edges.push_back({{s - 1, "y"}, {s, "x"}});
+}
+
+void check(const Graph& graph) {
+  require(!graph.segments.empty(), "the graph has no segments");
+  for (int s = 0; s < std::ssize(graph.segments); ++s) check_segment(graph, s);
+  for (int s = 0; s < std::ssize(graph.segments); ++s) check_ends(graph, s);
+  for (const Graph::Result& result : graph.results) {
+    const TensorSpec& losses = source_of(graph, result.from);
+    require(losses.dtype == DType::F32 && losses.shape.rank() == 1, "result \"", result.name,
+            "\" is ", to_string(losses.dtype), " ", to_string(losses.shape),
+            "; losses are f32, one for each sample");
+  }
+  check_ties(graph);
+}
+
+bool x_arrives(const Graph& graph, int segment) {
+  const Graph::Edge* edge = edge_to(graph, segment, "x");
+  return edge != nullptr && edge->from.segment != Graph::kData;
+}
+
+bool y_leaves(const Graph& graph, int segment) {
+  return std::ranges::any_of(graph.edges,
+                             [&](const Graph::Edge& edge) { return edge.from.segment == segment; });
+}
+
+const std::string* input_at(const Graph& graph, int segment, const std::string& port) {
+  const Graph::Edge* edge = edge_to(graph, segment, port);
+  return edge != nullptr && edge->from.segment == Graph::kData ? &edge->from.name : nullptr;
+}
+
+std::int64_t loss_count(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const Graph::Result& result : graph.results)
+    count += source_of(graph, result.from).shape.elements();
+  return count;
+}
+
+std::int64_t block_count(const Graph& graph) {
+  return std::ranges::count(graph.segments, true, &SegmentSpec::block);
+}
+
+std::int64_t parameter_count(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const SegmentSpec& segment : graph.segments) count += parameter_count(segment);
+  return count;
+}
+
+std::int64_t flops(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const SegmentSpec& segment : graph.segments) count += flops(segment);
+  return count;
+}
+
+}  // namespace cleave

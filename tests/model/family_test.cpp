@@ -1,0 +1,99 @@
+#include "cleave/model/family.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "cleave/base/check.h"
+#include "cleave/model/presets.h"
+
+namespace cleave {
+namespace {
+
+Graph preset(const char* name, spec::Flow flow = {.sequences = 2, .sequence = 64}) {
+  return model::graph_of(model::find_preset(name).shape, flow);
+}
+
+// The counts that the models' authors publish.
+TEST(Family, HasTheParametersOfThePublishedModels) {
+  EXPECT_EQ(parameter_count(preset("gpt2-124m")), 124'439'808);
+  EXPECT_EQ(parameter_count(preset("gpt2-350m")), 354'823'168);
+  EXPECT_EQ(parameter_count(preset("llama-1b")), 1'100'048'384);
+}
+
+TEST(Family, NamesParametersAsHuggingFaceDoes) {
+  std::set<std::string> names;
+  for (const char* model : {"gpt-tiny", "llama-tiny"}) {
+    for (const SegmentSpec& segment : preset(model, {.sequences = 1, .sequence = 8}).segments) {
+      for (const LayerSpec& layer : segment.layers) {
+        for (const ParameterSpec& parameter : layer.parameters) {
+          for (const Piece& piece : parameter.pieces) names.insert(piece.name);
+        }
+      }
+    }
+  }
+  for (const char* name :
+       {"transformer.wte.weight", "transformer.wpe.weight", "transformer.h.0.ln_1.bias",
+        "transformer.h.0.attn.c_attn.weight", "transformer.h.0.mlp.c_proj.bias",
+        "transformer.ln_f.weight", "model.embed_tokens.weight",
+        "model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.v_proj.weight",
+        "model.layers.0.mlp.up_proj.weight", "model.layers.0.post_attention_layernorm.weight",
+        "model.norm.weight", "lm_head.weight"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+}
+
+TEST(Family, MakesSoundGraphs) {
+  for (const char* name : {"gpt2-124m", "llama-160m"}) {
+    const Graph graph = preset(name);
+    EXPECT_NO_THROW(check(graph)) << name;
+    EXPECT_EQ(block_count(graph), 12) << name;
+    EXPECT_EQ(*input_at(graph, 0, "x"), "tokens") << name;
+    EXPECT_EQ(*input_at(graph, 13, "targets"), "targets") << name;
+  }
+}
+
+TEST(Family, PiecesCoverFusedWeightsRowByRow) {
+  for (const SegmentSpec& segment : preset("llama-160m").segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const ParameterSpec& parameter : layer.parameters) {
+        std::int64_t next = 0;
+        for (const Piece& piece : parameter.pieces) {
+          EXPECT_EQ(piece.first, next) << piece.name;
+          next += piece.extent;
+        }
+        EXPECT_EQ(next, parameter.shape[0]) << parameter.name;
+      }
+    }
+  }
+}
+
+// 2 FLOPs per weight and token forward, twice that backward; attention's products come on top.
+TEST(Family, CountsSixFlopsPerWeightAndToken) {
+  const Graph model = preset("gpt2-124m");
+  std::int64_t linear = 0;
+  std::int64_t weights = 0;
+  for (const SegmentSpec& segment : model.segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      if (layer.kind != "linear" && layer.kind != "loss") continue;
+      linear += flops(layer);
+      weights += layer.parameters[0].elements();
+    }
+  }
+  EXPECT_EQ(linear, 6 * weights * loss_count(model));
+}
+
+TEST(Family, RefusesASequenceLongerThanTheContext) {
+  try {
+    preset("gpt2-124m", {.sequences = 1, .sequence = 2048});
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "train.sequence 2048 is longer than model.context 1024; shorten the sequence or raise "
+        "model.context");
+  }
+}
+
+}  // namespace
+}  // namespace cleave

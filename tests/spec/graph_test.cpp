@@ -1,0 +1,73 @@
+#include "cleave/spec/graph.h"
+
+#include "support/errors.h"
+#include <gtest/gtest.h>
+
+#include "cleave/spec/layers.h"
+
+namespace cleave {
+namespace {
+
+using testing::user_error;
+
+/// An embedding, one activation, a head.
+Graph small() {
+  const spec::Flow flow{.sequences = 1, .sequence = 4};
+  Graph graph;
+  graph.inputs = {{"tokens", {"tokens", DType::I32, {4}}, 5},
+                  {"targets", {"targets", DType::I32, {4}}, 5}};
+  graph.segments = {
+      {"embedding",
+       {spec::embedding("embedding", flow, {.vocabulary = 5, .features = 8, .token_name = "t"})}},
+      {"block", {spec::gelu("act", flow, 8)}, true},
+      {"head", {spec::loss("head", flow, {.vocabulary = 5, .features = 8, .weight_name = "w"})}}};
+  graph.edges = {{{Graph::kData, "tokens"}, {0, "x"}}, {{Graph::kData, "targets"}, {2, "targets"}}};
+  join_in_order(graph);
+  graph.results = {{"losses", {2, "y"}}};
+  return graph;
+}
+
+TEST(Graph, SaysWhereSegmentsAreJoined) {
+  const Graph graph = small();
+  check(graph);
+  EXPECT_FALSE(x_arrives(graph, 0));
+  EXPECT_TRUE(x_arrives(graph, 1));
+  EXPECT_TRUE(y_leaves(graph, 1));
+  EXPECT_FALSE(y_leaves(graph, 2));
+  EXPECT_EQ(*input_at(graph, 2, "targets"), "targets");
+  EXPECT_EQ(input_at(graph, 1, "x"), nullptr);
+  EXPECT_EQ(block_count(graph), 1);
+  EXPECT_EQ(loss_count(graph), 4);
+}
+
+TEST(Graph, SaysWhatIsWrongWithIt) {
+  const auto refused = [](auto change) {
+    Graph graph = small();
+    change(graph);
+    return user_error([&] { check(graph); });
+  };
+  EXPECT_EQ(refused([](Graph& g) { g.edges.pop_back(); }),
+            "0 edges lead to port \"x\" of segment \"head\"; give it exactly one");
+  EXPECT_EQ(refused([](Graph& g) { g.edges.push_back(g.edges[1]); }),
+            "2 edges lead to port \"targets\" of segment \"head\"; give it exactly one");
+  EXPECT_EQ(refused([](Graph& g) { g.edges[1].from.name = "labels"; }),
+            "the graph has no input \"labels\"; add it to its inputs");
+  EXPECT_EQ(refused([](Graph& g) { g.inputs[1].tensor.shape = {3}; }),
+            "input \"targets\" is i32 [3], but port \"targets\" of segment \"head\" reads i32 [4]");
+  EXPECT_EQ(refused([](Graph& g) { g.edges[3].from.segment = 0; }),
+            "port \"x\" of segment \"head\" reads port \"y\" of segment \"embedding\"; a segment "
+            "reads the segment before it at \"x\", and the data at other ports");
+  EXPECT_EQ(refused([](Graph& g) { g.segments[1].layers[0].skip = 0; }),
+            "layer act adds the x of layer 0 of its segment, which does not come before it");
+  EXPECT_EQ(refused([](Graph& g) { g.segments[2].layers[0].parameters[0].tied_to = "u"; }),
+            "parameter w is tied to u, and no layer before it has that");
+  EXPECT_EQ(
+      refused([](Graph& g) { g.results.clear(); }),
+      "port \"y\" of segment \"head\" is neither read nor a result; it must be one of the two");
+  EXPECT_EQ(refused([](Graph& g) { g.segments[0].block = true; }),
+            "segment \"embedding\" reads the data or gives a result, so it cannot be one of the "
+            "model's blocks");
+}
+
+}  // namespace
+}  // namespace cleave
