@@ -20,8 +20,7 @@ Collective::Collective(Communicator& comm) : comm_(comm) {
 void Collective::start(CollectiveKind kind, int tag, Traffic traffic, Round next) {
   ExchangeLog& log = comm_.transport().log();
   const ExchangeLog::Stay stay(log);
-  const bool logs = kind != CollectiveKind::Barrier && traffic != Traffic::Numbers;
-  logged_ = logs ? log.begin(kind) : ExchangeLog::kNone;
+  logged_ = kind == CollectiveKind::Barrier ? ExchangeLog::kNone : log.begin(kind);
   sent_ = 0;
   kind_ = kind;
   tag_ = tag;
@@ -122,10 +121,10 @@ std::span<std::byte> Collective::slice(int member) const {
 }
 
 void Collective::start_all_gather(int tag, std::span<std::byte> whole,
-                                  std::span<const std::size_t> borders, Traffic traffic) {
+                                  std::span<const std::size_t> borders) {
   bytes_ = whole;
   borders_.assign(borders.begin(), borders.end());
-  start(CollectiveKind::AllGather, tag, traffic, &Collective::next_of_all_gather);
+  start(CollectiveKind::AllGather, tag, Traffic::Gather, &Collective::next_of_all_gather);
 }
 
 bool Collective::next_of_all_gather() {

@@ -21,8 +21,7 @@ class Collective final : public Operation {
 
   void start_barrier(int tag);
   void start_broadcast(int tag, std::span<std::byte> bytes, int root);
-  void start_all_gather(int tag, std::span<std::byte> whole, std::span<const std::size_t> borders,
-                        Traffic traffic);
+  void start_all_gather(int tag, std::span<std::byte> whole, std::span<const std::size_t> borders);
 
   enum class Then { Stop, Gather };
   void start_reduce(int tag, const Reduction& reduction, std::span<const std::size_t> borders,

@@ -28,7 +28,55 @@ void fill_even_borders(std::size_t bytes, int members, std::vector<std::size_t>&
   }
 }
 
+double combined(double a, double b, Combine how) {
+  return how == Combine::Sum ? a + b : how == Combine::Max ? std::max(a, b) : std::min(a, b);
+}
+
+/// Where a member stands in one round of combine(): in the left or the right half of a block of
+/// 2 × distance members, the right half being what there is of it.
+class HalfBlock {
+ public:
+  HalfBlock(int rank, int distance, int members)
+      : rank_(rank), distance_(distance), begin_(rank / (2 * distance) * 2 * distance) {
+    right_ = std::clamp(members - begin_ - distance, 0, distance);
+  }
+
+  bool is_left() const { return rank_ < begin_ + distance_; }
+
+  /// Whom it hears from; -1: there is nobody in the other half.
+  int partner() const {
+    if (!is_left()) return rank_ - distance_;
+    return right_ == 0 ? -1 : begin_ + distance_ + (rank_ - begin_) % right_;
+  }
+
+  /// Whom it tells: those who have it for a partner.
+  int first_told() const { return is_left() ? rank_ + distance_ : rank_ - distance_; }
+  int end_told() const { return is_left() ? begin_ + distance_ + right_ : begin_ + distance_; }
+  int stride() const { return is_left() ? distance_ : std::max(1, right_); }
+
+ private:
+  int rank_, distance_, begin_;
+  int right_;  ///< members in the right half
+};
+
+/// The messages of one round, which do not outlive it.
+struct Round {
+  explicit Round(std::vector<Pending>& flights) : flights(flights) { flights.clear(); }
+  ~Round() { flights.clear(); }
+  std::vector<Pending>& flights;
+};
+
 }  // namespace
+
+int combine_messages(int rank, int members) {
+  int sent = 0;
+  for (int distance = 1; distance < members; distance *= 2) {
+    const HalfBlock block(rank, distance, members);
+    if (block.partner() < 0) continue;
+    for (int to = block.first_told(); to < block.end_told(); to += block.stride()) ++sent;
+  }
+  return sent;
+}
 
 std::vector<std::size_t> even_borders(std::size_t bytes, int members) {
   std::vector<std::size_t> borders;
@@ -46,7 +94,8 @@ std::size_t single_round_workspace(std::size_t bytes, int members) {
 struct Communicator::Collectives {
   Pool<Collective> pool;
   int started = 0;
-  std::vector<double> numbers;  ///< [member][value], for combine()
+  std::vector<double> numbers;   ///< of another member, for combine()
+  std::vector<Pending> flights;  ///< of one round of combine()
   std::vector<std::size_t> borders;
 };
 
@@ -59,6 +108,7 @@ Communicator::Communicator(Transport& transport, int context, std::vector<int> d
   CLEAVE_CHECK(self != devices_.end(), "device ", transport.device(), " is not in its own group");
   rank_ = static_cast<int>(self - devices_.begin());
   collectives_ = std::make_unique<Collectives>();
+  collectives_->flights.reserve(devices_.size());
 }
 
 Communicator::~Communicator() = default;
@@ -149,16 +199,11 @@ Pending Communicator::broadcast(std::span<std::byte> bytes, int root) {
 }
 
 Pending Communicator::all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders) {
-  return all_gather(whole, borders, Traffic::Gather);
-}
-
-Pending Communicator::all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders,
-                                 Traffic traffic) {
   check_borders(borders, whole.size());
   if (size() == 1) return {};
   Collective& collective = new_collective();
   Pending pending(*transport_, collective);
-  collective.start_all_gather(next_tag(), whole, borders, traffic);
+  collective.start_all_gather(next_tag(), whole, borders);
   return pending;
 }
 
@@ -181,24 +226,41 @@ Pending Communicator::all_reduce(const Reduction& reduction) {
   return pending;
 }
 
+// After the round with `distance` d everyone has what the aligned block of 2d members around it
+// comes to, the left half before the right, as tree_sum() has it:
+//
+//     0   1   2   3   4
+//     ├───┤   ├───┤           distance 1
+//     ├───────┤               distance 2: also 1 and 3
+//     ├───────────────┤       distance 4: 4 tells 0, 1, 2 and 3, and hears from 0
 void Communicator::combine(std::span<double> values, Combine how) {
-  std::vector<double>& numbers = collectives_->numbers;
-  std::vector<std::size_t>& borders = collectives_->borders;
-  numbers.resize(values.size() * devices_.size());
-  borders.resize(devices_.size() + 1);
-  for (std::size_t i = 0; i < borders.size(); ++i) borders[i] = i * values.size_bytes();
-  const auto of = [&](int member) { return numbers.begin() + member * std::ssize(values); };
-  std::copy(values.begin(), values.end(), of(rank_));
-  all_gather(std::as_writable_bytes(std::span(numbers)), borders, Traffic::Numbers).wait();
-
-  for (int step = 1; step < size(); step *= 2) {
-    for (int left = 0; left + step < size(); left += 2 * step) {
-      std::transform(of(left), of(left + 1), of(left + step), of(left), [&](double a, double b) {
-        return how == Combine::Sum ? a + b : how == Combine::Max ? std::max(a, b) : std::min(a, b);
-      });
-    }
+  if (size() == 1) return;
+  const int tag = next_tag();
+  std::vector<Pending>& flights = collectives_->flights;
+  std::vector<double>& theirs = collectives_->numbers;
+  theirs.resize(values.size());
+  for (int distance = 1; distance < size(); distance *= 2) {
+    const HalfBlock block(rank_, distance, size());
+    if (block.partner() < 0) continue;
+    const Round round(flights);
+    flights.push_back(post({.direction = Direction::Receive,
+                            .member = block.partner(),
+                            .tag = tag,
+                            .bytes = std::as_writable_bytes(std::span(theirs))},
+                           Traffic::Numbers));
+    for (int to = block.first_told(); to < block.end_told(); to += block.stride())
+      flights.push_back(post({.direction = Direction::Send,
+                              .member = to,
+                              .tag = tag,
+                              .bytes = std::as_writable_bytes(values)},
+                             Traffic::Numbers));
+    for (Pending& flight : flights) flight.wait();
+    const bool left = block.is_left();
+    std::transform(values.begin(), values.end(), theirs.begin(), values.begin(),
+                   [&](double mine, double other) {
+                     return left ? combined(mine, other, how) : combined(other, mine, how);
+                   });
   }
-  std::copy(of(0), of(1), values.begin());
 }
 
 }  // namespace cleave::comm

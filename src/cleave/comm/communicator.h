@@ -36,6 +36,10 @@ std::vector<std::size_t> even_borders(std::size_t bytes, int members);
 
 enum class Combine : std::uint8_t { Sum, Max, Min };
 
+/// How many messages of all the numbers member `rank` sends in combine(): at most one for each of
+/// log2(members) rounds, but for those who stand in for missing ones.
+int combine_messages(int rank, int members);
+
 /// A fixed, ordered set of devices that can talk to each other: one device's view of it.
 ///
 /// Ranks are positions in this group. Used by the thread of its device only; must not outlive the
@@ -96,7 +100,8 @@ class Communicator {
   Pending all_reduce(const Reduction& reduction);
 
   /// Combines a few numbers over the members and waits for the result, the same on each; sums by
-  /// the tree of tree_sum() in the order of the ranks.
+  /// the tree of tree_sum() in the order of the ranks. Takes log2(size) rounds, in which everyone
+  /// hears from one other member.
   void combine(std::span<double> values, Combine how);
 
   /// The watchdog of this device, in all its groups: how long a wait may take before the device
@@ -117,8 +122,6 @@ class Communicator {
   Communicator(Transport& transport, int context, std::vector<int> devices);
 
   Pending post(Message message, Traffic traffic);
-  Pending all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders,
-                     Traffic traffic);
   Transport& transport() { return *transport_; }
   Collective& new_collective();
   int next_tag();

@@ -223,6 +223,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
                                             .fold = step.fold,
                                             .pieces = std::ssize(step.pieces),
                                             .place = step.place_of(device),
+                                            .device = device,
                                             .devices = step.devices()}));
   }
   plan_evaluation(step, one_replica, lowering);
@@ -240,7 +241,8 @@ CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& op
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
   for (int device = 0; device < step.devices(); ++device)
-    step.traffic.push_back(emulated_traffic(step.program, step.place_of(device), step.devices()));
+    step.traffic.push_back(
+        emulated_traffic(step.program, step.place_of(device), device, step.devices()));
   step.budgets = options.budgets;
   step.program.budgets = budgets_of_places(step);
   return step;

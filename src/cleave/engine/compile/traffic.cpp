@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cleave/comm/communicator.h"
 #include "cleave/engine/stage/gradient_norm.h"
 #include "cleave/parallel/traffic.h"
 
@@ -104,11 +105,13 @@ class Traffic {
 
   /// Squares of blocks, where replicas have shares of them; then what all devices know.
   void add_norm() {
-    std::int64_t numbers = (parts_.devices - 1) * NormNumbers::count(program_, parts_.pieces);
+    std::int64_t numbers = comm::combine_messages(parts_.device, parts_.devices) *
+                           NormNumbers::count(program_, parts_.pieces);
     for (const int stage : topology_.stages[parts_.place]) {
       const plan::StateLayout& layout = parts_.stages[stage]->parameters().layout();
       if (layout.shares_state())
-        numbers += (program_.replicas - 1) * GradientNorm::block_count(layout);
+        numbers +=
+            comm::combine_messages(replica_, program_.replicas) * GradientNorm::block_count(layout);
     }
     sent_.numbers += numbers * static_cast<std::int64_t>(sizeof(double));
   }
@@ -136,8 +139,9 @@ comm::Sent planned_traffic(const TrafficParts& parts) {
   return Traffic(parts).count();
 }
 
-comm::Sent emulated_traffic(const schedule::Program& program, int place, int devices) {
-  comm::Sent sent{.numbers = (devices - 1) * static_cast<std::int64_t>(sizeof(double))};
+comm::Sent emulated_traffic(const schedule::Program& program, int place, int device, int devices) {
+  comm::Sent sent{.numbers = comm::combine_messages(device, devices) *
+                             static_cast<std::int64_t>(sizeof(double))};
   for (const Instruction& i : program.lists[place])
     if (i.op == Op::Send) sent.message += message_bytes(program, i);
   return sent;

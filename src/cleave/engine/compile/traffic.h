@@ -19,7 +19,8 @@ struct TrafficParts {
   ShardFold fold;
   std::int64_t pieces = 0;  ///< of the model
   int place = 0;
-  int devices = 1;  ///< of the run
+  int device = 0;   ///< of the run
+  int devices = 1;  ///< … that there are
 };
 
 /// Bytes that a device sends in one step, by what they are for: over edges, to its replicas, to the
@@ -27,6 +28,6 @@ struct TrafficParts {
 comm::Sent planned_traffic(const TrafficParts& parts);
 
 /// The same of an emulated device: its messages, and whether to stop in NORM.
-comm::Sent emulated_traffic(const schedule::Program& program, int place, int devices);
+comm::Sent emulated_traffic(const schedule::Program& program, int place, int device, int devices);
 
 }  // namespace cleave::engine
