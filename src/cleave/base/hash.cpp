@@ -25,6 +25,10 @@ void Hasher::add(std::string_view text) {
   add(std::as_bytes(std::span(text)));
 }
 
+void Hasher::reset() {
+  XXH3_64bits_reset(&state_->xxh3);
+}
+
 std::uint64_t Hasher::digest() const {
   return XXH3_64bits_digest(&state_->xxh3);
 }

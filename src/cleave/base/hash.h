@@ -20,6 +20,9 @@ class Hasher {
   void add(std::span<const std::byte> bytes);
   void add(std::string_view text);
 
+  /// As if nothing had been added yet.
+  void reset();
+
   /// Of everything added so far; adding may go on.
   std::uint64_t digest() const;
 

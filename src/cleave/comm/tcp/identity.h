@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace cleave::comm {
+
+/// Who a program is on the wire: an Ed25519 key, its certificate, and that of the server which
+/// signed it. All are PEM texts.
+struct Identity {
+  std::string key;
+  std::string certificate;
+  std::string authority;
+};
+
+/// What a certificate says.
+struct CertificateFacts {
+  std::string name;         ///< of whom it is
+  std::string fingerprint;  ///< SHA-256 of the whole, 64 hexadecimal digits
+  std::chrono::system_clock::time_point begins, ends;
+};
+
+CertificateFacts read_certificate(const std::string& certificate);
+
+/// A new key of a server, with a certificate that it signed itself.
+Identity make_authority(const std::string& name, std::chrono::hours valid);
+
+/// A new private key, and the public half of one.
+std::string make_key();
+std::string public_key_of(const std::string& key);
+
+/// A certificate of `authority` for the holder of a public key. It begins a day early, so that a
+/// device whose clock is behind can use it at once.
+std::string certify(const Identity& authority, const std::string& public_key,
+                    const std::string& name, std::chrono::hours valid);
+
+/// 16 random bytes as 32 hexadecimal digits, and SHA-256 of a text as 64.
+std::string random_token();
+std::string sha256(std::string_view text);
+
+/// Files key.pem (readable by its owner only), certificate.pem and authority.pem. load_identity()
+/// throws IoError naming the file, and UserError if others may read the key.
+void store_identity(const Identity& identity, const std::filesystem::path& directory);
+Identity load_identity(const std::filesystem::path& directory);
+
+/// Only the key, for a device that has no certificate yet.
+void store_key(const std::string& key, const std::filesystem::path& directory);
+
+}  // namespace cleave::comm

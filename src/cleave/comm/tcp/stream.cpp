@@ -1,0 +1,292 @@
+#include "cleave/comm/tcp/stream.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/tcp/openssl.h"
+
+namespace cleave::comm {
+namespace {
+
+using SslPointer = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
+using ContextPointer = std::unique_ptr<SSL_CTX, OpensslFree<SSL_CTX_free>>;
+using AddressList = std::unique_ptr<addrinfo, OpensslFree<freeaddrinfo>>;
+
+AddressList resolve(const Address& address, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int code =
+      getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  if (code != 0) throw ConnectionBroken("cannot find " + address.host + ": " + gai_strerror(code));
+  return AddressList(found);
+}
+
+int new_socket(const addrinfo& at) {
+  return ::socket(at.ai_family, at.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at.ai_protocol);
+}
+
+std::string name_of_end(const sockaddr_storage& end, socklen_t size, bool with_port) {
+  char host[NI_MAXHOST], port[NI_MAXSERV];
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&end), size, host, sizeof host, port,
+                  sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return "an unknown address";
+  if (!with_port) return host;
+  return to_string({host, static_cast<std::uint16_t>(std::atoi(port))});
+}
+
+/// Faults are noted and judged once the handshake is over, so that a refusal can say why.
+int note_fault(int /*well*/, X509_STORE_CTX*) {
+  return 1;
+}
+
+}  // namespace
+
+// ── TLS ──────────────────────────────────────────────────────────────────────────────────────────
+
+struct Tls::State {
+  ContextPointer context;
+};
+
+Tls::Tls(const Identity& identity) : state_(std::make_unique<State>()) {
+  // OpenSSL writes to sockets whose other end may be gone; the error code is enough.
+  std::signal(SIGPIPE, SIG_IGN);
+  state_->context.reset(SSL_CTX_new(TLS_method()));
+  SSL_CTX* context = state_->context.get();
+  CLEAVE_CHECK(context != nullptr, openssl_error());
+  SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_num_tickets(context, 0);
+  SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, note_fault);
+  if (!identity.key.empty()) {
+    SSL_CTX_use_certificate(context, certificate_of_pem(identity.certificate).get());
+    SSL_CTX_use_PrivateKey(context, key_of_pem(identity.key).get());
+    require(SSL_CTX_check_private_key(context) == 1,
+            "the certificate does not belong to the private key beside it");
+  }
+  if (!identity.authority.empty())
+    X509_STORE_add_cert(SSL_CTX_get_cert_store(context),
+                        certificate_of_pem(identity.authority).get());
+}
+
+Tls::~Tls() = default;
+
+struct Stream::Session {
+  SslPointer ssl;
+};
+
+// ── One connection ───────────────────────────────────────────────────────────────────────────────
+
+Stream::Stream(int socket, Role role, const Tls* tls) : socket_(socket) {
+  fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
+  const int on = 1;
+  setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (tls == nullptr) return;
+  session_ = std::make_unique<Session>();
+  session_->ssl.reset(SSL_new(tls->state_->context.get()));
+  CLEAVE_CHECK(session_->ssl != nullptr, openssl_error());
+  SSL_set_fd(session_->ssl.get(), socket_);
+  if (role == Role::Connects) {
+    SSL_set_connect_state(session_->ssl.get());
+  } else {
+    SSL_set_accept_state(session_->ssl.get());
+  }
+  shaking_hands_ = true;
+}
+
+Stream Stream::connect(const Address& address, const Tls* tls) {
+  const AddressList found = resolve(address, 0);
+  int error = EADDRNOTAVAIL;
+  for (const addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
+    const int socket = new_socket(*at);
+    if (socket < 0) continue;
+    if (::connect(socket, at->ai_addr, at->ai_addrlen) == 0 || errno == EINPROGRESS) {
+      Stream stream(socket, Role::Connects, tls);
+      stream.connecting_ = true;
+      return stream;
+    }
+    error = errno;
+    ::close(socket);
+  }
+  throw ConnectionBroken("cannot connect to " + to_string(address) + ": " + std::strerror(error));
+}
+
+Stream::Stream(Stream&& other) noexcept
+    : socket_(std::exchange(other.socket_, -1)),
+      connecting_(other.connecting_),
+      shaking_hands_(other.shaking_hands_),
+      awaits_room_(other.awaits_room_),
+      session_(std::move(other.session_)) {}
+
+Stream& Stream::operator=(Stream&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  socket_ = std::exchange(other.socket_, -1);
+  connecting_ = other.connecting_;
+  shaking_hands_ = other.shaking_hands_;
+  awaits_room_ = other.awaits_room_;
+  session_ = std::move(other.session_);
+  return *this;
+}
+
+Stream::~Stream() {
+  close();
+}
+
+void Stream::close() noexcept {
+  session_.reset();
+  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+}
+
+bool Stream::open() {
+  if (connecting_) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) throw ConnectionBroken(std::strerror(error));
+    sockaddr_storage end{};
+    size = sizeof end;
+    awaits_room_ = true;
+    if (getpeername(socket_, reinterpret_cast<sockaddr*>(&end), &size) != 0) return false;
+    connecting_ = false;
+  }
+  awaits_room_ = false;
+  if (!shaking_hands_) return true;
+  ERR_clear_error();
+  const int result = SSL_do_handshake(session_->ssl.get());
+  if (result != 1) {
+    outcome(result, "the TLS handshake");
+    return false;
+  }
+  shaking_hands_ = false;
+  return true;
+}
+
+/// What a result of OpenSSL means: bytes, 0 for "not now", or the end of the connection.
+std::size_t Stream::outcome(int result, const char* doing) {
+  if (result > 0) return static_cast<std::size_t>(result);
+  const int saved = errno;
+  const int code = SSL_get_error(session_->ssl.get(), result);
+  awaits_room_ = code == SSL_ERROR_WANT_WRITE;
+  if (code == SSL_ERROR_WANT_READ || code == SSL_ERROR_WANT_WRITE) return 0;
+  std::string why = "closed by the other end";
+  if (code == SSL_ERROR_SSL) why = openssl_error();
+  if (code == SSL_ERROR_SYSCALL && saved != 0) why = std::strerror(saved);
+  ERR_clear_error();
+  throw ConnectionBroken(detail::concat(doing, ": ", why));
+}
+
+std::optional<PeerCertificate> Stream::peer() const {
+  const X509Pointer certificate(
+      session_ == nullptr ? nullptr : SSL_get1_peer_certificate(session_->ssl.get()));
+  if (certificate == nullptr) return std::nullopt;
+  const long fault = SSL_get_verify_result(session_->ssl.get());
+  return PeerCertificate{.name = name_of(*certificate),
+                         .fingerprint = fingerprint_of(*certificate),
+                         .fault = fault == X509_V_OK ? "" : X509_verify_cert_error_string(fault)};
+}
+
+std::size_t Stream::read(std::span<std::byte> into) {
+  if (session_ != nullptr) {
+    ERR_clear_error();
+    errno = 0;
+    const int size = static_cast<int>(std::min<std::size_t>(into.size(), INT_MAX));
+    return outcome(SSL_read(session_->ssl.get(), into.data(), size), "reading");
+  }
+  const ssize_t bytes = recv(socket_, into.data(), into.size(), 0);
+  if (bytes > 0) return static_cast<std::size_t>(bytes);
+  if (bytes == 0) throw ConnectionBroken("closed by the other end");
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return 0;
+  throw ConnectionBroken(std::string("reading: ") + std::strerror(errno));
+}
+
+std::size_t Stream::write(std::span<const std::byte> bytes, Then then) {
+  awaits_room_ = false;
+  if (bytes.empty()) return 0;
+  if (session_ != nullptr) {
+    ERR_clear_error();
+    errno = 0;
+    const int size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT_MAX));
+    return outcome(SSL_write(session_->ssl.get(), bytes.data(), size), "writing");
+  }
+  const int flags = MSG_NOSIGNAL | (then == Then::More ? MSG_MORE : 0);
+  const ssize_t sent = send(socket_, bytes.data(), bytes.size(), flags);
+  if (sent >= 0) return static_cast<std::size_t>(sent);
+  awaits_room_ = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+  if (awaits_room_) return 0;
+  throw ConnectionBroken(std::string("writing: ") + std::strerror(errno));
+}
+
+std::string Stream::remote() const {
+  sockaddr_storage end{};
+  socklen_t size = sizeof end;
+  if (getpeername(socket_, reinterpret_cast<sockaddr*>(&end), &size) != 0) return "nobody";
+  return name_of_end(end, size, true);
+}
+
+std::string Stream::local_host() const {
+  sockaddr_storage end{};
+  socklen_t size = sizeof end;
+  if (getsockname(socket_, reinterpret_cast<sockaddr*>(&end), &size) != 0) return "nowhere";
+  return name_of_end(end, size, false);
+}
+
+// ── Listening ────────────────────────────────────────────────────────────────────────────────────
+
+Listener::Listener(const Address& address) {
+  AddressList found;
+  try {
+    found = resolve(address, AI_PASSIVE);
+  } catch (const ConnectionBroken& error) {
+    throw UserError(error.what());
+  }
+  socket_ = new_socket(*found);
+  const int on = 1;
+  if (socket_ >= 0) setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (socket_ < 0 || bind(socket_, found->ai_addr, found->ai_addrlen) != 0 ||
+      listen(socket_, SOMAXCONN) != 0) {
+    const std::string why = std::strerror(errno);
+    if (socket_ >= 0) ::close(socket_);
+    throw UserError("cannot listen on " + to_string(address) + ": " + why +
+                    "; choose another address or port");
+  }
+}
+
+Listener::~Listener() {
+  ::close(socket_);
+}
+
+std::uint16_t Listener::port() const {
+  sockaddr_storage end{};
+  socklen_t size = sizeof end;
+  getsockname(socket_, reinterpret_cast<sockaddr*>(&end), &size);
+  const bool six = end.ss_family == AF_INET6;
+  return ntohs(six ? reinterpret_cast<const sockaddr_in6&>(end).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(end).sin_port);
+}
+
+std::optional<Stream> Listener::accept(const Tls* tls) {
+  const int socket = accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (socket < 0) return std::nullopt;
+  return Stream(socket, Stream::Role::Accepts, tls);
+}
+
+}  // namespace cleave::comm

@@ -1,0 +1,147 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cleave/comm/tcp/frame.h"
+#include "cleave/comm/tcp/frame_writer.h"
+#include "cleave/comm/tcp/stream.h"
+#include "cleave/comm/transport.h"
+
+namespace cleave::comm {
+
+class TcpLink;
+class TcpTransport;
+
+/// One end of a message between two programs.
+///
+///     receiver: posted ── credit ──▶ … ◀── data ── sender;  receiver: complete ── ack ──▶ complete
+///
+/// The sender's buffer is read until the receiver has acknowledged it, so a broken connection can
+/// be repaired without a copy.
+class TcpTransfer final : public Operation {
+ public:
+  explicit TcpTransfer(TcpTransport& owner) : owner_(owner) {}
+
+  bool advance() override;
+  void release() noexcept override;
+  std::string describe() const override { return comm::describe(message_); }
+  int awaited() const override { return message_.peer; }
+
+ private:
+  friend class TcpLink;
+  friend class TcpTransport;
+  enum class State : std::uint8_t { Posted, Moving, Done };
+
+  TcpTransport& owner_;
+  Message message_;
+  std::uint64_t context_ = 0;  ///< as the wire has it
+  TcpLink* link_ = nullptr;
+  State state_ = State::Done;
+};
+
+/// Everything between this device and one other: the messages, and the connection they go over,
+/// which may break and be replaced without a message noticing.
+class TcpLink final : private FrameSink {
+ public:
+  TcpLink(int device, int peer, std::uint32_t epoch);
+
+  void post(TcpTransfer& transfer);
+  void withdraw(TcpTransfer& transfer) noexcept;
+
+  /// For so many more frames at once, so that none of them allocates.
+  void make_room(std::size_t frames);
+
+  /// Goes on over `stream`; `seen` is the number of the last frame that the peer has. `reader` may
+  /// hold what it sent already.
+  void attach(Stream stream, FrameReader reader, std::uint64_t seen);
+
+  /// Reads and writes what can be without waiting. A connection that breaks is dropped.
+  void advance();
+
+  /// Without a connection until the next one is attached.
+  void disconnect(const std::string& reason);
+
+  /// There will be no more connections.
+  void lose(const std::string& reason);
+
+  /// This device ends; `reason` if not because all is done.
+  void say_farewell(const std::string& reason);
+
+  void ask_awaited();
+  void tell_awaited(int device);
+  std::optional<int> take_answer() { return std::exchange(answer_, std::nullopt); }
+  bool take_question() { return std::exchange(was_asked_, false); }
+
+  /// Throws DeviceLost if `transfer` can never complete.
+  void check_alive(const TcpTransfer& transfer) const;
+
+  int peer() const { return peer_; }
+  bool connected() const { return stream_.has_value(); }
+  bool ended() const { return !lost_.empty() || farewell_.has_value(); }
+  bool idle() const { return first_unseen_ == frames_end_; }  ///< everything said was heard
+  std::uint64_t seen() const { return seen_; }
+  const std::string& last_break() const { return last_break_; }
+  int socket() const { return stream_ ? stream_->socket() : -1; }
+  bool awaits_room() const { return stream_ && stream_->awaits_room(); }
+
+ private:
+  /// A numbered frame that the peer has not acknowledged yet.
+  struct Outgoing {
+    FrameHeader header;
+    std::span<const std::byte> payload;
+    TcpTransfer* transfer = nullptr;  ///< whose data it is
+  };
+  struct CreditHeld {
+    std::uint64_t context = 0;
+    std::int32_t tag = 0;
+    std::uint64_t length = 0;
+  };
+
+  std::span<std::byte> begin_frame(const FrameHeader& header) override;
+  void end_frame(const FrameHeader& header) override;
+
+  Outgoing& frame(std::uint64_t sequence) { return frames_[sequence & (frames_.size() - 1)]; }
+  void enqueue(FrameHeader header, std::span<const std::byte> payload, TcpTransfer* transfer);
+  void send_data(TcpTransfer& transfer, const CreditHeld& credit);
+  void acknowledge_until(std::uint64_t sequence);
+  std::span<std::byte> begin_data(const FrameHeader& header);
+  void take_credit(const FrameHeader& header);
+  void write();
+  bool compose();
+  void add(FrameHeader header, std::span<const std::byte> payload);
+
+  int device_;
+  int peer_;
+  std::uint32_t epoch_;
+  std::optional<Stream> stream_;
+  std::string lost_, last_break_;
+  std::optional<std::string> farewell_;  ///< of the peer
+
+  // Incoming.
+  FrameReader reader_;
+  std::uint64_t seen_ = 0;         ///< the last numbered frame that arrived
+  std::uint64_t told_ = 0;         ///< … as far as the peer knows
+  bool owes_acknowledge_ = false;  ///< a send of the peer waits for it
+  std::vector<TcpTransfer*> receives_;
+  TcpTransfer* filling_ = nullptr;
+  std::vector<std::byte> text_;  ///< of a farewell
+  std::vector<CreditHeld> credits_;
+  std::vector<TcpTransfer*> sends_;  ///< without credit yet
+
+  // Outgoing: [first_unseen_, frames_end_) by number, as a ring; written up to next_.
+  std::vector<Outgoing> frames_;
+  std::uint64_t first_unseen_ = 1, next_ = 1, frames_end_ = 1;
+  FrameWriter writer_;
+  bool asks_ = false, was_asked_ = false, answers_ = false;
+  int told_awaited_ = kNobody;
+  std::optional<int> answer_;
+  std::string own_farewell_;
+};
+
+}  // namespace cleave::comm
