@@ -19,14 +19,18 @@ void end_waits(int signal) {
 
 }  // namespace
 
-void on_ranks(const std::function<void(comm::Communicator* world)>& work) {
-  if (!comm::launched_by_mpi()) return work(nullptr);
+void on_ranks(const std::function<void(comm::Launcher& launcher)>& work) {
+  if (!comm::launched_by_mpi()) {
+    comm::LocalLauncher launcher;
+    return work(launcher);
+  }
   comm::MpiSession session;
   std::signal(SIGTERM, end_waits);
   const auto world = session.world();
+  comm::ProcessLauncher launcher(*world);
   // A rank must not die alone: the others would wait for it for ever.
   try {
-    work(world.get());
+    work(launcher);
   } catch (const comm::PeerFailed&) {
     // The peer says what is wrong, and its exit code is the job's.
   } catch (const std::exception& error) {

@@ -2,12 +2,12 @@
 
 #include <functional>
 
-#include "cleave/comm/communicator.h"
+#include "cleave/comm/launcher.h"
 
 namespace cleave::app {
 
-/// Runs `work` as one rank of the job that mpirun or srun started, or with null in a process of its
-/// own. A rank that fails says so with its number and ends the whole job with its exit code.
-void on_ranks(const std::function<void(comm::Communicator* world)>& work);
+/// Runs `work` as one rank of the job that mpirun or srun started, or in a process of its own. A
+/// rank that fails says so with its number and ends the whole job with its exit code.
+void on_ranks(const std::function<void(comm::Launcher& launcher)>& work);
 
 }  // namespace cleave::app

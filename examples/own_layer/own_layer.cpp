@@ -201,7 +201,7 @@ Outcome train_on(const engine::Layout& layout) {
   std::mutex mutex;
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    engine::Device device(step, world.rank(), 1, &world, kinds);
+    engine::Device device(step, world.rank(), 1, world, kinds);
     device.initialise(1);
     train::AdamW optimizer({.steps = kSteps, .lr = 3e-3, .warmup = 10});
     const float loss_scale = 1.0f / static_cast<float>(kMicrobatches * loss_count(graph));

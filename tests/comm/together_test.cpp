@@ -14,7 +14,7 @@ using testing::on_devices;
 /// What this device learns when `act` fails wherever `fails` says so.
 std::string outcome(Communicator& world, bool fails) {
   try {
-    together(&world, [&] { require(!fails, "bad key on ", world.rank()); });
+    together(world, [&] { require(!fails, "bad key on ", world.rank()); });
   } catch (const UserError& error) {
     return error.what();
   } catch (const PeerFailed& error) {
@@ -41,7 +41,7 @@ TEST(Together, TellsTextsOfAnyLength) {
   on_devices([](Communicator& world) {
     for (const std::size_t length : {0, 1, 5000}) {
       std::string text(world.rank() == 0 ? length : 3, world.rank() == 0 ? 'a' : 'b');
-      broadcast(&world, text);
+      broadcast(world, text);
       EXPECT_EQ(text, std::string(length, 'a'));
     }
   });

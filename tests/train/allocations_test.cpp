@@ -130,7 +130,7 @@ Counts allocated_in_a_step(const model::Family* kind, DType dtype, const engine:
   std::mutex mutex;
   Counts total;
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    engine::Device device(step, world.rank(), 1, &world);
+    engine::Device device(step, world.rank(), 1, world);
     device.initialise(7);
     AdamW optimizer({.steps = 3, .lr = 1e-2, .warmup = 1});
     RandomSource source(1, 61);

@@ -16,6 +16,8 @@
 namespace cleave::train {
 namespace {
 
+comm::LocalLauncher here;
+
 constexpr const char* kModel = R"(
 [model]
 kind = "gpt"
@@ -59,15 +61,15 @@ TEST(AutoPlan, IsWithinFivePercentOfTheBestOfAllPlansOnUnequalDevices) {
   const std::string devices =
       "[devices]\ncount = 4\nspeed = [1, 1, 2, 4]\nemulate = \"f=4ms,i=4ms,w=3ms\"\n"
       "[parallel]\npipeline = 4\ndata = 1\n";
-  const AutoPlan plan = plan_run(config_of(devices + "schedule = \"auto\""), nullptr);
-  const double chosen = forecast(plan.choice().config).predicted.summary.makespan;
+  const AutoPlan plan = plan_run(config_of(devices + "schedule = \"auto\""), here);
+  const double chosen = forecast(plan.choice().config, here).predicted.summary.makespan;
 
   double best = std::numeric_limits<double>::infinity();
   for (const char* schedule : {"1f1b", "zb-h1"}) {
     Config config = config_of(devices + "schedule = \"" + schedule + "\"");
     for_each_partition(config.model.layers, [&](const std::vector<std::int64_t>& partition) {
       config.parallel.partition = partition;
-      best = std::min(best, forecast(config).predicted.summary.makespan);
+      best = std::min(best, forecast(config, here).predicted.summary.makespan);
     });
   }
 
@@ -94,16 +96,16 @@ TEST(AutoPlan, IsWithinThreePercentOfTheBestCutForUnequalSpeedAndMemory) {
   for_each_partition(config.model.layers, [&](const std::vector<std::int64_t>& partition) {
     config.parallel.partition = partition;
     if (std::ranges::equal(bytes_of_model(config), config.devices.memory, std::less_equal()))
-      best = std::min(best, forecast(config).predicted.summary.makespan);
+      best = std::min(best, forecast(config, here).predicted.summary.makespan);
   });
   ASSERT_TRUE(std::isfinite(best));
   config.parallel.partition.reset();
 
-  const AutoPlan plan = plan_run(config, nullptr);
+  const AutoPlan plan = plan_run(config, here);
 
   ASSERT_FALSE(plan.fitting.empty());
   EXPECT_LE(plan.choice().seconds, 1.03 * best);
-  EXPECT_LT(plan_run(roomy, nullptr).choice().seconds, best) << "memory does not matter";
+  EXPECT_LT(plan_run(roomy, here).choice().seconds, best) << "memory does not matter";
 }
 
 TEST(AutoPlan, DecidesEverythingThatWasAuto) {
@@ -155,7 +157,7 @@ TEST(AutoChoices, SaveMemoryOnlyWhereItIsLimitedAndTheLeastFirst) {
 
 /// Device 0 of this plan, to the byte.
 std::int64_t planned(const Config& config) {
-  return forecast(config).step.planned_on(0);
+  return forecast(config, here).step.planned_on(0);
 }
 
 TEST(AutoPlan, SharesAndRecomputesAsMuchAsItTakesToFit) {
@@ -171,15 +173,15 @@ TEST(AutoPlan, SharesAndRecomputesAsMuchAsItTakesToFit) {
     return config_of(open + devices + "memory = " + std::to_string(bytes));
   };
 
-  EXPECT_FALSE(plan_run(with(plain), nullptr).fitting.empty());
+  EXPECT_FALSE(plan_run(with(plain), here).fitting.empty());
   for (const std::int64_t budget : {plain - 1, (plain + least) / 2, least}) {
-    const AutoPlan plan = plan_run(with(budget), nullptr);
+    const AutoPlan plan = plan_run(with(budget), here);
     ASSERT_FALSE(plan.fitting.empty()) << budget;
     EXPECT_GT(degree_of_saving(plan.choice().config), 0);
     EXPECT_EQ(plan.choice().needed, planned(plan.choice().config));
     EXPECT_LE(plan.choice().needed, budget);
   }
-  EXPECT_TRUE(plan_run(with(least - 1), nullptr).fitting.empty());
+  EXPECT_TRUE(plan_run(with(least - 1), here).fitting.empty());
 }
 
 TEST(AutoPlan, RecomputesNothingWhereMemoryIsNoMatter) {
@@ -196,8 +198,8 @@ TEST(AutoPlan, GivesUnequalDevicesAPipelineWhereTimesBelongToLayers) {
   const std::string open =
       "microbatch = \"auto\"\n[parallel]\npipeline = \"auto\"\ndata = \"auto\"\n"
       "schedule = \"auto\"\n[devices]\ncount = 4\nemulate = \"f=1ms,i=1ms,w=1ms,per=layer\"\n";
-  EXPECT_EQ(plan_run(config_of(open), nullptr).choice().config.parallel.data, 4);
-  const AutoPlan plan = plan_run(config_of(open + "speed = [1, 1, 2, 4]"), nullptr);
+  EXPECT_EQ(plan_run(config_of(open), here).choice().config.parallel.data, 4);
+  const AutoPlan plan = plan_run(config_of(open + "speed = [1, 1, 2, 4]"), here);
   EXPECT_EQ(plan.choice().config.parallel.pipeline, 4);
   // 8 layers x 8 sequences x 3 ms of work on devices of speed 8 in all.
   EXPECT_GE(plan.choice().seconds, 0.024);
@@ -210,14 +212,14 @@ TEST(AutoPlan, FindsTheLayoutThatFitsAndSaysWhatIsMissingOtherwise) {
       "schedule = \"auto\"\n";
   // The whole model does not fit on one of these, a quarter of it does.
   const AutoPlan four =
-      plan_run(config_of(open + "[devices]\ncount = 4\nmemory = \"1.8MiB\""), nullptr);
+      plan_run(config_of(open + "[devices]\ncount = 4\nmemory = \"1.8MiB\""), here);
   ASSERT_FALSE(four.fitting.empty());
-  const Forecast run = forecast(four.choice().config);
+  const Forecast run = forecast(four.choice().config, here);
   EXPECT_TRUE(run.fits);
   EXPECT_GT(*four.choice().config.parallel.pipeline, 1);
 
   const AutoPlan one =
-      plan_run(config_of(open + "[devices]\ncount = 1\nmemory = \"1.8MiB\""), nullptr);
+      plan_run(config_of(open + "[devices]\ncount = 1\nmemory = \"1.8MiB\""), here);
   EXPECT_TRUE(one.fitting.empty());
   try {
     require_fit(one);
@@ -234,7 +236,8 @@ TEST(AutoSchedule, OfEmulatedDevicesIsMadeForTheirTimes) {
     return forecast(config_of("[devices]\ncount = 4\nspeed = [1, 1, 2, 4]\n"
                               "emulate = \"f=4ms,i=2ms,w=1ms\"\n[parallel]\npipeline = 4\n"
                               "partition = [2, 2, 2, 2]\nschedule = \"" +
-                              schedule + "\""))
+                              schedule + "\""),
+                    here)
         .predicted.summary.makespan;
   };
   const double found = seconds("auto");

@@ -62,7 +62,7 @@ Outcome train(const model::Family* kind, DType dtype, const engine::Layout& layo
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     const int index = world.rank();
     const int replica = step.replica_of(index);
-    engine::Device device(step, index, 1, &world);
+    engine::Device device(step, index, 1, world);
     device.initialise(7);
     AdamW optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 3});
     for (int s = 0; s < steps; ++s) {

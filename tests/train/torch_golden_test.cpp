@@ -10,6 +10,7 @@
 #include "support/paths.h"
 #include <gtest/gtest.h>
 
+#include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/train/step/adamw.h"
@@ -69,7 +70,8 @@ std::vector<double> losses(const model::Family* kind, DType dtype) {
                          .tie_embeddings = !llama};
   const engine::CompiledStep step = engine::compile(
       model::graph_of(shape, {.sequences = kSequences, .sequence = kSequence, .dtype = dtype}), {});
-  engine::Device device(step, 0, 1);
+  comm::LocalLauncher here;
+  engine::Device device(step, 0, 1, here.processes());
   set_weights(device, step.tensor_names);
   AdamW optimizer({.steps = kSteps,
                    .lr = 1e-2,

@@ -51,7 +51,7 @@ void expect_as_planned(const Graph& model, const engine::Layout& layout, int ten
                                                             .tensor_shards = tensor_shards});
   std::vector<comm::Sent> sent(static_cast<std::size_t>(step.devices()));
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    engine::Device device(step, world.rank(), 1, &world);
+    engine::Device device(step, world.rank(), 1, world);
     device.initialise(7);
     AdamW optimizer({.steps = 2, .lr = 1e-2, .warmup = 0});
     optimizer.begin_step(0);

@@ -38,7 +38,7 @@ double seconds_of(comm::Communicator& world, const auto& work) {
 
 Rounds measure(const engine::CompiledStep& step, const OverheadFlags& flags,
                comm::Communicator& world) {
-  engine::Device device(step, world.rank(), 1, &world);
+  engine::Device device(step, world.rank(), 1, world);
   device.initialise(1);
   train::AdamW optimizer({.clip = 1.0});
   train::RandomSource source(1, step.model.inputs[0].below);

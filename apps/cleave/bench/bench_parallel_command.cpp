@@ -36,7 +36,7 @@ struct Way {
 double time_step(const engine::CompiledStep& step, int threads) {
   double seconds = 0;
   comm::run_pinned(step.devices(), threads, [&](comm::Communicator& world) {
-    TrialDevice device(step, threads, &world);
+    TrialDevice device(step, threads, world);
     device.step();
     const double mine = device.step();
     if (world.rank() == 0) seconds = mine;

@@ -61,7 +61,7 @@ MeasuredPipeline measure(const std::string& kind, const PipelineFlags& flags,
   const double seconds = 1e-3 * flags.milliseconds;
   const engine::EmulatedTimes times{.f = seconds, .i = seconds, .w = seconds, .speed = {}};
   engine::EmulatedDevice device(program, engine::emulated_costs(program, times, world.rank()),
-                                world.rank(), &world);
+                                world.rank(), world);
 
   MeasuredPipeline measured{.kind = kind, .steps = {}};
   plan::Costs costs = engine::emulated_costs(program, times);
@@ -139,13 +139,11 @@ void run(const PipelineFlags& flags) {
     for (const std::string& kind : kinds) mine.push_back(measure(kind, flags, world));
     if (world.rank() == 0) all = std::move(mine);
   };
-  on_ranks([&](comm::Communicator* world) {
-    if (world == nullptr) {
-      comm::run_devices(flags.devices, measure_all);
-      return print(all, flags, "local", flags.devices);
-    }
-    measure_all(*world);
-    if (world->rank() == 0) print(all, flags, "mpi", world->size());
+  on_ranks([&](comm::Launcher& launcher) {
+    const int devices = launcher.devices().value_or(flags.devices);
+    launcher.run(devices, comm::kNoThreads, measure_all);
+    if (launcher.processes().rank() == 0)
+      print(all, flags, launcher.devices() ? "mpi" : "local", devices);
   });
 }
 

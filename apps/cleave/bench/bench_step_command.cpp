@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cleave/comm/launcher.h"
 #include "cleave/ops/gemm_limit.h"
 
 namespace cleave::app {
@@ -42,7 +43,8 @@ struct Timing {
 Timing measure(const StepBenchFlags& flags, const Graph& model,
                std::span<const CountedMatmul> products) {
   const engine::CompiledStep step = engine::compile(model, {.threads = flags.threads});
-  TrialDevice device(step, flags.threads);
+  comm::LocalLauncher here;
+  TrialDevice device(step, flags.threads, here.processes());
   ops::Compute compute(flags.threads);
   ops::GemmLimit limit(compute, products);
   device.step();  // warms up

@@ -4,8 +4,8 @@
 
 namespace cleave::app {
 
-TrialDevice::TrialDevice(const engine::CompiledStep& step, int threads, comm::Communicator* world)
-    : device_(step, world == nullptr ? 0 : world->rank(), threads, world),
+TrialDevice::TrialDevice(const engine::CompiledStep& step, int threads, comm::Communicator& world)
+    : device_(step, world.rank(), threads, world),
       optimizer_({.clip = 1.0}),
       source_(1, step.model.inputs[0].below),
       loss_scale_(1.0f / static_cast<float>(loss_count(step.model))) {

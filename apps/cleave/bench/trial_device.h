@@ -9,8 +9,7 @@ namespace cleave::app {
 /// A device that trains on random tokens: what a benchmark runs steps on.
 class TrialDevice {
  public:
-  /// `world` is null for a device alone.
-  TrialDevice(const engine::CompiledStep& step, int threads, comm::Communicator* world = nullptr);
+  TrialDevice(const engine::CompiledStep& step, int threads, comm::Communicator& world);
 
   /// Runs one step, and says how many seconds it took.
   double step();

@@ -24,12 +24,12 @@ struct GenerateFlags {
   bool json = false;
 };
 
-void generate(GenerateFlags& flags, comm::Communicator* world) {
-  const bool first = world == nullptr || world->rank() == 0;
-  comm::together(world, [&] {
+void generate(GenerateFlags& flags, comm::Launcher& launcher) {
+  const bool first = launcher.processes().rank() == 0;
+  const int devices = flags.devices.value_or(launcher.devices().value_or(1));
+  comm::together(launcher.processes(), [&] {
     if (!flags.memory.empty()) flags.options.budget = parse_bytes(flags.memory);
-    const int devices = flags.devices.value_or(world == nullptr ? 1 : world->size());
-    require(world == nullptr || devices == world->size(), "--devices ", devices,
+    require(devices == launcher.devices().value_or(devices), "--devices ", devices,
             " contradicts the processes that mpirun or srun started; leave it out");
   });
   const std::string warning =
@@ -38,7 +38,7 @@ void generate(GenerateFlags& flags, comm::Communicator* world) {
   GenerateOutput output(flags.options,
                         flags.json ? GenerateOutput::Style::Json : GenerateOutput::Style::Text);
   const train::GenerateReport report =
-      train::generate(flags.path, flags.options, flags.devices.value_or(1), output, world);
+      train::generate(flags.path, flags.options, devices, output, launcher);
   if (first) output.finish(report);
 }
 
@@ -71,7 +71,7 @@ void add_generate_command(CLI::App& app) {
                       "Budget of each device, as 96MiB; exit 3 if it does not fit");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback(
-      [flags] { on_ranks([&](comm::Communicator* world) { generate(*flags, world); }); });
+      [flags] { on_ranks([&](comm::Launcher& launcher) { generate(*flags, launcher); }); });
 }
 
 }  // namespace cleave::app

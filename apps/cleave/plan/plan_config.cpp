@@ -30,11 +30,11 @@ struct Decision {
   double seconds = 0;  ///< that planning took
 };
 
-Decision decide(const Config& config, comm::Communicator* world) {
+Decision decide(const Config& config, comm::Launcher& launcher) {
   const auto start = std::chrono::steady_clock::now();
   Decision decision{.config = config};
   if (needs_plan(config)) {
-    decision.plan = train::plan_run(config, world);
+    decision.plan = train::plan_run(config, launcher);
     decision.config = decision.plan.choice().config;
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
@@ -119,10 +119,10 @@ std::string to_text(const Decision& decision, const train::Forecast& forecast) {
                             format_share(forecast.predicted.summary.bubble));
 }
 
-Config load(const PlanConfigFlags& flags, comm::Communicator* world) {
+Config load(const PlanConfigFlags& flags, const comm::Launcher& launcher) {
   if (!flags.trace.empty()) check_trace_name(flags.trace);
   train::ConfigOptions options{.overrides = flags.set};
-  if (world != nullptr) options.world_size = world->size();
+  options.world_size = launcher.devices();
   return train::load_config(flags.config, options);
 }
 
@@ -141,15 +141,16 @@ void write(const PlanConfigFlags& flags, const Decision& decision,
 }  // namespace
 
 void plan_config(const PlanConfigFlags& flags, Exit& answer) {
-  on_ranks([&](comm::Communicator* world) {
+  on_ranks([&](comm::Launcher& launcher) {
+    comm::Communicator& processes = launcher.processes();
     Config config;
-    comm::together(world, [&] { config = load(flags, world); });
-    const Decision decision = decide(config, world);
-    const train::Forecast forecast = train::forecast(decision.config, world);
+    comm::together(processes, [&] { config = load(flags, launcher); });
+    const Decision decision = decide(config, launcher);
+    const train::Forecast forecast = train::forecast(decision.config, launcher);
     if (!forecast.fits) answer = Exit::DoesNotFit;
     // Nobody leaves, which with a code would end the job, before the answer is written.
-    comm::together(world, [&] {
-      if (world == nullptr || world->rank() == 0) write(flags, decision, forecast);
+    comm::together(processes, [&] {
+      if (processes.rank() == 0) write(flags, decision, forecast);
     });
   });
 }

@@ -68,34 +68,34 @@ train::RunOptions options_of(const TrainFlags& flags) {
 
 /// With everything decided that was "auto".
 train::Config planned(const train::Config& config, const TrainFlags& flags,
-                      comm::Communicator* world) {
-  const train::AutoPlan plan = train::plan_run(config, world);
+                      comm::Launcher& launcher) {
+  const train::AutoPlan plan = train::plan_run(config, launcher);
   require_fit(plan);
-  if (world == nullptr || world->rank() == 0)
+  if (launcher.processes().rank() == 0)
     fmt::print(flags.json || flags.print_config ? stderr : stdout, "{}", describe_auto(plan));
   return plan.choice().config;
 }
 
-void train(const TrainFlags& flags, comm::Communicator* world) {
+void train(const TrainFlags& flags, comm::Launcher& launcher) {
   train::ConfigOptions options{.overrides = flags.set};
-  if (world != nullptr) options.world_size = world->size();
+  options.world_size = launcher.devices();
   train::Config config;
   train::RunOptions run_options;
-  const bool first = world == nullptr || world->rank() == 0;
-  comm::together(world, [&] {
+  const bool first = launcher.processes().rank() == 0;
+  comm::together(launcher.processes(), [&] {
     config = train::load_config(flags.config, options);
     run_options = options_of(flags);
     const bool makes_out = !config.devices.emulate;
     if (first && !flags.trace.empty())
       check_trace_name(flags.trace, makes_out ? config.train.out : "");
   });
-  if (needs_plan(config)) config = planned(config, flags, world);
+  if (needs_plan(config)) config = planned(config, flags, launcher);
   if (flags.print_config) {
     if (first) fmt::print("{}", train::to_toml(config));
     return;
   }
   require(
-      world != nullptr || config.devices.transport == train::Transport::Local,
+      launcher.devices() || config.devices.transport == train::Transport::Local,
       "devices.transport is \"mpi\", but neither mpirun nor srun started this process; start it "
       "with mpirun -np ",
       config.devices.count, ", or set devices.transport to \"local\"");
@@ -103,7 +103,7 @@ void train(const TrainFlags& flags, comm::Communicator* world) {
       engine::thread_warning(config.devices.threads, engine::allowed_threads());
   if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
   TrainOutput output(config, flags.json ? TrainOutput::Style::Json : TrainOutput::Style::Text);
-  const train::RunReport report = train::run(config, run_options, output, world);
+  const train::RunReport report = train::run(config, run_options, output, launcher);
   if (!first) return;
   output.finish(report);
   if (!flags.trace.empty() && !report.stopped_at_start) write_trace(flags.trace, report);
@@ -115,7 +115,7 @@ void run(const TrainFlags& flags) {
     std::signal(SIGINT, stop_gracefully);
     std::signal(SIGTERM, stop_gracefully);
   }
-  on_ranks([&](comm::Communicator* world) { train(flags, world); });
+  on_ranks([&](comm::Launcher& launcher) { train(flags, launcher); });
 }
 
 }  // namespace

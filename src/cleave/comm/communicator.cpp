@@ -154,7 +154,8 @@ std::unique_ptr<Communicator> Communicator::group(std::span<const int> members) 
                  "member ", member, " twice");
     devices.push_back(device(member));
   }
-  const int context = transport_->open_context(context_, devices);
+  // Nobody to talk to needs no tags.
+  const int context = devices.size() == 1 ? 0 : transport_->open_context(context_, devices);
   return std::unique_ptr<Communicator>(new Communicator(*transport_, context, std::move(devices)));
 }
 

@@ -14,12 +14,12 @@ class PeerFailed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Runs `act` on every member of `world` (null: on this device alone). If it throws on some of
+/// Runs `act` on every member of `world`. If it throws on some of
 /// them, it throws on all: the first of those its own exception, everybody else PeerFailed. So that
 /// what is wrong is said once, and nobody waits for a device that has left.
-void together(Communicator* world, const std::function<void()>& act);
+void together(Communicator& world, const std::function<void()>& act);
 
 /// `text` of member 0, to everyone.
-void broadcast(Communicator* world, std::string& text);
+void broadcast(Communicator& world, std::string& text);
 
 }  // namespace cleave::comm

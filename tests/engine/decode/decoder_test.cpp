@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "cleave/base/philox.h"
+#include "cleave/comm/launcher.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
@@ -92,7 +93,8 @@ class DecoderLogits : public ::testing::TestWithParam<std::tuple<const model::Fa
   const DType dtype = std::get<DType>(GetParam());
   const CompiledStep step =
       compile(model::graph_of(shape, {.sequences = 1, .sequence = kLength, .dtype = dtype}), {});
-  Device device{step, 0, 1};
+  comm::LocalLauncher here;
+  Device device{step, 0, 1, here.processes()};
 };
 
 // Both ways do the same products; attention sums its keys in another order. In f32 that moves a
@@ -100,7 +102,7 @@ class DecoderLogits : public ::testing::TestWithParam<std::tuple<const model::Fa
 // rounding of attention's result, by 2^-8, once per layer, and of the logit itself. A token too
 // many or too few in the cache moves log-probabilities by up to 0.9.
 TEST_P(DecoderLogits, AreThoseOfAFullForward) {
-  Decoder decoder(shape, {.dtype = dtype, .length = kLength});
+  Decoder decoder(shape, {.dtype = dtype, .length = kLength, .world = &here.processes()});
   ASSERT_EQ(device.tensors().size(), decoder.weights().size());
   copy_weights(device, decoder);
   const double roundings = dtype == DType::F32 ? 3 * (kLength + 64) * 0x1p-24 : (3 + 1) * 0x1p-8;

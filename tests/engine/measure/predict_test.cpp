@@ -36,7 +36,7 @@ TEST(Emulated, RunsEveryInstructionOfEverySchedule) {
     const schedule::Program program = lowered(name, 3);
     comm::run_devices(3, [&](comm::Communicator& world) {
       EmulatedDevice device(program, emulated_costs(program, kShort, world.rank()), world.rank(),
-                            &world);
+                            world);
       const StepResult result = device.executor().run({.stop = world.rank() == 1});
       EXPECT_TRUE(result.stop) << name;
       EXPECT_EQ(device.executor().spans().size(), program.lists[world.rank()].size()) << name;
@@ -69,7 +69,7 @@ TEST(Emulated, ExchangesParametersAndGradientsBehindComputeAsSimulated) {
 
   std::vector<double> ends(4);
   comm::run_devices(4, [&](comm::Communicator& world) {
-    EmulatedDevice device(program, costs, world.rank(), &world);
+    EmulatedDevice device(program, costs, world.rank(), world);
     world.barrier().wait();
     (void)device.executor().run({});
     ends[world.rank()] = device.executor().spans().back().end;
@@ -92,7 +92,7 @@ TEST(Watchdog, NamesWhoWaitsForWhatWhenADeviceStopsAnswering) {
                                  [&](comm::Communicator& world) {
                                    EmulatedDevice device(
                                        program, emulated_costs(program, kShort, world.rank()),
-                                       world.rank(), &world);
+                                       world.rank(), world);
                                    if (world.rank() == 1) return gave_up.get_future().wait();
                                    world.set_patience(std::chrono::milliseconds(50));
                                    try {
@@ -125,13 +125,13 @@ std::string weights_after(int devices, bool profiled) {
   std::mutex mutex;
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   comm::run_devices(devices, [&](comm::Communicator& world) {
-    Device device(step, world.rank(), 1, &world);
+    Device device(step, world.rank(), 1, world);
     train::AdamW optimizer({.steps = 2, .lr = 1e-2});
     train::RandomSource source(3, shape.vocab);
     const StepInput input{.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / 64};
     optimizer.begin_step(0);
     if (profiled) {
-      const plan::Costs costs = profile(step, device, input, &world, {.steps = 1});
+      const plan::Costs costs = profile(step, device, input, world, {.steps = 1});
       plan::check(step.program, costs);
       for (const plan::StageCosts& stage : costs.stages) EXPECT_GT(stage.forward * stage.input, 0);
     }

@@ -7,6 +7,7 @@
 #include "support/tiny_model.h"
 #include <gtest/gtest.h>
 
+#include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/train/step/random_source.h"
@@ -26,7 +27,8 @@ struct Gradients {
 
 Gradients gradients_of(const Graph& model, const CompileOptions& options) {
   const CompiledStep step = compile(model, options);
-  Device device(step, 0, options.threads);
+  comm::LocalLauncher here;
+  Device device(step, 0, options.threads, here.processes());
   device.initialise(7);
   train::RandomSource source(3, model.inputs[0].below);
   const float scale = 1.0f / static_cast<float>(options.microbatches * loss_count(model));
@@ -103,7 +105,8 @@ TEST(StepGradient, AgreesWithFiniteDifferences) {
     const Graph model =
         model::graph_of(tiny_shape(kind, 3), {.sequences = 2, .sequence = 16, .dtype = DType::F32});
     const CompiledStep step = compile(model, {});
-    Device device(step, 0, 1);
+    comm::LocalLauncher here;
+    Device device(step, 0, 1, here.processes());
     device.initialise(7);
     train::RandomSource source(3, 61);
     const float scale = 1.0f / static_cast<float>(loss_count(model));

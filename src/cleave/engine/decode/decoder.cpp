@@ -94,8 +94,8 @@ LayerCall Decoder::Pass::call(std::size_t layer, std::span<View> kept) const {
 }
 
 Decoder::Share Decoder::share_of(const ModelShape& shape, const Options& options) {
-  const int devices = options.world == nullptr ? 1 : options.world->size();
-  const int device = options.world == nullptr ? 0 : options.world->rank();
+  const int devices = options.world->size();
+  const int device = options.world->rank();
   const std::vector<std::int64_t> borders = borders_of(segments_of(shape, options, 1), devices);
   return {borders[device], borders[device + 1]};
 }
@@ -156,8 +156,8 @@ void Decoder::check_budget(const Options& options) const {
   if (!options.budget || planned_ <= *options.budget) return;
   throw DoesNotFit(
       detail::concat("generating up to ", length_, " tokens needs ", format_bytes(planned_), " (",
-                     planned_, " bytes) on device ", world_ == nullptr ? 0 : world_->rank(),
-                     ", which has ", format_bytes(*options.budget), " (", *options.budget,
+                     planned_, " bytes) on device ", world_->rank(), ", which has ",
+                     format_bytes(*options.budget), " (", *options.budget,
                      " bytes); generate fewer tokens, use more devices, or give them more memory"));
 }
 

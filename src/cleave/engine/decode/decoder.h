@@ -34,7 +34,7 @@ class Decoder {
     std::int64_t length = 0;  ///< longest sequence; at most the model's context
     int threads = 1;
     std::optional<std::int64_t> budget = {};  ///< bytes, of each device
-    comm::Communicator* world = nullptr;      ///< device r holds stage r; null: one device alone
+    comm::Communicator* world = nullptr;      ///< device r holds stage r; must be given
     LayerFactory make_layer = LayerKinds();
   };
 

@@ -28,7 +28,7 @@ constexpr double kShareOfRun = 0.2, kShortest = 0.2, kLongest = 1;  // seconds
 class Turns {
  public:
   Turns(const schedule::Program& program, Device& device, const StepInput& input,
-        comm::Communicator* world)
+        comm::Communicator& world)
       : program_(program), device_(device), input_(input), world_(world), rehearsal_(program) {}
 
   Rehearsal run(int at_once, std::int64_t steps) && {
@@ -50,9 +50,7 @@ class Turns {
   }
 
  private:
-  void meet() {
-    if (world_ != nullptr) world_->barrier().wait();
-  }
+  void meet() { world_.barrier().wait(); }
 
   /// As many microbatches and updates as in steps: an update drives the caches' content out.
   void rehearse_steps(int rounds) {
@@ -71,7 +69,7 @@ class Turns {
     seconds[device_.place()] = device_.executor().rehearse_passes(input_, kMicrobatches, first);
     device_.executor().rehearse_update(input_, first);
     device_.executor().rehearse_exchanges(first);
-    if (world_ != nullptr) world_->combine(seconds, comm::Combine::Max);
+    world_.combine(seconds, comm::Combine::Max);
     return seconds;
   }
 
@@ -88,7 +86,7 @@ class Turns {
   const schedule::Program& program_;
   Device& device_;
   const StepInput& input_;
-  comm::Communicator* world_;
+  comm::Communicator& world_;
   Rehearsal rehearsal_;
 };
 
@@ -97,7 +95,7 @@ class Turns {
 /// place wait for each other now in this pass, now in that, so that the longest of each would add
 /// up to more than all of them: one speaks for the place.
 plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
-                  comm::Communicator* world) {
+                  comm::Communicator& world) {
   const schedule::Program& program = step.program;
   std::vector<double> numbers = {mine.norm.median()};
   for (int d = 0; d < program.devices; ++d) numbers.push_back(d == place ? mine.step.median() : 0);
@@ -106,10 +104,8 @@ plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
     const plan::StageCosts costs = mine.costs(s);
     for (const auto cost : kStageCosts) numbers.push_back(costs.*cost);
   }
-  if (world != nullptr) {
-    if (step.mesh.number_of(world->rank()) > 0) std::ranges::fill(numbers, 0.0);
-    world->combine(numbers, comm::Combine::Max);
-  }
+  if (step.mesh.number_of(world.rank()) > 0) std::ranges::fill(numbers, 0.0);
+  world.combine(numbers, comm::Combine::Max);
 
   plan::Costs costs;
   auto at = numbers.begin();
@@ -127,13 +123,13 @@ plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
 }  // namespace
 
 plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
-                    comm::Communicator* world, const ProfileOptions& options) {
+                    comm::Communicator& world, const ProfileOptions& options) {
   const schedule::Program& program = step.program;
   device.initialise(/*seed=*/0);  // pages that were never written cost less to read
   const int places = std::max(1, static_cast<int>(options.at_once) / step.mesh.tensor);
   // Devices that take turns on cores do so here too, with what the others leave in the caches.
   // Those of a tensor group would take each other's turns for their own time.
-  const bool turns = world != nullptr && world->give_way() && step.mesh.tensor == 1;
+  const bool turns = world.give_way() && step.mesh.tensor == 1;
   const Rehearsal mine =
       Turns(program, device, input, world).run(turns ? program.devices : places, options.steps);
   device.clear_moments();
@@ -142,10 +138,8 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
   costs.reduces_in_turn = step.zero > 1;
   // All devices add up their squares at the same time, as far as there are cores for them.
   costs.norm *= std::max(1.0, static_cast<double>(program.devices) / places);
-  if (world != nullptr) {
-    if (device.peers() != nullptr) costs.edges = profile_links(program, *device.peers());
-    costs.norm += profile_combine(*world, static_cast<int>(step.tensor_names.size()));
-  }
+  costs.edges = profile_links(program, device.peers());
+  costs.norm += profile_combine(world, static_cast<int>(step.tensor_names.size()));
   return costs;
 }
 

@@ -22,8 +22,8 @@ struct ProfileOptions {
 /// devices of the run call it together and get the same costs.
 ///
 /// Before the weights are initialised or loaded: it leaves garbage in them, and zeros in the
-/// optimizer's state. `world` is null for one device alone.
+/// optimizer's state.
 plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
-                    comm::Communicator* world, const ProfileOptions& options);
+                    comm::Communicator& world, const ProfileOptions& options);
 
 }  // namespace cleave::engine

@@ -55,7 +55,7 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
 
 }  // namespace
 
-Device::Device(const CompiledStep& step, int index, int threads, comm::Communicator* world,
+Device::Device(const CompiledStep& step, int index, int threads, comm::Communicator& world,
                const LayerFactory& make)
     : place_(step.place_of(index)), compute_(threads), arena_(step.planned_on(index)) {
   join(step, index, world);
@@ -96,23 +96,22 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                                                  .pieces = step.pieces,
                                                  .arena = &arena_,
                                                  .compute = &compute_,
-                                                 .world = world,
-                                                 .peers = peers(),
+                                                 .world = &world,
+                                                 .peers = peers_,
                                                  .counts_loss = step.mesh.number_of(index) == 0});
 }
 
 /// Forms the groups of a device along the axes of the mesh.
-void Device::join(const CompiledStep& step, int index, comm::Communicator* world) {
-  if (world == nullptr) return;
+void Device::join(const CompiledStep& step, int index, comm::Communicator& world) {
   const Mesh& mesh = step.mesh;
   const int number = mesh.number_of(index);
   const std::vector<int> peers = mesh.peers_of(number);
-  const bool everyone = std::ssize(peers) == world->size() && std::ranges::is_sorted(peers);
-  if (everyone) alone_at_place_ = world;
-  if (!everyone && peers.size() > 1) peers_ = world->group(peers);
+  const bool everyone = std::ssize(peers) == world.size() && std::ranges::is_sorted(peers);
+  if (!everyone) own_peers_ = world.group(peers);
+  peers_ = everyone ? &world : own_peers_.get();
   if (mesh.tensor == 1) return;
   group_ =
-      std::make_unique<parallel::TensorGroup>(compute_, *world, mesh.group_at(mesh.place_of(index)),
+      std::make_unique<parallel::TensorGroup>(compute_, world, mesh.group_at(mesh.place_of(index)),
                                               parallel::sharing_devices(step.shares[number]));
 }
 

@@ -21,14 +21,14 @@ namespace cleave::engine {
 class Device {
  public:
   /// `step` and `world` must outlive the device. `world`: all devices of the run, which make their
-  /// Device at the same time; null for one device alone.
-  Device(const CompiledStep& step, int index, int threads, comm::Communicator* world = nullptr,
+  /// Device at the same time.
+  Device(const CompiledStep& step, int index, int threads, comm::Communicator& world,
          const LayerFactory& make = LayerKinds());
 
   /// Its place in the program.
   int place() const { return place_; }
-  /// The devices of the same number at all places, by place; null: there is one place only.
-  comm::Communicator* peers() { return peers_ == nullptr ? alone_at_place_ : peers_.get(); }
+  /// The devices of the same number at all places, by place.
+  comm::Communicator& peers() { return *peers_; }
   Executor& executor() { return *executor_; }
   ops::Compute& compute() { return compute_; }
   const Arena& arena() const { return arena_; }
@@ -63,15 +63,15 @@ class Device {
   std::int64_t parameter_count() const;
 
  private:
-  void join(const CompiledStep& step, int index, comm::Communicator* world);
+  void join(const CompiledStep& step, int index, comm::Communicator& world);
   void list(const ParameterState& parameter);
   void initialise(const TensorState& tensor, const Init& init, std::uint64_t seed);
 
   int place_;
   ops::Compute compute_;
   Arena arena_;
-  comm::Communicator* alone_at_place_ = nullptr;  ///< the world, where places have one device each
-  std::unique_ptr<comm::Communicator> peers_;     ///< null: that, or there is one place only
+  std::unique_ptr<comm::Communicator> own_peers_;  ///< null: the world, where it is the same
+  comm::Communicator* peers_ = nullptr;
   std::unique_ptr<parallel::TensorGroup> group_;  ///< null: alone at its place
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<TensorState> tensors_;

@@ -1,6 +1,7 @@
 #include "cleave/engine/run/emulated_device.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,8 +44,8 @@ Executor::Parts with(Executor::Parts parts, ops::Compute& compute, Emulator& emu
                      const EmulatedGroups& groups) {
   parts.compute = &compute;
   parts.emulator = &emulator;
-  parts.world = groups.world;
-  parts.peers = groups.peers;
+  parts.world = &groups.world;
+  parts.peers = &groups.peers;
   return parts;
 }
 
@@ -77,5 +78,17 @@ EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs cos
       arena_(plan::peak_bytes(program)[place]),
       emulator_(program, std::move(costs), place, groups.peers, groups.group),
       executor_(with(parts_of(program, place, arena_), compute_, emulator_, groups)) {}
+
+EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
+                               comm::Communicator& world)
+    : EmulatedDevice(program, std::move(costs), place, world,
+                     world.group(std::array{world.rank()})) {}
+
+EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
+                               comm::Communicator& world, std::unique_ptr<comm::Communicator> alone)
+    : EmulatedDevice(program, std::move(costs), place,
+                     EmulatedGroups{.world = world, .peers = world, .group = *alone}) {
+  alone_ = std::move(alone);
+}
 
 }  // namespace cleave::engine

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -30,11 +31,11 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
 /// What the devices at `place` take, for any stage.
 plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times, int place);
 
-/// Whom an emulated device talks to; null where there is nobody else.
+/// Whom an emulated device talks to.
 struct EmulatedGroups {
-  comm::Communicator* world = nullptr;  ///< all devices: NORM
-  comm::Communicator* peers = nullptr;  ///< by place: messages
-  comm::Communicator* group = nullptr;  ///< at the same place: a tensor group
+  comm::Communicator& world;  ///< all devices: NORM
+  comm::Communicator& peers;  ///< by place: messages
+  comm::Communicator& group;  ///< at the same place: a tensor group
 };
 
 /// A device without layers: its list, its messages and its waits are real, its compute is sleep.
@@ -46,14 +47,16 @@ class EmulatedDevice {
                  const EmulatedGroups& groups);
   /// One device at every place.
   EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
-                 comm::Communicator* world = nullptr)
-      : EmulatedDevice(program, std::move(costs), place,
-                       EmulatedGroups{.world = world, .peers = world}) {}
+                 comm::Communicator& world);
 
   Executor& executor() { return executor_; }
   const Arena& arena() const { return arena_; }
 
  private:
+  EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
+                 comm::Communicator& world, std::unique_ptr<comm::Communicator> alone);
+
+  std::unique_ptr<comm::Communicator> alone_;  ///< its tensor group, where there is no other
   ops::Compute compute_;
   Arena arena_;
   Emulator emulator_;

@@ -31,15 +31,14 @@ bool needs(const Instruction& instruction, const Instruction& posted) {
 }  // namespace
 
 Emulator::Emulator(const schedule::Program& program, plan::Costs costs, int place,
-                   comm::Communicator* peers, comm::Communicator* group)
+                   comm::Communicator& peers, comm::Communicator& group)
     : program_(&program), costs_(std::move(costs)), place_(place), group_(group) {
   // Linux may oversleep by 50 us otherwise.
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   replicas_.resize(program.stages);
-  if (peers == nullptr || program.replicas == 1) return;
   for (int s = 0; s < program.stages; ++s) {
     const std::vector<int>& members = program.placement[s];
-    if (std::ranges::find(members, place) != members.end()) replicas_[s] = peers->group(members);
+    if (std::ranges::find(members, place) != members.end()) replicas_[s] = peers.group(members);
   }
 }
 
@@ -70,14 +69,14 @@ void Emulator::finish_what(const Instruction& instruction) {
 void Emulator::run(const Instruction& instruction) {
   look();
   if (instruction.op == Op::Gather || instruction.op == Op::Reduce) {
-    if (replicas_[instruction.stage] == nullptr) return;
+    if (replicas_[instruction.stage]->size() == 1) return;
     exchanges_.push_back({instruction, replicas_[instruction.stage]->barrier(), {}});
     return;
   }
   finish_what(instruction);
   const Clock::duration length = seconds_of(instruction);
   if (length.count() > 0) sleep_until(Clock::now() + length);
-  if (group_ != nullptr && schedule::is_compute(instruction.op)) group_->barrier().wait();
+  if (schedule::is_compute(instruction.op)) group_.barrier().wait();
 }
 
 }  // namespace cleave::engine

@@ -17,9 +17,9 @@ class Emulator {
   /// `program` must outlive the emulator. `costs` in seconds. To be made by the thread of its
   /// device, by all devices at the same time: it asks the system for exact sleeps, and groups are
   /// formed of `peers`, the devices by place. Those at the same place, in `group`, wait for each
-  /// other behind every pass. Both are null where there is nobody else.
+  /// other behind every pass.
   Emulator(const schedule::Program& program, plan::Costs costs, int place,
-           comm::Communicator* peers, comm::Communicator* group);
+           comm::Communicator& peers, comm::Communicator& group);
 
   /// Takes as long as the costs say, from now on. GATHER and REDUCE are only posted, as in
   /// training: a pass waits for the GATHER of its segment, TIE and NORM for every REDUCE.
@@ -42,9 +42,8 @@ class Emulator {
   const schedule::Program* program_;
   plan::Costs costs_;
   int place_;
-  comm::Communicator* group_;
-  std::vector<std::unique_ptr<comm::Communicator>>
-      replicas_;  ///< [stage], null: alone or elsewhere
+  comm::Communicator& group_;
+  std::vector<std::unique_ptr<comm::Communicator>> replicas_;  ///< [stage], null: elsewhere
   std::vector<Exchange> exchanges_;
 };
 

@@ -22,7 +22,7 @@ Executor::Executor(Parts parts)
              .tie_names = parts_.tie_names,
              .fold = parts_.fold,
              .compute = parts_.compute,
-             .world = parts_.emulator == nullptr ? parts_.peers : nullptr}),
+             .peers = parts_.peers}),
       replicas_(sync_.replicas()),
       values_(parts_.stages, replicas_),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
@@ -35,7 +35,6 @@ Executor::Executor(Parts parts)
   shared_.resize(static_cast<std::size_t>(NormNumbers::count(*parts_.program, norm_.pieces())));
   pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
   spans_.reserve(2 * parts_.linked.instructions.size());
-  if (parts_.world == nullptr) return;
   parts_.world->make_room(/*collectives=*/1, pending_.size());
   parts_.world->log().reserve(most_exchanges(parts_.linked, parts_.stages));
   for (Stage* stage : parts_.stages)
@@ -49,12 +48,11 @@ void Executor::look_after_messages() {
 }
 
 std::vector<plan::Exchange> Executor::exchanges() const {
-  if (parts_.world == nullptr) return {};
   return exchanges_of(parts_.world->log(), start_, spans_);
 }
 
 Executor::Clock::duration Executor::spent_at_messages() const {
-  return parts_.world == nullptr ? Clock::duration() : parts_.world->log().spent();
+  return parts_.world->log().spent();
 }
 
 double Executor::now() const {
@@ -73,7 +71,7 @@ StepResult Executor::run(const StepInput& input) {
   spans_.clear();
   held_up_ = {};
   sync_.begin_step();
-  if (parts_.world != nullptr) parts_.world->log().clear();
+  parts_.world->log().clear();
   result_ = {};
   std::ranges::fill(shared_, 0.0);
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
@@ -93,7 +91,7 @@ StepResult Executor::run(const StepInput& input) {
     const Op op = entry.instruction.op;
     if (schedule::is_compute(op) || op == Op::Step) held_up_ += spent_at_messages() - at_messages;
     for (const Block& block : entry.release) parts_.arena->release(block.offset);
-    if (parts_.world != nullptr) look_after_messages();
+    look_after_messages();
   }
   interrupted_ = false;
   return result_;
@@ -147,7 +145,7 @@ void Executor::emulate(const Instruction& instruction, const StepInput& input) {
   parts_.emulator->run(instruction);
   if (instruction.op != Op::Norm) return;
   double stop = input.stop ? 1 : 0;
-  if (parts_.world != nullptr) parts_.world->combine(std::span(&stop, 1), comm::Combine::Sum);
+  parts_.world->combine(std::span(&stop, 1), comm::Combine::Sum);
   result_.stop = stop > 0;
 }
 
@@ -184,7 +182,7 @@ void Executor::evaluate(MicrobatchSource& source, std::span<double> sums) {
     }
     for (const Block& block : entry.release) parts_.arena->release(block.offset);
   }
-  if (parts_.world != nullptr) parts_.world->combine(sums, comm::Combine::Sum);
+  parts_.world->combine(sums, comm::Combine::Sum);
 }
 
 void Executor::post(const LinkedInstruction& entry) {
@@ -248,7 +246,7 @@ void Executor::square_gradients() {
   const bool any = std::ranges::any_of(parts_.stages, shares);
   if (replica_ == 0 || any) norm_.square(*parts_.compute);
   for (int s = 0; s < parts_.program->stages && any; ++s)
-    if (replicas_[s] != nullptr) replicas_[s]->combine(norm_.blocks(s), comm::Combine::Sum);
+    if (parts_.stages[s] != nullptr) replicas_[s]->combine(norm_.blocks(s), comm::Combine::Sum);
 }
 
 /// Makes losses and squares known to all devices. Every number comes from one of them; the others
@@ -261,7 +259,7 @@ void Executor::norm(const StepInput& input) {
   square_gradients();
   if (replica_ == 0) norm_.add_up(squares);
   shared_[NormNumbers::kStop] = input.stop ? 1 : 0;
-  if (parts_.world != nullptr) parts_.world->combine(shared_, comm::Combine::Sum);
+  parts_.world->combine(shared_, comm::Combine::Sum);
 
   result_.stop = shared_[NormNumbers::kStop] > 0;
   result_.loss = total_loss() * static_cast<double>(input.loss_scale);

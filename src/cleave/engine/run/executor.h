@@ -56,8 +56,8 @@ class Executor {
     std::span<const OwnedPiece> pieces;      ///< of the whole model, sorted
     Arena* arena = nullptr;
     ops::Compute* compute = nullptr;
-    comm::Communicator* world = nullptr;  ///< all devices of the run; null for one device alone
-    comm::Communicator* peers = nullptr;  ///< whom messages go to, by place; null: one place only
+    comm::Communicator* world = nullptr;  ///< all devices of the run
+    comm::Communicator* peers = nullptr;  ///< whom messages go to, by place
     bool counts_loss = true;              ///< the devices at a place have the same; one counts it
     Emulator* emulator = nullptr;         ///< does the compute; null: the stages do
   };

@@ -143,7 +143,7 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
     if (instruction.microbatch < first || instruction.microbatch >= first + microbatches) continue;
     if (instruction.op == Op::Receive)
       std::memset(entry.message.data(), kReceived, entry.message.size());
-    if (instruction.op == Op::Wait && parts_.world != nullptr) parts_.world->give_way();
+    if (instruction.op == Op::Wait) parts_.world->give_way();
     if (!schedule::is_compute(instruction.op)) continue;
     Pass& pass = passes[{instruction.op, instruction.stage}];
     pass.seconds += time_of(entry, input);

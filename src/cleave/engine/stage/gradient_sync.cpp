@@ -58,24 +58,22 @@ GradientSync::GradientSync(Parts parts)
   reductions_.reserve(std::reduce(at_once.begin(), at_once.end()));
   borders_.reserve(static_cast<std::size_t>(program.replicas) + 1);
   ties_.resize(program.ties.size());
-  if (parts_.world == nullptr) return;
-  const auto join = [&](std::span<const int> members) -> std::unique_ptr<comm::Communicator> {
-    if (members.size() < 2 || std::ranges::find(members, parts_.device) == members.end())
-      return nullptr;
-    return parts_.world->group(members);
-  };
   for (int s = 0; s < program.stages; ++s) {
-    replicas_[s] = join(program.placement[s]);
-    if (replicas_[s] != nullptr) replicas_[s]->make_room(at_once[s]);
+    if (parts_.stages[s] == nullptr) continue;
+    replicas_[s] = parts_.peers->group(program.placement[s]);
+    replicas_[s]->make_room(at_once[s]);
   }
   for (std::size_t t = 0; t < program.ties.size(); ++t) {
     for (int r = 0; r < program.replicas; ++r) {
       // The later use first: TIE adds head + embedding.
       const std::array<int, 2> pair = {program.placement[program.ties[t].second][r],
                                        program.placement[program.ties[t].first][r]};
-      if (pair[0] == pair[1]) continue;
-      if (auto group = join(pair)) ties_[t] = std::move(group);
-      if (ties_[t] != nullptr) ties_[t]->make_room(1);
+      const bool holds = parts_.stages[program.ties[t].first] != nullptr ||
+                         parts_.stages[program.ties[t].second] != nullptr;
+      const bool member = std::ranges::find(pair, parts_.device) != pair.end();
+      if (pair[0] == pair[1] || !holds || !member) continue;
+      ties_[t] = parts_.peers->group(pair);
+      ties_[t]->make_room(1);
     }
   }
 }
@@ -102,7 +100,7 @@ void GradientSync::merge(int stage, int segment, int microbatch) {
 }
 
 void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {
-  if (replicas_[stage] == nullptr) return;
+  if (replicas_[stage]->size() == 1) return;
   const StageParameters& parameters = parts_.stages[stage]->parameters();
   // The plan leaves whole gradients there no longer than to the next REDUCE.
   if (parameters.keeps_shares_apart()) finish_reductions();

@@ -41,7 +41,7 @@ class GradientSync {
     std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
     ShardFold fold;
     ops::Compute* compute = nullptr;
-    comm::Communicator* world = nullptr;  ///< null for one device alone
+    comm::Communicator* peers = nullptr;  ///< by place
   };
 
   /// All devices of the run make theirs at the same time: groups are formed.
@@ -71,7 +71,7 @@ class GradientSync {
   /// Bytes that the sum of a segment's gradients over `replicas` is added up in.
   static std::int64_t workspace_bytes(const plan::SegmentState& segment, int replicas);
 
-  /// [stage] -> the devices that hold it; null if that is this one alone, or it does not.
+  /// [stage] -> the devices that hold it; null where this one does not.
   std::vector<comm::Communicator*> replicas() const;
 
   /// Kernel scratch that TIE of so many bytes between two devices is added up in; the same on both.
@@ -98,9 +98,10 @@ class GradientSync {
   Parts parts_;
   comm::TensorAdder adder_;
   std::vector<std::unique_ptr<comm::Communicator>> replicas_;  ///< [stage]
-  std::vector<std::unique_ptr<comm::Communicator>> ties_;      ///< [tie], null: one device or none
-  std::vector<Reduction> reductions_;                          ///< of this step, as posted
-  std::vector<std::size_t> borders_;                           ///< of the run being posted
+  std::vector<std::unique_ptr<comm::Communicator>>
+      ties_;                           ///< [tie], null: not between this device and another
+  std::vector<Reduction> reductions_;  ///< of this step, as posted
+  std::vector<std::size_t> borders_;   ///< of the run being posted
   int in_flight_ = 0;
 };
 

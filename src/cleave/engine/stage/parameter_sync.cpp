@@ -10,7 +10,7 @@ ParameterSync::ParameterSync(std::span<Stage* const> stages,
     : stages_(stages.begin(), stages.end()), replicas_(std::move(replicas)) {
   std::size_t most = 0;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
-    if (stages_[s] == nullptr || replicas_[s] == nullptr) continue;
+    if (stages_[s] == nullptr || replicas_[s]->size() == 1) continue;
     borders_.reserve(static_cast<std::size_t>(replicas_[s]->size()) + 1);
     std::size_t at_once = 0;
     for (const plan::SegmentState& segment : stages_[s]->parameters().layout().segments)
@@ -32,7 +32,7 @@ void ParameterSync::post(int stage, int segment, const plan::ShareRun& run, std:
 
 void ParameterSync::gather_updated() {
   for (int s = 0; s < static_cast<int>(stages_.size()); ++s) {
-    if (stages_[s] == nullptr || replicas_[s] == nullptr) continue;
+    if (stages_[s] == nullptr || replicas_[s]->size() == 1) continue;
     const StageParameters& parameters = stages_[s]->parameters();
     if (parameters.layout().shares_values()) continue;
     for (int segment = 0; segment < static_cast<int>(parameters.layout().segments.size());

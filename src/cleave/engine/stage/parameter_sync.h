@@ -12,7 +12,7 @@ namespace cleave::engine {
 /// Makes the values of parameters whole again that replicas have shares of.
 class ParameterSync {
  public:
-  /// `replicas`: [stage] the devices that hold it, null where it is not on this one or on no other.
+  /// `replicas`: [stage] the devices that hold it, null where it is not on this one.
   ParameterSync(std::span<Stage* const> stages, std::vector<comm::Communicator*> replicas);
 
   /// After an update: every replica has updated its share, and gets those of the others. Nothing

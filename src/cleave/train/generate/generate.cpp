@@ -4,7 +4,6 @@
 
 #include "cleave/base/check.h"
 #include "cleave/checkpoint/directory.h"
-#include "cleave/comm/local/local_world.h"
 #include "cleave/comm/together.h"
 
 namespace cleave::train {
@@ -12,13 +11,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<DeviceMemory> gather_memory(const engine::Decoder& decoder, comm::Communicator* world) {
-  const int devices = world == nullptr ? 1 : world->size();
-  const int device = world == nullptr ? 0 : world->rank();
+std::vector<DeviceMemory> gather_memory(const engine::Decoder& decoder, comm::Communicator& world) {
+  const int devices = world.size();
+  const int device = world.rank();
   std::vector<double> bytes(static_cast<std::size_t>(2 * devices));
   bytes[2 * device] = static_cast<double>(decoder.planned_bytes());
   bytes[2 * device + 1] = static_cast<double>(decoder.arena().peak());
-  if (world != nullptr) world->combine(bytes, comm::Combine::Sum);
+  world.combine(bytes, comm::Combine::Sum);
   std::vector<DeviceMemory> memory;
   for (int d = 0; d < devices; ++d) {
     memory.push_back(
@@ -28,7 +27,7 @@ std::vector<DeviceMemory> gather_memory(const engine::Decoder& decoder, comm::Co
 }
 
 GenerateReport generate_here(const std::filesystem::path& path, const GenerateOptions& options,
-                             GenerateObserver& observer, comm::Communicator* world) {
+                             GenerateObserver& observer, comm::Communicator& world) {
   std::optional<checkpoint::CheckpointReader> checkpoint;
   std::optional<Generator> generator;
   comm::together(world, [&] {
@@ -36,7 +35,7 @@ GenerateReport generate_here(const std::filesystem::path& path, const GenerateOp
     generator.emplace(*checkpoint, options, world);
   });
   GenerateObserver nobody;
-  GenerateObserver& hears = world == nullptr || world->rank() == 0 ? observer : nobody;
+  GenerateObserver& hears = world.rank() == 0 ? observer : nobody;
   hears.on_ready(generator->tokens());
   const Clock::time_point start = Clock::now();
   GenerateReport report{.checkpoint = checkpoint->path(),
@@ -55,19 +54,16 @@ GenerateReport generate_here(const std::filesystem::path& path, const GenerateOp
 }  // namespace
 
 GenerateReport generate(const std::filesystem::path& path, const GenerateOptions& options,
-                        int devices, GenerateObserver& observer, comm::Communicator* world) {
-  if (world != nullptr || devices == 1) {
-    comm::Communicator* others = world != nullptr && world->size() > 1 ? world : nullptr;
-    return generate_here(path, options, observer, others);
-  }
+                        int devices, GenerateObserver& observer, comm::Launcher& launcher) {
   require(devices >= 1, "--devices ", devices, " must be at least 1");
   GenerateReport report;
-  comm::run_pinned(devices, options.threads, [&](comm::Communicator& local) {
+  launcher.run(devices, options.threads, [&](comm::Communicator& world) {
     try {
-      GenerateReport mine = generate_here(path, options, observer, &local);
-      if (local.rank() == 0) report = std::move(mine);
+      GenerateReport mine = generate_here(path, options, observer, world);
+      if (world.rank() == 0 || launcher.devices()) report = std::move(mine);
     } catch (const comm::PeerFailed&) {
-      // The device that failed says why.
+      // The device that failed says why; as a process of its own this one has nothing to add.
+      if (launcher.devices()) throw;
     }
   });
   return report;

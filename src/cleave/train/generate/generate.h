@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "cleave/comm/launcher.h"
 #include "cleave/train/generate/generator.h"
 
 namespace cleave::train {
@@ -35,7 +36,6 @@ class GenerateObserver {
 /// this process if `world` is null, else as one device of it. The report is that of all devices.
 /// Throws what Generator throws; comm::PeerFailed where another rank says what is wrong.
 GenerateReport generate(const std::filesystem::path& path, const GenerateOptions& options,
-                        int devices, GenerateObserver& observer,
-                        comm::Communicator* world = nullptr);
+                        int devices, GenerateObserver& observer, comm::Launcher& launcher);
 
 }  // namespace cleave::train

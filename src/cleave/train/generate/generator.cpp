@@ -98,7 +98,7 @@ std::vector<std::int32_t> tokenize(std::string_view text, Tokens tokens, std::in
 }
 
 Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const GenerateOptions& options,
-                     comm::Communicator* world)
+                     comm::Communicator& world)
     : options_((check(options), options)),
       config_(config_of(checkpoint)),
       world_(world),
@@ -107,10 +107,10 @@ Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const Gener
                                .length = length_of(prompt_.size(), options, config_),
                                .threads = options.threads,
                                .budget = options.budget,
-                               .world = world}),
+                               .world = &world}),
       random_(static_cast<std::uint64_t>(options.seed), "generate"),
       pending_(prompt_) {
-  if (world != nullptr) world->set_patience(comm::kUsualPatience);
+  world.set_patience(comm::kUsualPatience);
   checkpoint.expect(
       checkpoint_layout(model::graph_of(config_.model, {.sequence = 1})).parameters());
   load_weights(checkpoint, decoder_);
@@ -129,9 +129,7 @@ std::optional<std::int32_t> Generator::next() {
     token = ops::sample(logits, options_.sample, uniform);
   }
   // The last device alone has seen the logits.
-  if (world_ != nullptr) {
-    world_->broadcast(std::as_writable_bytes(std::span(&token, 1)), world_->size() - 1).wait();
-  }
+  world_.broadcast(std::as_writable_bytes(std::span(&token, 1)), world_.size() - 1).wait();
   pending_.assign(1, token);
   ++drawn_;
   return token;

@@ -42,7 +42,7 @@ class Generator {
   /// Loads the weights of this device. Throws UserError: bad options, a prompt longer than the
   /// model's context, a checkpoint that is damaged or does not fit its own config; DoesNotFit.
   Generator(const checkpoint::CheckpointReader& checkpoint, const GenerateOptions& options,
-            comm::Communicator* world = nullptr);
+            comm::Communicator& world);
 
   /// The next token, on all devices; nothing when `tokens` were drawn, or the context is full.
   /// There is no sliding on: a model has not learned what to do past its context.
@@ -58,7 +58,7 @@ class Generator {
  private:
   GenerateOptions options_;
   Config config_;
-  comm::Communicator* world_;
+  comm::Communicator& world_;
   std::vector<std::int32_t> prompt_;
   engine::Decoder decoder_;
   Philox random_;

@@ -41,14 +41,13 @@ double bubble_of(std::span<const DeviceReport> devices, double step_seconds) {
 }
 
 std::vector<DeviceReport> gather_reports(const DeviceReport& mine, int device, int devices,
-                                         comm::Communicator* world) {
+                                         comm::Communicator& world) {
   static_assert(std::is_trivially_copyable_v<DeviceReport>);
   std::vector<DeviceReport> all(static_cast<std::size_t>(devices));
   all[device] = mine;
-  if (world == nullptr) return all;
   std::vector<std::size_t> borders;
   for (int d = 0; d <= devices; ++d) borders.push_back(d * sizeof(DeviceReport));
-  world->all_gather(std::as_writable_bytes(std::span(all)), borders).wait();
+  world.all_gather(std::as_writable_bytes(std::span(all)), borders).wait();
   return all;
 }
 

@@ -60,6 +60,6 @@ double bubble_of(std::span<const DeviceReport> devices, double step_seconds);
 
 /// [device] -> its report, on every device. `mine` is that of `device`; `world` null: one device.
 std::vector<DeviceReport> gather_reports(const DeviceReport& mine, int device, int devices,
-                                         comm::Communicator* world);
+                                         comm::Communicator& world);
 
 }  // namespace cleave::train

@@ -41,26 +41,25 @@ StepTimes run_steps(engine::Executor& executor, std::int64_t most) {
 }
 
 RunReport run_device(const Config& config, const RunOptions& options,
-                     const engine::CompiledStep& compiled, comm::Communicator* world) {
+                     const engine::CompiledStep& compiled, comm::Communicator& world) {
   const schedule::Program& program = compiled.program;
   const Mesh& mesh = compiled.mesh;
-  const int index = world == nullptr ? 0 : world->rank();
+  const int index = world.rank();
   const int place = mesh.place_of(index);
-  std::unique_ptr<comm::Communicator> peers, group;
-  if (world != nullptr) peers = world->group(mesh.peers_of(mesh.number_of(index)));
-  if (mesh.tensor > 1) group = world->group(mesh.group_at(place));
+  const auto peers = world.group(mesh.peers_of(mesh.number_of(index)));
+  const auto group = world.group(mesh.group_at(place));
   const engine::EmulatedTimes times = emulated_times(config);
   engine::EmulatedDevice device(program, engine::emulated_costs(program, times, place), place,
-                                {.world = world, .peers = peers.get(), .group = group.get()});
-  if (world != nullptr) world->set_patience(options.patience);
+                                {.world = world, .peers = *peers, .group = *group});
+  world.set_patience(options.patience);
 
   plan::Costs costs = engine::emulated_costs(program, times);
-  if (peers != nullptr) costs.edges = engine::profile_links(program, *peers);
+  costs.edges = engine::profile_links(program, *peers);
   RunReport report;
   report.predicted = predicted_step(compiled, costs, {});
   report.predicted_step_seconds = report.predicted->summary.makespan;
 
-  const comm::Sent sent = world == nullptr ? comm::Sent() : world->sent();
+  const comm::Sent sent = world.sent();
   const StepTimes steps = run_steps(device.executor(), config.train.steps);
   report.steps = steps.steps();
   report.stopped = report.steps < config.train.steps;
@@ -72,8 +71,8 @@ RunReport run_device(const Config& config, const RunOptions& options,
                     .planned_sent = compiled.traffic[index],
                     .busy = steps.busy(),
                     .wait = steps.wait()};
-  if (world != nullptr && steps.steps() > 0) {
-    const comm::Sent all = world->sent() - sent;
+  if (steps.steps() > 0) {
+    const comm::Sent all = world.sent() - sent;
     mine.sent = {.message = all.message / steps.steps(), .numbers = all.numbers / steps.steps()};
   }
   report.devices = gather_reports(mine, index, mesh.devices(), world);
@@ -85,22 +84,19 @@ RunReport run_device(const Config& config, const RunOptions& options,
 }  // namespace
 
 RunReport run_emulated(const Config& config, const RunOptions& options, RunObserver& observer,
-                       comm::Communicator* world) {
+                       comm::Launcher& launcher) {
   engine::CompiledStep compiled;
-  comm::together(world, [&] {
+  comm::together(launcher.processes(), [&] {
     require_fresh(options.start);
     compiled = engine::compile_emulated(model_of(config), compile_options(config));
   });
-  if (world == nullptr || world->rank() == 0) observer.on_compiled(compiled);
-  if (world != nullptr)
-    return run_device(config, options, compiled, world->size() > 1 ? world : nullptr);
-  if (compiled.devices() == 1) return run_device(config, options, compiled, nullptr);
+  if (launcher.processes().rank() == 0) observer.on_compiled(compiled);
   RunReport report;
-  comm::run_devices(
-      compiled.devices(),
+  launcher.run(
+      compiled.devices(), comm::kNoThreads,
       [&](comm::Communicator& devices) {
-        RunReport mine = run_device(config, options, compiled, &devices);
-        if (devices.rank() == 0) report = std::move(mine);
+        RunReport mine = run_device(config, options, compiled, devices);
+        if (devices.rank() == 0 || launcher.devices()) report = std::move(mine);
       },
       [&](const std::exception& error) { observer.on_stuck(error); });
   return report;

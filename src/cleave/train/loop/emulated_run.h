@@ -8,6 +8,6 @@ namespace cleave::train {
 /// nothing saved. Losses and weights of the report are empty; its memory is that of messages, which
 /// is all that these devices hold. Refuses what the model would not fit into, as a real run does.
 RunReport run_emulated(const Config& config, const RunOptions& options, RunObserver& observer,
-                       comm::Communicator* world);
+                       comm::Launcher& launcher);
 
 }  // namespace cleave::train

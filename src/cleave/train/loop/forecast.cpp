@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "cleave/base/check.h"
-#include "cleave/comm/local/local_world.h"
 #include "cleave/comm/together.h"
 #include "cleave/engine/measure/matmul_rate.h"
 #include "cleave/engine/measure/profile.h"
@@ -18,9 +17,8 @@ namespace cleave::train {
 namespace {
 
 plan::Costs profile_device(const Config& config, const engine::CompiledStep& step,
-                           comm::Communicator* world, double at_once) {
-  const int index = world == nullptr ? 0 : world->rank();
-  engine::Device device(step, index, static_cast<int>(config.devices.threads), world);
+                           comm::Communicator& world, double at_once) {
+  engine::Device device(step, world.rank(), static_cast<int>(config.devices.threads), world);
   RandomSource source(1, config.model.vocab);
   AdamW optimizer(config.train);
   optimizer.begin_step(0);
@@ -29,15 +27,12 @@ plan::Costs profile_device(const Config& config, const engine::CompiledStep& ste
 }
 
 plan::Costs profile_run(const Config& config, const engine::CompiledStep& step,
-                        comm::Communicator* world, double at_once) {
-  const int devices = step.devices();
-  if (devices == 1) return profile_device(config, step, nullptr, at_once);
-  if (world != nullptr) return profile_device(config, step, world, at_once);
+                        comm::Launcher& launcher, double at_once) {
   plan::Costs costs;
   const int threads = static_cast<int>(config.devices.threads);
-  comm::run_pinned(devices, threads, [&](comm::Communicator& local) {
-    plan::Costs mine = profile_device(config, step, &local, at_once);
-    if (local.rank() == 0) costs = std::move(mine);
+  launcher.run(step.devices(), threads, [&](comm::Communicator& world) {
+    plan::Costs mine = profile_device(config, step, world, at_once);
+    if (world.rank() == 0 || launcher.devices()) costs = std::move(mine);
   });
   return costs;
 }
@@ -67,24 +62,25 @@ TracedStep emulated_step(const Config& config, bool fits) {
 }  // namespace
 
 double at_once_of(const engine::CompiledStep& compiled, const Config& config,
-                  comm::Communicator* world) {
+                  const comm::Launcher& launcher) {
   const int devices = compiled.devices();
   const int threads = static_cast<int>(config.devices.threads);
-  if (world == nullptr) return engine::devices_at_once(devices, threads);
+  if (!launcher.devices()) return engine::devices_at_once(devices, threads);
   const double cores = std::max(1u, std::thread::hardware_concurrency());
   return std::clamp(cores / threads, 1.0, static_cast<double>(devices));
 }
 
-Forecast forecast(const Config& config, comm::Communicator* world) {
+Forecast forecast(const Config& config, comm::Launcher& launcher) {
   Forecast result;
-  comm::together(world, [&] { result.step = compile_anyway(config, result.fits); });
+  comm::together(launcher.processes(), [&] { result.step = compile_anyway(config, result.fits); });
   if (config.devices.emulate) {
     result.predicted = emulated_step(config, result.fits);
     return result;
   }
-  const double at_once = at_once_of(result.step, config, world);
-  result.predicted = predicted_step(result.step, profile_run(config, result.step, world, at_once),
-                                    {.at_once = at_once / result.step.mesh.tensor});
+  const double at_once = at_once_of(result.step, config, launcher);
+  result.predicted =
+      predicted_step(result.step, profile_run(config, result.step, launcher, at_once),
+                     {.at_once = at_once / result.step.mesh.tensor});
   return result;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cleave/comm/communicator.h"
+#include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/loop/step_trace.h"
@@ -17,12 +17,12 @@ struct Forecast {
 /// Compiles `config`, in which nothing is "auto", measures its stages and links on the devices of
 /// `world` (null: on threads of this process), and simulates a step. What does not fit is predicted
 /// as well. Of emulated devices `step` is what the model would take.
-Forecast forecast(const Config& config, comm::Communicator* world = nullptr);
+Forecast forecast(const Config& config, comm::Launcher& launcher);
 
 /// How many devices of a run can compute at the same time. Those that are threads (`world` null)
 /// share the cores that this process may use; ranks are taken to share those of one machine if it
 /// has fewer than there are ranks.
 double at_once_of(const engine::CompiledStep& compiled, const Config& config,
-                  comm::Communicator* world);
+                  const comm::Launcher& launcher);
 
 }  // namespace cleave::train

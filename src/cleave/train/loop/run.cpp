@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <mutex>
 
 #include "cleave/base/process_memory.h"
 #include "cleave/checkpoint/directory.h"
-#include "cleave/comm/local/local_world.h"
 #include "cleave/comm/together.h"
 #include "cleave/train/loop/emulated_run.h"
 #include "cleave/train/loop/forecast.h"
@@ -45,13 +43,13 @@ struct Job {
 /// One device's part of a run.
 class DeviceRun {
  public:
-  DeviceRun(const Job& job, int device, comm::Communicator* world)
+  DeviceRun(const Job& job, comm::Communicator& world)
       : job_(job),
         world_(world),
-        index_(device),
-        trainer_(job.config, job.data, job.compiled, device, world),
+        index_(world.rank()),
+        trainer_(job.config, job.data, job.compiled, world.rank(), world),
         saver_(save_point()) {
-    if (world != nullptr) world->set_patience(job.options.patience);
+    world.set_patience(job.options.patience);
   }
 
   RunReport run() {
@@ -131,7 +129,7 @@ class DeviceRun {
     return {.config = &job_.config,
             .layout = &job_.layout,
             .device = &trainer_.device(),
-            .world = world_};
+            .world = &world_};
   }
 
   void save() {
@@ -207,7 +205,7 @@ class DeviceRun {
       halves[2 * at] += static_cast<double>(hash >> 32);
       halves[2 * at + 1] += static_cast<double>(hash & 0xffffffff);
     }
-    if (world_ != nullptr) world_->combine(halves, comm::Combine::Sum);
+    world_.combine(halves, comm::Combine::Sum);
     std::vector<std::pair<std::string, std::uint64_t>> hashes;
     for (std::size_t i = 0; i < names.size(); ++i) {
       hashes.emplace_back(names[i], (static_cast<std::uint64_t>(halves[2 * i]) << 32) +
@@ -217,7 +215,7 @@ class DeviceRun {
   }
 
   const Job& job_;
-  comm::Communicator* world_;
+  comm::Communicator& world_;
   int index_;
   Trainer trainer_;
   BackgroundSaver saver_;  ///< ends before the memory that it reads
@@ -226,28 +224,13 @@ class DeviceRun {
   std::int64_t library_heap_ = 0;  ///< growth of the process's heap
 };
 
-RunReport run_local(const Job& job) {
-  const int devices = job.compiled.devices();
-  if (devices == 1) return DeviceRun(job, 0, nullptr).run();
-  std::mutex mutex;
-  RunReport report;
-  comm::run_pinned(
-      devices, static_cast<int>(job.config.devices.threads),
-      [&](comm::Communicator& world) {
-        RunReport mine = DeviceRun(job, world.rank(), &world).run();
-        const std::lock_guard lock(mutex);
-        if (world.rank() == 0) report = std::move(mine);
-      },
-      [&](const std::exception& error) { job.observer.on_stuck(error); });
-  return report;
-}
-
 }  // namespace
 
 RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
-              comm::Communicator* world) {
+              comm::Launcher& launcher) {
+  comm::Communicator& world = launcher.processes();
   if (agree_to_stop(world)) return stopped_at_start({});
-  if (config.devices.emulate) return run_emulated(config, options, observer, world);
+  if (config.devices.emulate) return run_emulated(config, options, observer, launcher);
   std::optional<data::Data> data;
   std::optional<engine::CompiledStep> compiled;
   comm::together(world, [&] {
@@ -262,16 +245,23 @@ RunReport run(const Config& config, const RunOptions& options, RunObserver& obse
                 *compiled,
                 layout,
                 prepare_start(config, options.start, layout, world),
-                at_once_of(*compiled, config, world),
+                at_once_of(*compiled, config, launcher),
                 observer,
-                world != nullptr || compiled->devices() == 1};
-  if (world == nullptr || world->rank() == 0) {
+                launcher.has_own_processes(compiled->devices())};
+  if (world.rank() == 0) {
     observer.on_compiled(*compiled);
     const std::string warning = validation_warning(*data, data_query(config));
     if (!warning.empty()) observer.on_warning(warning);
   }
-  if (world == nullptr) return run_local(job);
-  return DeviceRun(job, world->rank(), world->size() > 1 ? world : nullptr).run();
+  RunReport report;
+  launcher.run(
+      compiled->devices(), static_cast<int>(config.devices.threads),
+      [&](comm::Communicator& devices) {
+        RunReport mine = DeviceRun(job, devices).run();
+        if (devices.rank() == 0 || launcher.devices()) report = std::move(mine);
+      },
+      [&](const std::exception& error) { observer.on_stuck(error); });
+  return report;
 }
 
 }  // namespace cleave::train

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cleave/comm/communicator.h"
+#include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/loop/device_report.h"
@@ -63,10 +63,9 @@ struct RunOptions {
   std::chrono::nanoseconds patience = comm::kUsualPatience;  ///< of the watchdog
 };
 
-/// Trains as `config` says: on threads of this process if `world` is null, else as one of its
-/// devices (an MPI rank). Throws UserError, DoesNotFit, NonFinite, DeviceLost, IoError;
-/// comm::PeerFailed where another rank says what is wrong.
+/// Trains as `config` says, on the devices that `launcher` gives. Throws UserError, DoesNotFit,
+/// NonFinite, DeviceLost, IoError; comm::PeerFailed where another rank says what is wrong.
 RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
-              comm::Communicator* world = nullptr);
+              comm::Launcher& launcher);
 
 }  // namespace cleave::train

@@ -32,19 +32,18 @@ void align(plan::Trace& trace) {
 
 /// What every device has, on every device, in the order of their numbers.
 template <class T>
-std::vector<T> gather(std::span<const T> mine, comm::Communicator* world) {
+std::vector<T> gather(std::span<const T> mine, comm::Communicator& world) {
   static_assert(std::is_trivially_copyable_v<T>);
-  if (world == nullptr) return {mine.begin(), mine.end()};
-  std::vector<double> counts(static_cast<std::size_t>(world->size()));
-  counts[world->rank()] = static_cast<double>(mine.size());
-  world->combine(counts, comm::Combine::Sum);
+  std::vector<double> counts(static_cast<std::size_t>(world.size()));
+  counts[world.rank()] = static_cast<double>(mine.size());
+  world.combine(counts, comm::Combine::Sum);
   std::vector<std::size_t> borders = {0};
   for (const double count : counts)
     borders.push_back(borders.back() + static_cast<std::size_t>(count) * sizeof(T));
   std::vector<T> all(borders.back() / sizeof(T));
   std::ranges::copy(mine,
-                    all.begin() + static_cast<std::ptrdiff_t>(borders[world->rank()] / sizeof(T)));
-  world->all_gather(std::as_writable_bytes(std::span(all)), borders).wait();
+                    all.begin() + static_cast<std::ptrdiff_t>(borders[world.rank()] / sizeof(T)));
+  world.all_gather(std::as_writable_bytes(std::span(all)), borders).wait();
   return all;
 }
 
@@ -83,10 +82,10 @@ TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Cost
 }
 
 TracedStep measured_step(const engine::CompiledStep& compiled, const engine::Executor& executor,
-                         comm::Communicator* world) {
+                         comm::Communicator& world) {
   plan::Trace mine{.spans = {executor.spans().begin(), executor.spans().end()},
                    .exchanges = executor.exchanges()};
-  for_each(mine, [&](auto& what) { what.device = world == nullptr ? 0 : world->rank(); });
+  for_each(mine, [&](auto& what) { what.device = world.rank(); });
   plan::Trace trace{.name = compiled.program.schedule + ", measured",
                     .devices = compiled.devices(),
                     .spans = gather(std::span<const plan::Span>(mine.spans), world),

@@ -21,6 +21,6 @@ TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Cost
 /// The timeline of all devices from what the executor of each recorded, on every device. Clocks of
 /// different machines are brought together at the end of NORM, where all devices meet.
 TracedStep measured_step(const engine::CompiledStep& compiled, const engine::Executor& executor,
-                         comm::Communicator* world);
+                         comm::Communicator& world);
 
 }  // namespace cleave::train

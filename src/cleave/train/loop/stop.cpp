@@ -17,9 +17,9 @@ bool stop_was_requested() noexcept {
   return stop_requested.load(std::memory_order_relaxed);
 }
 
-bool agree_to_stop(comm::Communicator* world) {
+bool agree_to_stop(comm::Communicator& world) {
   double stop = stop_was_requested() ? 1 : 0;
-  if (world != nullptr) world->combine({&stop, 1}, comm::Combine::Max);
+  world.combine({&stop, 1}, comm::Combine::Max);
   return stop > 0;
 }
 

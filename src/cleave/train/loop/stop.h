@@ -13,6 +13,6 @@ bool stop_was_requested() noexcept;
 
 /// Whether it was on some device of `world` (null: on this one); all of them call it together and
 /// get the same answer.
-bool agree_to_stop(comm::Communicator* world);
+bool agree_to_stop(comm::Communicator& world);
 
 }  // namespace cleave::train

@@ -69,7 +69,7 @@ bool BackgroundSaver::all_ready() {
   // A failure ends the run: the others are told as they are of any other.
   if (ready && work_.valid()) work_.get();
   std::array<double, 1> least = {ready ? 1.0 : 0.0};
-  if (at_.world != nullptr) at_.world->combine(least, comm::Combine::Min);
+  at_.world->combine(least, comm::Combine::Min);
   return least[0] > 0;
 }
 

@@ -15,10 +15,6 @@ View part_of(const engine::TensorState& tensor, checkpoint::Part part) {
                                                  : tensor.v;
 }
 
-void barrier(comm::Communicator* world) {
-  if (world != nullptr) world->barrier().wait();
-}
-
 }  // namespace
 
 checkpoint::CheckpointLayout checkpoint_layout(const Graph& model) {
@@ -69,20 +65,20 @@ void commit(const SavePoint& at, std::int64_t step) {
                                  .seed = at.config->train.seed,
                                  .config = to_toml(*at.config),
                                  .version = std::string(version())},
-                                at.world == nullptr ? 1 : at.world->size(), at.config->train.keep);
+                                at.world->size(), at.config->train.keep);
 }
 
 void save(const SavePoint& at, std::int64_t step) {
   if (at.is_first()) checkpoint::prepare_checkpoint(at.root(), step, *at.layout);
-  barrier(at.world);
+  at.world->barrier().wait();
   checkpoint::CheckpointWriter writer(at.root(), step, *at.layout, at.index());
   for_each_saved_run(
       at, [&](checkpoint::Part part, std::size_t parameter, std::int64_t first,
               std::span<const float> run) { writer.write(part, parameter, first, run); });
   writer.finish();
-  barrier(at.world);
+  at.world->barrier().wait();
   if (at.is_first()) commit(at, step);
-  barrier(at.world);
+  at.world->barrier().wait();
 }
 
 void load(const checkpoint::CheckpointReader& reader, const checkpoint::CheckpointLayout& layout,

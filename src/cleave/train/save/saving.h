@@ -25,10 +25,10 @@ struct SavePoint {
   const Config* config = nullptr;
   const checkpoint::CheckpointLayout* layout = nullptr;
   engine::Device* device = nullptr;
-  comm::Communicator* world = nullptr;  ///< null: one device alone
+  comm::Communicator* world = nullptr;
 
   std::filesystem::path root() const;
-  int index() const { return world == nullptr ? 0 : world->rank(); }
+  int index() const { return world->rank(); }
   bool is_first() const { return index() == 0; }
 };
 

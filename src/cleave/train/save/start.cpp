@@ -167,10 +167,10 @@ void make_out(const Config& config, Existing existing) {
 }  // namespace
 
 Start prepare_start(const Config& config, const StartOptions& options,
-                    const checkpoint::CheckpointLayout& layout, comm::Communicator* world) {
+                    const checkpoint::CheckpointLayout& layout, comm::Communicator& world) {
   Start start;
   comm::together(world, [&] {
-    if (world != nullptr && world->rank() != 0) return;
+    if (world.rank() != 0) return;
     start = find_start(config, options, layout);
     if (!start.finished) make_out(config, options.existing);
   });

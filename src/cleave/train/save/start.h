@@ -27,9 +27,9 @@ struct Start {
 };
 
 /// Finds and verifies the checkpoint to begin with, then makes train.out ready for a run: nothing
-/// is touched unless all is well. Call it on all devices of `world` (null: one process alone); the
+/// is touched unless all is well. Call it on all devices of `world`; the
 /// first does the work. Throws UserError, which names file and tensor or key, and IoError.
 Start prepare_start(const Config& config, const StartOptions& options,
-                    const checkpoint::CheckpointLayout& layout, comm::Communicator* world);
+                    const checkpoint::CheckpointLayout& layout, comm::Communicator& world);
 
 }  // namespace cleave::train

@@ -73,7 +73,7 @@ engine::CompiledStep compile_step(const Config& config) {
 }
 
 Trainer::Trainer(const Config& config, const data::Data& data, const engine::CompiledStep& compiled,
-                 int device, comm::Communicator* world)
+                 int device, comm::Communicator& world)
     : config_(&config),
       compiled_(&compiled),
       world_(world),
@@ -113,7 +113,7 @@ StepReport Trainer::step(bool stop) {
                           .optimizer = &optimizer_,
                           .loss_scale = static_cast<float>(1.0 / tokens),
                           .stop = stop};
-  const comm::Sent before = world_ == nullptr ? comm::Sent{} : world_->sent();
+  const comm::Sent before = world_.sent();
   engine::StepResult result;
   try {
     result = device_.executor().run(input);
@@ -129,7 +129,7 @@ StepReport Trainer::step(bool stop) {
     throw NonFinite(step + error.what());
   }
   ++steps_done_;
-  if (world_ != nullptr) sent_ = world_->sent() - before;
+  sent_ = world_.sent() - before;
   return {.step = steps_done_,
           .loss = result.loss,
           .gradient_norm = result.gradient_norm,

@@ -39,9 +39,9 @@ engine::CompiledStep compile_step(const Config& config);
 /// The training loop of one device. All devices of a run do the same steps in the same order.
 class Trainer {
  public:
-  /// All must outlive the trainer. `world` is null for one device alone.
+  /// All must outlive the trainer.
   Trainer(const Config& config, const data::Data& data, const engine::CompiledStep& compiled,
-          int device, comm::Communicator* world);
+          int device, comm::Communicator& world);
 
   /// What everything in a step takes, measured with random tokens; all devices together, before the
   /// weights are set. `at_once`: how many devices can compute at the same time.
@@ -72,7 +72,7 @@ class Trainer {
  private:
   const Config* config_;
   const engine::CompiledStep* compiled_;
-  comm::Communicator* world_;
+  comm::Communicator& world_;
   engine::Device device_;
   int replica_;
   AdamW optimizer_;

@@ -93,7 +93,7 @@ const SegmentProfile& AutoCosts::profile_of(const Config& config) {
   const std::int64_t key = by_device ? *config.parallel.pipeline : *config.train.microbatch;
   const auto found = profiles_.find(key);
   if (found != profiles_.end()) return found->second;
-  return profiles_.emplace(key, profile_segments(config, world_)).first->second;
+  return profiles_.emplace(key, profile_segments(config, launcher_)).first->second;
 }
 
 double AutoCosts::recompute_of(const Config& config, Recompute kind) {
@@ -101,7 +101,7 @@ double AutoCosts::recompute_of(const Config& config, Recompute kind) {
   const auto key = std::pair(*config.train.microbatch, kind);
   const auto found = recompute_.find(key);
   if (found != recompute_.end()) return found->second;
-  return recompute_.emplace(key, profile_recompute(config, kind, world_)).first->second;
+  return recompute_.emplace(key, profile_recompute(config, kind, launcher_)).first->second;
 }
 
 double AutoCosts::at_once(const Config& config) {
@@ -109,7 +109,7 @@ double AutoCosts::at_once(const Config& config) {
   if (at_once_ >= 0) return at_once_;
   std::array<double, 1> least = {-engine::devices_at_once(
       static_cast<int>(config.devices.count), static_cast<int>(config.devices.threads))};
-  if (world_ != nullptr) world_->combine(least, comm::Combine::Max);
+  launcher_.processes().combine(least, comm::Combine::Max);
   return at_once_ = -least[0];
 }
 

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "cleave/comm/communicator.h"
+#include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/plan/tune/partition_search.h"
 #include "cleave/train/config/config.h"
@@ -15,8 +15,8 @@ namespace cleave::train {
 /// about, nothing but the partition is "auto".
 class AutoCosts {
  public:
-  /// All devices of `world` (null: one process) ask the same and get the same.
-  explicit AutoCosts(comm::Communicator* world) : world_(world) {}
+  /// All processes ask the same and get the same.
+  explicit AutoCosts(comm::Launcher& launcher) : launcher_(launcher) {}
 
   /// The segments and devices of one pipeline. Bytes are near enough to cut by; compiling has the
   /// last word on them.
@@ -50,7 +50,7 @@ class AutoCosts {
   double exchange(const Config& config, double bytes);  ///< seconds, in a collective
   plan::StageCosts time_of(const Config& config, std::size_t segment);
 
-  comm::Communicator* world_;
+  comm::Launcher& launcher_;
   std::map<std::int64_t, SegmentProfile> profiles_;
   std::map<std::pair<std::int64_t, schedule::Recompute>, double> recompute_;
   double at_once_ = -1;

@@ -12,7 +12,7 @@ namespace cleave::train {
 /// partition is "auto".
 class RunFitter {
  public:
-  explicit RunFitter(comm::Communicator* world) : costs_(world) {}
+  explicit RunFitter(comm::Launcher& launcher) : costs_(launcher) {}
 
   AutoCosts& costs() { return costs_; }
 

@@ -35,7 +35,7 @@ bool uneven(const auto& values) {
 
 class Planner {
  public:
-  Planner(comm::Communicator* world, AutoPlan& plan) : fitter_(world), plan_(&plan) {}
+  Planner(comm::Launcher& launcher, AutoPlan& plan) : fitter_(launcher), plan_(&plan) {}
 
   void run(const Config& config) {
     struct Layout {
@@ -173,13 +173,12 @@ std::string nothing_suits(const Config& config) {
 }
 
 /// Machines that are not alike might come to different plans.
-void agree(const AutoPlan& plan, comm::Communicator* world) {
-  if (world == nullptr) return;
+void agree(const AutoPlan& plan, comm::Communicator& processes) {
   Hasher hasher;
   hasher.add(to_toml(plan.choice().config));
   const double mine = static_cast<double>(hasher.digest() >> 12);
   std::array<double, 2> ends = {mine, -mine};
-  world->combine(ends, comm::Combine::Max);
+  processes.combine(ends, comm::Combine::Max);
   require(ends[0] == -ends[1],
           "the machines of this run are so unlike that each comes to a plan of its own; run cleave "
           "plan on one of them and give the layout that it names");
@@ -215,14 +214,14 @@ std::string describe(const Config& config) {
   return text;
 }
 
-AutoPlan plan_run(const Config& config, comm::Communicator* world) {
+AutoPlan plan_run(const Config& config, comm::Launcher& launcher) {
   AutoPlan plan{.asked = config};
-  Planner planner(world, plan);
+  Planner planner(launcher, plan);
   planner.run(config);
   require(!plan.fitting.empty() || !plan.unfit.empty() || planner.reason().empty(), "no layout of ",
           config.devices.count, " devices makes sense; of the last one: ", planner.reason());
   require(!plan.fitting.empty() || !plan.unfit.empty(), nothing_suits(config));
-  agree(plan, world);
+  agree(plan, launcher.processes());
   return plan;
 }
 

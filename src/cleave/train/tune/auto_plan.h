@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cleave/comm/communicator.h"
+#include "cleave/comm/launcher.h"
 #include "cleave/train/config/config.h"
 
 namespace cleave::train {
@@ -50,7 +50,7 @@ bool needs_plan(const Config& config);
 /// that suits it and as much ZeRO and recompute as it needs to fit, by its compiled plan, to the
 /// byte; then its program is simulated. All devices of `world` (null: one process) arrive at the
 /// same plan.
-AutoPlan plan_run(const Config& config, comm::Communicator* world);
+AutoPlan plan_run(const Config& config, comm::Launcher& launcher);
 
 /// "none", "selective", "full", or "by layer".
 std::string recompute_name(const Config& config);

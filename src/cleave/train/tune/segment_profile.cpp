@@ -12,7 +12,6 @@
 
 #include "cleave/base/hash.h"
 #include "cleave/base/version.h"
-#include "cleave/comm/local/local_world.h"
 #include "cleave/engine/measure/link_profile.h"
 #include "cleave/engine/measure/machine.h"
 #include "cleave/engine/measure/profile.h"
@@ -59,30 +58,26 @@ Config one_block(const Config& config, schedule::Recompute recompute) {
   return small;
 }
 
-/// Between the first two devices of `world`, or else between two threads.
-void measure_links(Numbers& numbers, comm::Communicator* world) {
-  if (world == nullptr) {
-    return comm::run_pinned(2, 1, [&](comm::Communicator& pair) {
-      Numbers mine{};
-      measure_links(pair.rank() == 0 ? numbers : mine, &pair);
-    });
-  }
-  if (world->size() == 1) return;
-  const plan::LinkCosts link = engine::profile_link(*world, 0, 1);
-  const plan::LinkCosts sum = engine::profile_sum(*world, 0, 1);
+/// Between the first two devices of `world`.
+void measure_links(Numbers& numbers, comm::Communicator& world) {
+  if (world.size() == 1) return;
+  const plan::LinkCosts link = engine::profile_link(world, 0, 1);
+  const plan::LinkCosts sum = engine::profile_sum(world, 0, 1);
   std::ranges::copy(std::array{link.latency, link.per_byte, sum.latency, sum.per_byte},
                     numbers.begin() + kLink);
 }
 
-Numbers measure(const Config& small, comm::Communicator* world) {
+Numbers measure(const Config& small, comm::Launcher& launcher) {
   const engine::CompiledStep step = compile_step(small);
-  engine::Device device(step, 0, static_cast<int>(small.devices.threads));
+  comm::LocalLauncher here;
+  comm::Communicator& alone = here.processes();
+  engine::Device device(step, 0, static_cast<int>(small.devices.threads), alone);
   device.initialise(1);
   RandomSource source(1, small.model.vocab);
   AdamW optimizer(small.train);
   optimizer.begin_step(0);
   const plan::Costs costs = engine::profile(
-      step, device, {.source = &source, .optimizer = &optimizer}, nullptr, {.steps = 1});
+      step, device, {.source = &source, .optimizer = &optimizer}, alone, {.steps = 1});
   Numbers numbers{};
   for (int s = 0; s < 3; ++s) {
     numbers[3 * s] = costs.stages[s].forward;
@@ -93,7 +88,14 @@ Numbers measure(const Config& small, comm::Communicator* world) {
   numbers[9] = costs.steps[0] / parameters;
   numbers[10] = costs.norm / parameters;
   numbers[kRecomputing] = costs.stages[1].recompute;
-  measure_links(numbers, world);
+  if (launcher.devices()) {
+    measure_links(numbers, launcher.processes());
+    return numbers;
+  }
+  launcher.run(2, 1, [&](comm::Communicator& pair) {
+    Numbers mine{};
+    measure_links(pair.rank() == 0 ? numbers : mine, pair);
+  });
   return numbers;
 }
 
@@ -154,32 +156,31 @@ SegmentProfile emulated(const Config& config) {
   return profile;
 }
 
-Numbers find_or_measure(const Config& small, comm::Communicator* world) {
+Numbers find_or_measure(const Config& small, comm::Launcher& launcher) {
   const std::optional<fs::path> directory = cache_directory();
   const fs::path path = directory ? *directory / ("profile-" + key_of(small)) : fs::path();
   std::optional<Numbers> numbers = directory ? read_numbers(path) : std::nullopt;
   // If one device has to measure, all do: measuring beside idle cores is something else than
   // measuring beside busy ones.
   std::array<double, 1> missing = {numbers ? 0.0 : 1.0};
-  if (world != nullptr) world->combine(missing, comm::Combine::Max);
+  launcher.processes().combine(missing, comm::Combine::Max);
   if (missing[0] > 0) {
-    numbers = measure(small, world);
+    numbers = measure(small, launcher);
     if (directory) write_numbers(path, *numbers);
   }
-  if (world != nullptr) world->combine(*numbers, comm::Combine::Max);
+  launcher.processes().combine(*numbers, comm::Combine::Max);
   return *numbers;
 }
 
 }  // namespace
 
-SegmentProfile profile_segments(const Config& config, comm::Communicator* world) {
+SegmentProfile profile_segments(const Config& config, comm::Launcher& launcher) {
   if (config.devices.emulate) return emulated(config);
-  return profile_of(find_or_measure(one_block(config, schedule::Recompute::None), world));
+  return profile_of(find_or_measure(one_block(config, schedule::Recompute::None), launcher));
 }
 
-double profile_recompute(const Config& config, schedule::Recompute kind,
-                         comm::Communicator* world) {
-  return find_or_measure(one_block(config, kind), world)[kRecomputing];
+double profile_recompute(const Config& config, schedule::Recompute kind, comm::Launcher& launcher) {
+  return find_or_measure(one_block(config, kind), launcher)[kRecomputing];
 }
 
 }  // namespace cleave::train

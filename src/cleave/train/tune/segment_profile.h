@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cleave/comm/communicator.h"
+#include "cleave/comm/launcher.h"
 #include "cleave/plan/time/costs.h"
 #include "cleave/train/config/config.h"
 
@@ -23,9 +23,9 @@ struct SegmentProfile {
 /// machine and everything of the config that counts. With devices.emulate nothing is measured: a
 /// block takes its share of what a device takes, or what a layer takes, and a message nothing. All
 /// devices of `world` get the same numbers.
-SegmentProfile profile_segments(const Config& config, comm::Communicator* world);
+SegmentProfile profile_segments(const Config& config, comm::Launcher& launcher);
 
 /// Seconds that R of a block takes, in the same way.
-double profile_recompute(const Config& config, schedule::Recompute kind, comm::Communicator* world);
+double profile_recompute(const Config& config, schedule::Recompute kind, comm::Launcher& launcher);
 
 }  // namespace cleave::train
