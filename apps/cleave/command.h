@@ -24,8 +24,11 @@ void add_checkpoint_command(CLI::App& app, Exit& answer);
 void add_train_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
+void add_join_command(CLI::App& app);
 void add_plan_command(CLI::App& app, Exit& answer);
 void add_schedule_command(CLI::App& app, Exit& answer);
+void add_serve_command(CLI::App& app);
+void add_status_command(CLI::App& app);
 void add_verify_command(CLI::App& app, Exit& answer);
 void add_version_command(CLI::App& app);
 

@@ -7,6 +7,9 @@ void add_commands(CLI::App& app, Exit& answer) {
   add_train_command(app);
   add_generate_command(app);
   add_doctor_command(app);
+  add_serve_command(app);
+  add_join_command(app);
+  add_status_command(app);
 #endif
   add_plan_command(app, answer);
   add_schedule_command(app, answer);

@@ -15,7 +15,7 @@
 
 namespace cleave::train {
 
-enum class Transport : std::uint8_t { Local, Mpi };
+enum class Transport : std::uint8_t { Local, Mpi, Tcp };
 
 /// A number, or nothing for "auto": left to the planner.
 using Auto = std::optional<std::int64_t>;

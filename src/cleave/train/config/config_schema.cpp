@@ -172,8 +172,10 @@ std::vector<Key> devices_keys() {
           },
           [](double speed) { return Value{speed}; }),
       choice<Transport>(
-          "devices.transport", {{"local", Transport::Local}, {"mpi", Transport::Mpi}},
-          "threads of one process, or MPI ranks; default mpi under mpirun and srun",
+          "devices.transport",
+          {{"local", Transport::Local}, {"mpi", Transport::Mpi}, {"tcp", Transport::Tcp}},
+          "threads of one process, MPI ranks, or programs that join over a network; default mpi "
+          "under mpirun and srun, tcp with cleave serve",
           [](auto& c) -> auto& { return c.devices.transport; }),
       {.name = "devices.emulate",
        .rule = "times such as \"f=5ms,i=5ms,w=5ms\"",

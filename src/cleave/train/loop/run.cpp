@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <variant>
 
 #include "cleave/base/process_memory.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/comm/together.h"
 #include "cleave/train/loop/emulated_run.h"
+#include "cleave/train/loop/fetch.h"
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/save/background_saver.h"
 #include "cleave/train/save/saving.h"
@@ -27,6 +29,24 @@ RunReport stopped_at_start(const Start& start) {
   return report;
 }
 
+/// The same with paths of this process, for what it reads of the first one's files.
+Config with_fetched_data(Config config, comm::Communicator& processes) {
+  if (!config.data.path.empty())
+    config.data.path = fetch(processes, config.data.path, fetch_cache());
+  if (auto* path = std::get_if<std::string>(&config.data.validation))
+    *path = fetch(processes, *path, fetch_cache());
+  return config;
+}
+
+Start find_start(const Config& config, const StartOptions& options,
+                 const checkpoint::CheckpointLayout& layout, comm::Launcher& launcher) {
+  Start start = prepare_start(config, options, layout, launcher.processes());
+  if (launcher.shares_files()) return start;
+  for (fs::path* path : {&start.resume_from, &start.init_from})
+    if (!path->empty()) *path = fetch(launcher.processes(), path->string(), fetch_cache());
+  return start;
+}
+
 /// Everything that the devices of a run share.
 struct Job {
   const Config& config;
@@ -37,7 +57,8 @@ struct Job {
   const Start start;
   double at_once;  ///< how many devices can compute at the same time
   RunObserver& observer;
-  bool own_process;  ///< each device has one, as MPI ranks do
+  bool own_process;   ///< each device has one, as MPI ranks do
+  bool shares_files;  ///< all devices see train.out
 };
 
 /// One device's part of a run.
@@ -129,7 +150,8 @@ class DeviceRun {
     return {.config = &job_.config,
             .layout = &job_.layout,
             .device = &trainer_.device(),
-            .world = &world_};
+            .world = &world_,
+            .shares_files = job_.shares_files};
   }
 
   void save() {
@@ -140,7 +162,8 @@ class DeviceRun {
   }
 
   void save_and_go_on() {
-    if (!BackgroundSaver::has_room(job_.compiled)) return save();
+    // Threads that write do not talk to other devices, so what has to be sent is saved at once.
+    if (!BackgroundSaver::has_room(job_.compiled) || !job_.shares_files) return save();
     // Should the one before not be done yet, disks are slower than training: that pause is its own.
     note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
     saver_.begin(trainer_.steps_done());
@@ -226,11 +249,12 @@ class DeviceRun {
 
 }  // namespace
 
-RunReport run(const Config& config, const RunOptions& options, RunObserver& observer,
+RunReport run(const Config& given, const RunOptions& options, RunObserver& observer,
               comm::Launcher& launcher) {
   comm::Communicator& world = launcher.processes();
   if (agree_to_stop(world)) return stopped_at_start({});
-  if (config.devices.emulate) return run_emulated(config, options, observer, launcher);
+  if (given.devices.emulate) return run_emulated(given, options, observer, launcher);
+  const Config config = launcher.shares_files() ? given : with_fetched_data(given, world);
   std::optional<data::Data> data;
   std::optional<engine::CompiledStep> compiled;
   comm::together(world, [&] {
@@ -244,10 +268,11 @@ RunReport run(const Config& config, const RunOptions& options, RunObserver& obse
                 *data,
                 *compiled,
                 layout,
-                prepare_start(config, options.start, layout, world),
+                find_start(config, options.start, layout, launcher),
                 at_once_of(*compiled, config, launcher),
                 observer,
-                launcher.has_own_processes(compiled->devices())};
+                launcher.has_own_processes(compiled->devices()),
+                launcher.shares_files()};
   if (world.rank() == 0) {
     observer.on_compiled(*compiled);
     const std::string warning = validation_warning(*data, data_query(config));

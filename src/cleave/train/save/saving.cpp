@@ -5,6 +5,7 @@
 
 #include "cleave/base/version.h"
 #include "cleave/checkpoint/writer.h"
+#include "cleave/train/save/sent_runs.h"
 
 namespace cleave::train {
 namespace {
@@ -68,14 +69,25 @@ void commit(const SavePoint& at, std::int64_t step) {
                                 at.world->size(), at.config->train.keep);
 }
 
-void save(const SavePoint& at, std::int64_t step) {
-  if (at.is_first()) checkpoint::prepare_checkpoint(at.root(), step, *at.layout);
-  at.world->barrier().wait();
+namespace {
+
+void write_runs(const SavePoint& at, std::int64_t step) {
   checkpoint::CheckpointWriter writer(at.root(), step, *at.layout, at.index());
   for_each_saved_run(
       at, [&](checkpoint::Part part, std::size_t parameter, std::int64_t first,
               std::span<const float> run) { writer.write(part, parameter, first, run); });
   writer.finish();
+}
+
+}  // namespace
+
+void save(const SavePoint& at, std::int64_t step) {
+  if (at.is_first()) checkpoint::prepare_checkpoint(at.root(), step, *at.layout);
+  at.world->barrier().wait();
+  const bool sees_files = at.shares_files || at.is_first();
+  if (sees_files) write_runs(at, step);
+  if (!sees_files) send_runs(at);
+  if (!at.shares_files && at.is_first()) write_sent_runs(at, step);
   at.world->barrier().wait();
   if (at.is_first()) commit(at, step);
   at.world->barrier().wait();

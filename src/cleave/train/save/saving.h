@@ -26,6 +26,7 @@ struct SavePoint {
   const checkpoint::CheckpointLayout* layout = nullptr;
   engine::Device* device = nullptr;
   comm::Communicator* world = nullptr;
+  bool shares_files = true;  ///< else only the first device sees the directory
 
   std::filesystem::path root() const;
   int index() const { return world->rank(); }

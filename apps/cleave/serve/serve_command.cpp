@@ -1,0 +1,141 @@
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "command.h"
+#include "serve/network.h"
+#include "serve/registry_commands.h"
+#include "train/train_run.h"
+#include "train/train_trace.h"
+#include <fmt/format.h>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/launcher.h"
+#include "cleave/comm/tcp/server.h"
+#include "cleave/comm/tcp/tcp_world.h"
+#include "cleave/comm/together.h"
+#include "cleave/train/step/trainer.h"
+#include "cleave/train/tune/auto_plan.h"
+
+namespace cleave::app {
+namespace {
+
+struct ServeFlags : TrainFlags {
+  std::string listen = "127.0.0.1:4242";
+  std::string state;
+  bool insecure = false;
+};
+
+/// What the run's user sees, and what those see who ask the server.
+class ServedOutput final : public TrainOutput {
+ public:
+  ServedOutput(const train::Config& config, Style style, comm::Server& server)
+      : TrainOutput(config, style), steps_(config.train.steps), server_(server) {}
+
+  void on_step(const train::StepReport& step) override {
+    TrainOutput::on_step(step);
+    server_.publish(
+        {.step = step.step, .steps = steps_, .loss = step.loss, .step_seconds = step.seconds});
+  }
+
+ private:
+  std::int64_t steps_;
+  comm::Server& server_;
+};
+
+/// Everything decided here, so that every device compiles the same.
+train::Config decide(const ServeFlags& flags) {
+  std::vector<std::string> overrides = flags.set;
+  overrides.push_back("devices.transport=tcp");
+  train::Config config = train::load_config(flags.config, {.overrides = overrides});
+  require(!config.devices.emulate,
+          "devices.emulate is for cleave train; devices that join a server compute");
+  if (!flags.trace.empty()) check_trace_name(flags.trace, config.train.out);
+  comm::LocalLauncher here;
+  return needs_plan(config) ? planned(config, flags, here) : config;
+}
+
+/// The server's own device reaches it by the shortest way.
+comm::Address own_address(const comm::Server& server) {
+  const comm::Address address = server.address();
+  if (address.host == "0.0.0.0") return {"127.0.0.1", address.port};
+  if (address.host == "::") return {"::1", address.port};
+  return address;
+}
+
+void run_as_device(const train::Config& config, const ServeFlags& flags, comm::Server& server,
+                   const comm::ServerContact& contact) {
+  const engine::CompiledStep step = train::compile_step(config);
+  comm::TcpWorld device(contact, {.name = "server", .key = server.own_key()}, server.address().host,
+                        [](int) {});
+  ServedOutput output(config, flags.style(), server);
+  device.run(program_hash(step), [&](comm::Communicator& world) {
+    comm::ProcessLauncher launcher(world, comm::ProcessLauncher::Files::OfTheFirst);
+    shared_options(world, options_of(flags));
+    train_as(config, flags, launcher, output);
+  });
+}
+
+void serve(const ServeFlags& flags) {
+  options_of(flags);
+  const train::Config config = decide(flags);
+  if (flags.print_config) return fmt::print("{}", train::to_toml(config));
+  const engine::CompiledStep step = train::compile_step(config);
+  std::vector<std::int64_t> needs;
+  for (int device = 0; device < step.devices(); ++device) needs.push_back(step.planned_on(device));
+
+  std::optional<comm::Registry> registry;
+  std::optional<comm::Tls> tls;
+  if (!flags.insecure) registry.emplace(registry_directory(flags.state));
+  if (registry) tls.emplace(registry->authority());
+  comm::Server server(
+      {.listen = comm::parse_address(flags.listen),
+       .registry = registry ? &*registry : nullptr,
+       .run = train::to_toml(config),
+       .program = program_hash(step),
+       .needs = needs,
+       .threads = static_cast<int>(config.devices.threads),
+       .log = [](const std::string& line) { fmt::print(stderr, "cleave serve: {}\n", line); }});
+  fmt::print(stderr, "cleave serve: listening on {}{}; {} to join\n",
+             comm::to_string(server.address()), flags.insecure ? ", without TLS" : "",
+             step.devices() - 1);
+  comm::ServerContact contact{.address = own_address(server)};
+  if (registry) {
+    contact.tls = &*tls;
+    contact.fingerprint = registry->fingerprint();
+  }
+  try {
+    run_as_device(config, flags, server, contact);
+  } catch (const comm::PeerFailed& error) {
+    throw DeviceLost(std::string(error.what()) + " and says why");
+  }
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* command = app.add_subcommand(
+      "serve", "Train on devices that join over a network; this one is device 0.");
+  command->footer(
+      "Examples:\n"
+      "  cleave serve run.toml --listen 0.0.0.0:4242       on the server\n"
+      "  cleave serve invite                               there too, once for each device\n"
+      "  cleave join server.example:4242 --invitation …    on each device\n"
+      "  cleave serve run.toml --insecure & cleave join 127.0.0.1:4242 --insecure");
+  add_train_flags(*command, *flags);
+  command->get_option("config")->required(false);
+  command->add_option("--listen", flags->listen, "HOST:PORT; port 0: any")->capture_default_str();
+  command->add_option("--state", flags->state, kStateHelp);
+  command->add_flag("--insecure", flags->insecure,
+                    "Without TLS, on the loopback interface only; devices must say so too");
+  add_registry_commands(*command);
+  command->callback([flags, command] {
+    if (!command->get_subcommands().empty()) return;
+    require(!flags->config.empty(), "cleave serve needs a config; see cleave serve --help");
+    stop_on_signals();
+    serve(*flags);
+  });
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,77 @@
+#include <memory>
+#include <vector>
+
+#include "command.h"
+#include "serve/network.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/check.h"
+#include "cleave/base/units.h"
+#include "cleave/report/text_table.h"
+
+namespace cleave::app {
+namespace {
+
+struct StatusFlags : NetworkFlags {
+  bool json = false;
+};
+
+// Fields of the server's answer: of the run, then of each device.
+constexpr std::size_t kOfRun = 6, kOfDevice = 4;
+
+nlohmann::json json_of(const comm::Letter& letter) {
+  nlohmann::json devices = nlohmann::json::array();
+  for (std::size_t at = kOfRun; at < letter.size(); at += kOfDevice)
+    devices.push_back({{"name", letter[at]},
+                       {"address", letter[at + 1]},
+                       {"memory_bytes", std::stoll(letter[at + 2])},
+                       {"state", letter[at + 3]}});
+  return {{"state", letter[1]},
+          {"step", std::stoll(letter[2])},
+          {"steps", std::stoll(letter[3])},
+          {"loss", std::stod(letter[4])},
+          {"step_seconds", std::stod(letter[5])},
+          {"devices", devices}};
+}
+
+std::string text_of(const nlohmann::json& status) {
+  std::string text = status["state"].get<std::string>();
+  const auto step = status["step"].get<std::int64_t>();
+  if (step > 0)
+    text += fmt::format(", step {} of {}, loss {:.4f}, {} per step", step,
+                        status["steps"].get<std::int64_t>(), status["loss"].get<double>(),
+                        format_seconds(status["step_seconds"].get<double>()));
+  std::vector<std::vector<std::string>> rows = {{"device", "name", "address", "memory", ""}};
+  for (const auto& device : status["devices"]) {
+    const auto memory = device["memory_bytes"].get<std::int64_t>();
+    rows.push_back({std::to_string(rows.size() - 1), device["name"], device["address"],
+                    memory == 0 ? "" : format_bytes(memory), device["state"]});
+  }
+  return text + "\n" + report::text_table(rows);
+}
+
+void ask(const StatusFlags& flags) {
+  const Contact contact(flags);
+  const comm::Letter letter = comm::ask_server(contact.server(), {"status"});
+  require(letter.size() >= kOfRun && (letter.size() - kOfRun) % kOfDevice == 0,
+          "the server's answer has ", letter.size(), " fields");
+  const nlohmann::json status = json_of(letter);
+  fmt::print("{}", flags.json ? status.dump() + "\n" : text_of(status));
+}
+
+}  // namespace
+
+void add_status_command(CLI::App& app) {
+  auto flags = std::make_shared<StatusFlags>();
+  CLI::App* command = app.add_subcommand("status", "Ask a server how its run goes.");
+  command->footer(
+      "Examples:\n"
+      "  cleave status server.example:4242\n"
+      "  cleave status 127.0.0.1:4242 --keys ~/.local/state/cleave/server   on the server itself");
+  add_network_flags(*command, *flags);
+  command->add_flag("--json", flags->json, "One JSON object on stdout");
+  command->callback([flags] { ask(*flags); });
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,101 @@
+#include "train/train_run.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+
+#include "train/auto_summary.h"
+#include "train/train_trace.h"
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/mpi/session.h"
+#include "cleave/engine/measure/machine.h"
+
+namespace cleave::app {
+namespace {
+
+constexpr const char* kLatest = "latest";
+
+/// The first signal asks for a graceful stop, the second ends the process as usual. Not so SIGUSR1:
+/// a batch system may send it to mpirun and to every rank, so that it arrives twice.
+void stop_gracefully(int signal) {
+  train::request_stop();
+  if (signal == SIGUSR1) return;
+  std::signal(signal, SIG_DFL);
+  constexpr char kAnswer[] =
+      "cleave: stopping after the step in hand, if one has begun; once more to end at once\n";
+  const int error = errno;  // of what the signal interrupted
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);
+  errno = error;
+}
+
+}  // namespace
+
+void stop_on_signals() {
+  std::signal(SIGUSR1, stop_gracefully);  // Open MPI forwards it to every rank
+  if (comm::launched_by_mpi()) return;
+  std::signal(SIGINT, stop_gracefully);
+  std::signal(SIGTERM, stop_gracefully);
+}
+
+train::RunOptions options_of(const TrainFlags& flags) {
+  const bool resume = !flags.resume.empty();
+  require(!(resume && flags.overwrite), "--resume and --overwrite contradict each other; pass one");
+  require(!(resume && !flags.init_from.empty()),
+          "--resume and --init-from contradict each other; pass one");
+  require(flags.patience > 0, "--patience ", flags.patience, " must be more than 0 seconds");
+  const std::chrono::duration<double> patience(std::min(flags.patience, 1e9));
+  using train::Existing;
+  return {.start = {.existing = resume            ? Existing::Resume
+                                : flags.overwrite ? Existing::Overwrite
+                                                  : Existing::Refuse,
+                    .resume_from = flags.resume == kLatest ? "" : flags.resume,
+                    .init_from = flags.init_from},
+          .trace = !flags.trace.empty(),
+          .patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience)};
+}
+
+train::Config planned(const train::Config& config, const TrainFlags& flags,
+                      comm::Launcher& launcher) {
+  const train::AutoPlan plan = train::plan_run(config, launcher);
+  require_fit(plan);
+  if (launcher.processes().rank() == 0)
+    fmt::print(flags.json || flags.print_config ? stderr : stdout, "{}", describe_auto(plan));
+  return plan.choice().config;
+}
+
+void train_as(const train::Config& config, const TrainFlags& flags, comm::Launcher& launcher,
+              TrainOutput& output) {
+  const bool first = launcher.processes().rank() == 0;
+  const std::string warning =
+      engine::thread_warning(config.devices.threads, engine::allowed_threads());
+  if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
+  const train::RunReport report = train::run(config, options_of(flags), output, launcher);
+  if (!first) return;
+  output.finish(report);
+  if (!flags.trace.empty() && !report.stopped_at_start) write_trace(flags.trace, report);
+}
+
+void add_train_flags(CLI::App& command, TrainFlags& flags) {
+  command.add_option("config", flags.config, "TOML file")->required();
+  command.add_option("--set", flags.set, "Override a key: train.steps=50 (repeatable)")
+      ->allow_extra_args(false);
+  command.add_flag("--resume{latest}", flags.resume,
+                   "Go on from the latest checkpoint in train.out, or from --resume=DIR; begins "
+                   "at step 0 if there is none");
+  command.add_flag("--overwrite", flags.overwrite, "Begin afresh even if train.out exists");
+  command.add_option("--init-from", flags.init_from, "Begin with the weights of this checkpoint");
+  command.add_option("--trace", flags.trace,
+                     "Write the last step, measured and predicted: .json, .html or .svg");
+  command
+      .add_option("--patience", flags.patience,
+                  "Seconds after which a device that does not answer ends the run")
+      ->capture_default_str();
+  command.add_flag("--print-config", flags.print_config, "Print the resolved config and stop");
+  command.add_flag("--json", flags.json, "One JSON object on stdout");
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,148 @@
+#include "cleave/train/loop/fetch.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include <unistd.h>
+
+#include "cleave/base/check.h"
+#include "cleave/base/file.h"
+#include "cleave/base/hash.h"
+#include "cleave/comm/together.h"
+
+namespace cleave::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kChunk = std::int64_t{4} << 20;
+
+/// A file below what is fetched.
+struct FetchedFile {
+  std::string name;  ///< relative
+  std::int64_t bytes = 0;
+};
+
+/// What there is, and a hash of all its names and contents.
+struct Inventory {
+  std::string root;  ///< the last part of the path
+  std::string hash;
+  bool directory = false;
+  std::vector<FetchedFile> files;
+};
+
+template <class Visit>
+void for_each_chunk(std::int64_t bytes, Visit&& visit) {
+  for (std::int64_t at = 0; at < bytes; at += kChunk) visit(at, std::min(kChunk, bytes - at));
+}
+
+Inventory take_inventory(const fs::path& path) {
+  Inventory inventory{.root = path.filename().string(), .directory = fs::is_directory(path)};
+  std::vector<std::string> names;
+  if (inventory.directory) {
+    for (const auto& entry : fs::recursive_directory_iterator(path))
+      if (entry.is_regular_file()) names.push_back(fs::relative(entry.path(), path).string());
+    std::ranges::sort(names);
+  } else {
+    names.push_back(inventory.root);
+  }
+  Hasher hasher;
+  std::vector<std::byte> chunk(kChunk);
+  for (const std::string& name : names) {
+    const File file = File::open(inventory.directory ? path / name : path);
+    inventory.files.push_back({name, file.size()});
+    hasher.add(name + "\n");
+    for_each_chunk(file.size(), [&](std::int64_t at, std::int64_t bytes) {
+      const auto part = std::span(chunk).first(static_cast<std::size_t>(bytes));
+      file.read(part, at);
+      hasher.add(part);
+    });
+  }
+  inventory.hash = to_hex(hasher.digest());
+  return inventory;
+}
+
+std::string to_text(const Inventory& inventory) {
+  std::string text =
+      inventory.hash + (inventory.directory ? " directory " : " file ") + inventory.root + "\n";
+  for (const FetchedFile& file : inventory.files)
+    text += std::to_string(file.bytes) + " " + file.name + "\n";
+  return text;
+}
+
+Inventory inventory_of(const std::string& text) {
+  std::istringstream in(text);
+  Inventory inventory;
+  std::string kind;
+  in >> inventory.hash >> kind;
+  in.ignore(1);
+  std::getline(in, inventory.root);
+  inventory.directory = kind == "directory";
+  FetchedFile file;
+  while (in >> file.bytes) {
+    in.ignore(1);
+    std::getline(in, file.name);
+    require(!fs::path(file.name).is_absolute() && file.name.find("..") == std::string::npos,
+            "the first process offers \"", file.name, "\", which is no name of a file below it");
+    inventory.files.push_back(file);
+  }
+  return inventory;
+}
+
+/// Everything, from the first process to a draft that becomes the copy when all of it is there.
+void transfer(comm::Communicator& processes, const Inventory& inventory, const fs::path& source,
+              const fs::path& copy) {
+  const bool first = processes.rank() == 0;
+  const fs::path draft = copy.string() + "." + std::to_string(::getpid());
+  std::vector<std::byte> chunk(kChunk);
+  for (const FetchedFile& each : inventory.files) {
+    const fs::path target = draft / each.name;
+    if (!first) fs::create_directories(target.parent_path());
+    File file = first ? File::open(inventory.directory ? source / each.name : source)
+                      : File::open_or_create(target);
+    for_each_chunk(each.bytes, [&](std::int64_t at, std::int64_t bytes) {
+      const auto part = std::span(chunk).first(static_cast<std::size_t>(bytes));
+      if (first) file.read(part, at);
+      processes.broadcast(part, 0).wait();
+      if (!first) file.write(part, at);
+    });
+  }
+  if (first) return;
+  std::error_code exists;  // another process of this machine may have been quicker
+  fs::rename(draft, copy, exists);
+  if (exists) fs::remove_all(draft);
+}
+
+}  // namespace
+
+std::string fetch(comm::Communicator& processes, const std::string& path, const fs::path& cache) {
+  const bool first = processes.rank() == 0;
+  std::string text;
+  comm::together(processes, [&] {
+    if (!first) return;
+    require(fs::exists(path), "cannot read ", path, ": there is no such file");
+    text = to_text(take_inventory(path));
+  });
+  comm::broadcast(processes, text);
+  const Inventory inventory = inventory_of(text);
+  const fs::path copy = cache / inventory.hash;
+  std::array<double, 1> missing = {!first && !fs::exists(copy) ? 1.0 : 0.0};
+  processes.combine(missing, comm::Combine::Max);
+  if (missing[0] > 0) transfer(processes, inventory, path, copy);
+  if (first) return path;
+  return (inventory.directory ? copy : copy / inventory.root).string();
+}
+
+fs::path fetch_cache() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+    return fs::path(cache) / "cleave" / "files";
+  const char* home = std::getenv("HOME");
+  require(home != nullptr && *home != '\0',
+          "neither HOME nor XDG_CACHE_HOME says where files of the run can be kept; set one");
+  return fs::path(home) / ".cache" / "cleave" / "files";
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cleave/comm/communicator.h"
+
+namespace cleave::train {
+
+/// Brings a file or directory of the first process to all others, into a cache of theirs that knows
+/// it by its contents: a second run transfers nothing. Returns where it is in this process; `path`
+/// counts on the first only. All processes call it. Throws UserError if there is no such file.
+std::string fetch(comm::Communicator& processes, const std::string& path,
+                  const std::filesystem::path& cache);
+
+/// Where fetched files are kept: $XDG_CACHE_HOME/cleave/files, or below ~/.cache. Throws UserError
+/// if neither is known.
+std::filesystem::path fetch_cache();
+
+}  // namespace cleave::train
