@@ -2,7 +2,7 @@
 //
 //   comm_bench                 devices are threads: large messages against memcpy, latency of small
 //   mpirun -np 2 comm_bench    devices are ranks: against a plain ping-pong of MPI_Send and
-//   MPI_Recv
+//   MPI_Recv, and over our own TCP, plain and with TLS, against MPI's (--mca btl tcp,self)
 //
 // Contenders alternate within the run, so that a change in the machine's mood hits both alike.
 #include <algorithm>
@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,6 +21,8 @@
 #include "cleave/comm/local/local_world.h"
 #include "cleave/comm/mpi/session.h"
 #include "cleave/comm/pinning.h"
+#include "cleave/comm/tcp/tcp_transport.h"
+#include "cleave/comm/together.h"
 
 namespace {
 
@@ -133,6 +137,65 @@ void measure_mpi(Communicator& comm) {
   }
 }
 
+/// The two ranks once more, over sockets of our own.
+class TcpPair {
+ public:
+  enum class Wire { Plain, Tls };
+
+  TcpPair(Communicator& mpi, Wire wire) {
+    constexpr std::chrono::hours kDay{24};
+    Identity own[2];
+    if (mpi.rank() == 0 && wire == Wire::Tls)
+      for (Identity& each : own) each = make_authority("bench", kDay);
+    std::vector<TcpPeer> peers(2);
+    for (int device = 0; device < 2; ++device) {
+      for (std::string* text : {&own[device].key, &own[device].certificate}) broadcast(mpi, *text);
+      double port = device == mpi.rank() ? listener_.port() : 0;
+      mpi.broadcast(std::as_writable_bytes(std::span(&port, 1)), device).wait();
+      peers[device].address = {"127.0.0.1", static_cast<std::uint16_t>(port)};
+      if (wire == Wire::Tls)
+        peers[device].fingerprint = read_certificate(own[device].certificate).fingerprint;
+    }
+    if (wire == Wire::Tls) tls_ = std::make_unique<Tls>(own[mpi.rank()]);
+    transport_ = std::make_unique<TcpTransport>(
+        TcpSetup{.device = mpi.rank(), .peers = peers, .listener = &listener_, .tls = tls_.get()});
+    comm_ = std::make_unique<Communicator>(*transport_);
+  }
+
+  Communicator& comm() { return *comm_; }
+
+ private:
+  Listener listener_{{"127.0.0.1", 0}};
+  std::unique_ptr<Tls> tls_;
+  std::unique_ptr<TcpTransport> transport_;
+  std::unique_ptr<Communicator> comm_;
+};
+
+/// One direction, as between the stages of a pipeline.
+void measure_tcp(Communicator& mpi) {
+  constexpr int kMessages = 20;
+  TcpPair plain(mpi, TcpPair::Wire::Plain), tls(mpi, TcpPair::Wire::Tls);
+  for (const std::size_t size : {kMiB / 4, kMiB, 8 * kMiB}) {
+    Bytes bytes(size);
+    std::vector<double> taken[3];
+    for (int trial = 0; trial < kTrials; ++trial) {
+      for (int way = 0; way < 3; ++way) {
+        Communicator& comm = way == 0 ? mpi : way == 1 ? plain.comm() : tls.comm();
+        mpi.barrier().wait();
+        taken[way].push_back(seconds([&] { stream(comm, bytes, kMessages); }));
+      }
+    }
+    if (mpi.rank() != 0) continue;
+    const auto rate = [&](int way) {
+      return 1e-9 * kMessages * static_cast<double>(size) / median(taken[way]);
+    };
+    fmt::print(
+        "{:8.2f} MiB, one way: over MPI {:6.2f} GB/s; tcp {:6.2f} GB/s, ratio {:.2f}; tls "
+        "{:6.2f} GB/s\n",
+        static_cast<double>(size) / kMiB, rate(0), rate(1), rate(1) / rate(0), rate(2));
+  }
+}
+
 // How late does the message arrive that somebody has waited for a while?
 void measure_wake_up(Communicator& comm) {
   std::vector<double> late;
@@ -170,6 +233,7 @@ int main() {
     mpi.abort(2);
   }
   measure_mpi(*comm);
+  measure_tcp(*comm);
   measure_wake_up(*comm);
   return 0;
 }
