@@ -23,7 +23,7 @@
 #include "cleave/layers/layer_kinds.h"
 #include "cleave/model/family.h"
 #include "cleave/ops/parallel.h"
-#include "cleave/train/step/adamw.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave {
 namespace {
@@ -203,7 +203,7 @@ Outcome train_on(const engine::Layout& layout) {
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     engine::Device device(step, world.rank(), 1, world, kinds);
     device.initialise(1);
-    train::AdamW optimizer({.steps = kSteps, .lr = 3e-3, .warmup = 10});
+    train::RunOptimizer optimizer({.steps = kSteps, .lr = 3e-3, .warmup = 10});
     const float loss_scale = 1.0f / static_cast<float>(kMicrobatches * loss_count(graph));
     for (int s = 0; s < kSteps; ++s) {
       Sequences source(s);

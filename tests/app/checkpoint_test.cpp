@@ -19,11 +19,11 @@ using testing::TemporaryDirectory;
 /// A run's out directory with one checkpoint of one parameter.
 std::string saved_run(const TemporaryDirectory& directory) {
   const std::filesystem::path root = directory.path("out/checkpoints");
-  const checkpoint::CheckpointLayout layout({{"w", {3, 2}}});
+  const checkpoint::CheckpointLayout layout({{"w", {3, 2}, {"m", "v"}}});
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
   checkpoint::prepare_checkpoint(root, 10, layout);
   checkpoint::CheckpointWriter writer(root, 10, layout, 0);
-  for (checkpoint::Part part : checkpoint::kParts) writer.write(part, 0, 0, values);
+  for (int part : {-1, 0, 1}) writer.write(static_cast<checkpoint::Part>(part), 0, 0, values);
   writer.finish();
   commit_checkpoint(root, layout, {.step = 10, .config = "[train]\n", .version = "1"}, 1, 2);
   return directory.path("out");

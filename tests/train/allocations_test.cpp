@@ -12,8 +12,8 @@
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
-#include "cleave/train/step/adamw.h"
 #include "cleave/train/step/random_source.h"
+#include "cleave/train/step/run_optimizer.h"
 
 extern "C" {
 extern char __executable_start;
@@ -132,7 +132,7 @@ Counts allocated_in_a_step(const model::Family* kind, DType dtype, const engine:
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     engine::Device device(step, world.rank(), 1, world);
     device.initialise(7);
-    AdamW optimizer({.steps = 3, .lr = 1e-2, .warmup = 1});
+    RunOptimizer optimizer({.steps = 3, .lr = 1e-2, .warmup = 1});
     RandomSource source(1, 61);
     Counts before;
     for (int s = 0; s < 3; ++s) {

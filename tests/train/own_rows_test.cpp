@@ -13,7 +13,7 @@
 #include "cleave/model/family.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/shard/parameter_cut.h"
-#include "cleave/train/step/adamw.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 namespace {
@@ -169,7 +169,7 @@ Outcome train(const engine::Layout& layout) {
     const int index = world.rank();
     engine::Device device(step, index, 1, &world, kinds);
     device.initialise(3);
-    AdamW optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 1});
+    RunOptimizer optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 1});
     bool sent = true;
     for (int s = 0; s < kSteps; ++s) {
       testing::ReplicaSource source(step.replica_of(index) * microbatches, s);

@@ -15,7 +15,7 @@
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/schedule/generators.h"
-#include "cleave/train/step/adamw.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 namespace {
@@ -64,7 +64,7 @@ Outcome train(const model::Family* kind, DType dtype, const engine::Layout& layo
     const int replica = step.replica_of(index);
     engine::Device device(step, index, 1, world);
     device.initialise(7);
-    AdamW optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 3});
+    RunOptimizer optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 3});
     for (int s = 0; s < steps; ++s) {
       ReplicaSource source(replica * microbatches, s);
       optimizer.begin_step(s);

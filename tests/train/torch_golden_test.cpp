@@ -13,7 +13,7 @@
 #include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
-#include "cleave/train/step/adamw.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 namespace {
@@ -73,13 +73,13 @@ std::vector<double> losses(const model::Family* kind, DType dtype) {
   comm::LocalLauncher here;
   engine::Device device(step, 0, 1, here.processes());
   set_weights(device, step.tensor_names);
-  AdamW optimizer({.steps = kSteps,
-                   .lr = 1e-2,
-                   .min_lr = 1e-3,
-                   .warmup = 2,
-                   .betas = {0.9, 0.95},
-                   .weight_decay = 0.1,
-                   .clip = 1.0});
+  RunOptimizer optimizer({.steps = kSteps,
+                          .lr = 1e-2,
+                          .min_lr = 1e-3,
+                          .warmup = 2,
+                          .betas = {0.9, 0.95},
+                          .weight_decay = 0.1,
+                          .clip = 1.0});
   FormulaSource source;
   std::vector<double> losses;
   for (int s = 0; s < kSteps; ++s) {

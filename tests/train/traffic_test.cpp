@@ -9,7 +9,7 @@
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
-#include "cleave/train/step/adamw.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 namespace {
@@ -53,7 +53,7 @@ void expect_as_planned(const Graph& model, const engine::Layout& layout, int ten
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     engine::Device device(step, world.rank(), 1, world);
     device.initialise(7);
-    AdamW optimizer({.steps = 2, .lr = 1e-2, .warmup = 0});
+    RunOptimizer optimizer({.steps = 2, .lr = 1e-2, .warmup = 0});
     optimizer.begin_step(0);
     ReplicaSource source(step.replica_of(world.rank()) * kMicrobatches, 0);
     const comm::Sent before = world.sent();

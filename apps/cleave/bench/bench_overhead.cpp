@@ -13,8 +13,8 @@
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/model/presets.h"
-#include "cleave/train/step/adamw.h"
 #include "cleave/train/step/random_source.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::app {
 namespace {
@@ -40,14 +40,14 @@ Rounds measure(const engine::CompiledStep& step, const OverheadFlags& flags,
                comm::Communicator& world) {
   engine::Device device(step, world.rank(), 1, world);
   device.initialise(1);
-  train::AdamW optimizer({.clip = 1.0});
+  train::RunOptimizer optimizer({.clip = 1.0});
   train::RandomSource source(1, step.model.inputs[0].below);
   const float tokens = static_cast<float>(loss_count(step.model) * flags.microbatches);
   const engine::StepInput input{
       .source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / tokens};
   optimizer.begin_step(0);
   device.executor().compute_alone(input);  // touches the memory
-  device.clear_moments();
+  device.clear_slots();
   device.initialise(1);
 
   Rounds rounds;
@@ -55,7 +55,7 @@ Rounds measure(const engine::CompiledStep& step, const OverheadFlags& flags,
     optimizer.begin_step(i);
     rounds.steps.push_back(seconds_of(world, [&] { (void)device.executor().run(input); }));
     rounds.alone.push_back(seconds_of(world, [&] { device.executor().compute_alone(input); }));
-    device.clear_moments();  // a half alone trains on whatever its buffers hold
+    device.clear_slots();  // a half alone trains on whatever its buffers hold
     device.initialise(1);
   }
   return rounds;

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "cleave/engine/run/device.h"
-#include "cleave/train/step/adamw.h"
 #include "cleave/train/step/random_source.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::app {
 
@@ -16,7 +16,7 @@ class TrialDevice {
 
  private:
   engine::Device device_;
-  train::AdamW optimizer_;
+  train::RunOptimizer optimizer_;
   train::RandomSource source_;
   float loss_scale_;
   std::int64_t steps_ = 0;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,19 +15,22 @@ namespace cleave::checkpoint {
 //
 //   checkpoints/latest -> step-00000100
 //   checkpoints/step-00000100/model.safetensors      master weights
-//                             optimizer.safetensors  name.m and name.v: the moments
+//                             optimizer.safetensors  name.<slot>, such as name.m: what the
+//                                                    optimizer keeps beside each parameter
 //                             state.json             step, data position, seed, config, version
 //                             manifest.json          sizes and checksums of all of it
-
-/// What is saved of one parameter.
-enum class Part : std::uint8_t { Weight, FirstMoment, SecondMoment };
-
-inline constexpr std::array<Part, 3> kParts = {Part::Weight, Part::FirstMoment, Part::SecondMoment};
 
 struct Parameter {
   std::string name;
   Shape shape;
+  std::vector<std::string> slots = {};
 };
+
+/// What of a parameter: its weight, or its slot of this number.
+enum class Part : std::int32_t { Weight = -1 };
+
+/// "transformer.wte.weight" for weights, with ".m" for the slot m.
+std::string tensor_name(std::string_view parameter, std::string_view slot = {});
 
 /// Where every element goes; a function of the list of parameters alone, so that devices that hold
 /// slices of the model agree without talking.
@@ -40,10 +42,16 @@ class CheckpointLayout {
   const SafetensorsHeader& model() const { return model_; }
   const SafetensorsHeader& optimizer() const { return optimizer_; }
 
-  const TensorEntry& entry(Part part, std::size_t parameter) const;
+  /// Over both files: weights first.
+  std::size_t tensors() const { return model_.tensors.size() + optimizer_.tensors.size(); }
+  const TensorEntry& entry(std::size_t tensor) const;
+
+  /// Which tensor a part of a parameter is.
+  std::size_t index(Part part, std::size_t parameter) const;
 
  private:
   std::vector<Parameter> parameters_;
+  std::vector<std::size_t> first_slot_;  ///< [parameter] among the tensors of `optimizer_`
   SafetensorsHeader model_;
   SafetensorsHeader optimizer_;
 };
@@ -52,9 +60,6 @@ inline constexpr std::string_view kModelFile = "model.safetensors";
 inline constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 inline constexpr std::string_view kStateFile = "state.json";
 inline constexpr std::string_view kManifestFile = "manifest.json";
-
-/// "transformer.wte.weight" for weights, with ".m" or ".v" for the moments.
-std::string tensor_name(Part part, std::string_view parameter);
 
 /// The run beside its tensors.
 struct CheckpointState {

@@ -69,6 +69,22 @@ void verify_tensors(const SafetensorsFile& file, const Manifest::Entry& entry,
   }
 }
 
+void expect_tensor(const SafetensorsFile& file, const std::string& name, const Shape& shape) {
+  const TensorEntry* tensor = file.find(name);
+  require(tensor != nullptr, file.path().string(), " has no tensor \"", name,
+          "\"; it was saved from a model of another architecture");
+  require(tensor->shape == shape, file.path().string(), " has tensor \"", name, "\" of shape ",
+          to_string(tensor->shape), ", but this model needs ", to_string(shape),
+          "; it was saved from a model of another architecture");
+}
+
+void read_tensor(const SafetensorsFile& file, const std::string& name, std::int64_t first,
+                 std::span<float> elements) {
+  const TensorEntry* tensor = file.find(name);
+  CLEAVE_CHECK(tensor != nullptr, name, " is not in ", file.path().string());
+  file.read(*tensor, first, elements);
+}
+
 }  // namespace
 
 CheckpointReader::CheckpointReader(const fs::path& directory, Load what)
@@ -83,23 +99,17 @@ CheckpointReader::CheckpointReader(const fs::path& directory, Load what)
   check_header(*optimizer_, manifest_);
 }
 
-const SafetensorsFile& CheckpointReader::file_of(Part part) const {
-  CLEAVE_CHECK(part == Part::Weight || optimizer_, "only weights were asked for");
-  return part == Part::Weight ? model_ : *optimizer_;
+const SafetensorsFile& CheckpointReader::slots() const {
+  CLEAVE_CHECK(optimizer_, "only weights were asked for");
+  return *optimizer_;
 }
 
 void CheckpointReader::expect(const std::vector<Parameter>& parameters) const {
   for (const Parameter& p : parameters) {
-    for (Part part : kParts) {
-      if (part != Part::Weight && what_ == Load::WeightsOnly) continue;
-      const SafetensorsFile& file = file_of(part);
-      const TensorEntry* tensor = file.find(tensor_name(part, p.name));
-      require(tensor != nullptr, file.path().string(), " has no tensor \"",
-              tensor_name(part, p.name), "\"; it was saved from a model of another architecture");
-      require(tensor->shape == p.shape, file.path().string(), " has tensor \"", tensor->name,
-              "\" of shape ", to_string(tensor->shape), ", but this model needs ",
-              to_string(p.shape), "; it was saved from a model of another architecture");
-    }
+    expect_tensor(model_, p.name, p.shape);
+    if (what_ == Load::WeightsOnly) continue;
+    for (const std::string& slot : p.slots)
+      expect_tensor(slots(), tensor_name(p.name, slot), p.shape);
   }
   for (const TensorEntry& tensor : model_.header().tensors) {
     const bool known =
@@ -109,12 +119,14 @@ void CheckpointReader::expect(const std::vector<Parameter>& parameters) const {
   }
 }
 
-void CheckpointReader::read(Part part, const std::string& parameter, std::int64_t first,
-                            std::span<float> elements) const {
-  const SafetensorsFile& file = file_of(part);
-  const TensorEntry* tensor = file.find(tensor_name(part, parameter));
-  CLEAVE_CHECK(tensor != nullptr, parameter, " is not in ", path_.string());
-  file.read(*tensor, first, elements);
+void CheckpointReader::read_weight(std::string_view parameter, std::int64_t first,
+                                   std::span<float> elements) const {
+  read_tensor(model_, std::string(parameter), first, elements);
+}
+
+void CheckpointReader::read_slot(std::string_view parameter, std::string_view slot,
+                                 std::int64_t first, std::span<float> elements) const {
+  read_tensor(slots(), tensor_name(parameter, slot), first, elements);
 }
 
 std::vector<std::string> verify_checkpoint(const fs::path& directory, Load what) {

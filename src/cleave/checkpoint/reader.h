@@ -12,8 +12,8 @@
 
 namespace cleave::checkpoint {
 
-/// What of a checkpoint is wanted. WeightsOnly does without the moments, whose file may be missing
-/// or damaged.
+/// What of a checkpoint is wanted. WeightsOnly does without the optimizer's slots, whose file may
+/// be missing or damaged.
 enum class Load : std::uint8_t { Everything, WeightsOnly };
 
 /// A checkpoint to load any slices from, whatever layout wrote it.
@@ -34,12 +34,14 @@ class CheckpointReader {
   /// `parameters`: the checkpoint is of another architecture.
   void expect(const std::vector<Parameter>& parameters) const;
 
-  /// Elements `first` … of a parameter's weight or moment.
-  void read(Part part, const std::string& parameter, std::int64_t first,
-            std::span<float> elements) const;
+  /// Elements `first` … of a parameter's weight, or of one of its slots.
+  void read_weight(std::string_view parameter, std::int64_t first, std::span<float> elements) const;
+  void read_slot(std::string_view parameter, std::string_view slot, std::int64_t first,
+                 std::span<float> elements) const;
 
  private:
-  const SafetensorsFile& file_of(Part part) const;
+  /// The file with the slots, which must have been asked for.
+  const SafetensorsFile& slots() const;
 
   std::filesystem::path path_;
   Load what_;

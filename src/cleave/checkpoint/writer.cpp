@@ -54,10 +54,6 @@ Manifest::Entry describe(std::string_view name, const SafetensorsHeader& header)
           .tensors = {}};
 }
 
-std::size_t tally_index(Part part, std::size_t parameter) {
-  return kParts.size() * parameter + static_cast<std::size_t>(part);
-}
-
 }  // namespace
 
 void prepare_checkpoint(const fs::path& root, std::int64_t step, const CheckpointLayout& layout) {
@@ -82,18 +78,19 @@ CheckpointWriter::CheckpointWriter(const fs::path& root, std::int64_t step,
       index_(index),
       model_(File::open_or_create(draft_ / kModelFile)),
       optimizer_(File::open_or_create(draft_ / kOptimizerFile)),
-      tallies_(kParts.size() * layout.parameters().size()) {}
+      tallies_(layout.tensors()) {}
 
 void CheckpointWriter::write(Part part, std::size_t parameter, std::int64_t first,
                              std::span<const float> elements) {
-  const TensorEntry& entry = layout_->entry(part, parameter);
+  const std::size_t tensor = layout_->index(part, parameter);
+  const TensorEntry& entry = layout_->entry(tensor);
   CLEAVE_CHECK(first >= 0 && first + std::ssize(elements) <= entry.shape.elements(), entry.name,
                ": ", first, " + ", elements.size());
   const auto bytes = std::as_bytes(elements);
   File& file = part == Part::Weight ? model_ : optimizer_;
   or_remove(draft_, [&] { file.write(bytes, entry.offset + first * size_of(entry.dtype)); });
 
-  Tally& tally = tallies_[tally_index(part, parameter)];
+  Tally& tally = tallies_[tensor];
   tally.elements += std::ssize(elements);
   tally.sum += tensor_sum(bytes, first);
 }
@@ -128,19 +125,17 @@ void commit_checkpoint(const fs::path& root, const CheckpointLayout& layout,
                        const CheckpointState& state, int writers, std::int64_t keep) {
   const fs::path draft = draft_path(root, state.step);
   or_remove(draft, [&] {
-    const std::size_t count = layout.parameters().size();
-    const auto tallies = CheckpointWriter::read_tallies(draft, kParts.size() * count, writers);
+    const auto tallies = CheckpointWriter::read_tallies(draft, layout.tensors(), writers);
     Manifest manifest{.step = state.step,
                       .files = {describe(kModelFile, layout.model()),
                                 describe(kOptimizerFile, layout.optimizer())}};
-    for (std::size_t p = 0; p < count; ++p) {
-      for (Part part : kParts) {
-        const auto [elements, sum] = tallies[tally_index(part, p)];
-        const TensorEntry& entry = layout.entry(part, p);
-        CLEAVE_CHECK(elements == entry.shape.elements(), entry.name, ": ", elements,
-                     " elements were written");
-        manifest.files[part == Part::Weight ? 0 : 1].tensors.push_back({entry.name, sum});
-      }
+    for (std::size_t t = 0; t < layout.tensors(); ++t) {
+      const auto [elements, sum] = tallies[t];
+      const TensorEntry& entry = layout.entry(t);
+      CLEAVE_CHECK(elements == entry.shape.elements(), entry.name, ": ", elements,
+                   " elements were written");
+      const bool weight = t < layout.model().tensors.size();
+      manifest.files[weight ? 0 : 1].tensors.push_back({entry.name, sum});
     }
     manifest.files.push_back(write_plain(draft, kStateFile, to_json(state)));
     write_plain(draft, kManifestFile, to_json(manifest));

@@ -32,7 +32,7 @@ class CheckpointWriter {
   CheckpointWriter(const std::filesystem::path& root, std::int64_t step,
                    const CheckpointLayout& layout, int index);
 
-  /// Elements `first` … of one parameter's weight or moment. Every element of the checkpoint must
+  /// Elements `first` … of one parameter's weight or slot. Every element of the checkpoint must
   /// be written exactly once, by anyone; commit_checkpoint counts them.
   void write(Part part, std::size_t parameter, std::int64_t first, std::span<const float> elements);
 
@@ -56,7 +56,7 @@ class CheckpointWriter {
   int index_;
   File model_;
   File optimizer_;
-  std::vector<Tally> tallies_;  // [parameters × parts]
+  std::vector<Tally> tallies_;  // [tensor]
 };
 
 /// Checks that `writers` writers together wrote everything, adds state and manifest, publishes the

@@ -105,6 +105,8 @@ struct ParameterSpec {
   std::string tied_to = {};  ///< name of the parameter whose values this one shares; empty: its own
   bool trainable = true;     ///< false: it keeps the values that it begins with
   Cut cut = {};
+  /// Names of the tensors that the optimizer keeps beside it, each f32 and of its shape.
+  std::vector<std::string> slots = {};
 
   std::int64_t elements() const { return shape.elements(); }
 

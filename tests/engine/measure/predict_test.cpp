@@ -15,8 +15,8 @@
 #include "cleave/plan/time/simulator.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
-#include "cleave/train/step/adamw.h"
 #include "cleave/train/step/random_source.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::engine {
 namespace {
@@ -126,7 +126,7 @@ std::string weights_after(int devices, bool profiled) {
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   comm::run_devices(devices, [&](comm::Communicator& world) {
     Device device(step, world.rank(), 1, world);
-    train::AdamW optimizer({.steps = 2, .lr = 1e-2});
+    train::RunOptimizer optimizer({.steps = 2, .lr = 1e-2});
     train::RandomSource source(3, shape.vocab);
     const StepInput input{.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / 64};
     optimizer.begin_step(0);

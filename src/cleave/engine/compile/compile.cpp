@@ -95,6 +95,7 @@ std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options) 
                                       .rank = number,
                                       .sequence_parallel = options.layout.sequence_parallel},
                                      options.kinds.traits()));
+    give_slots(shares.back().segments, *options.optimizer, options.hyper);
   }
   return shares;
 }
@@ -174,8 +175,9 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   check(model);
   CompiledStep step;
   step.model = model;
+  give_slots(step.model.segments, *options.optimizer, options.hyper);
   step.program = std::move(order);
-  auto next = model.segments.begin();
+  auto next = step.model.segments.begin();
   step.program.segments.clear();
   for (std::int64_t size : segments_per_stage(model, layout, step.program.stages)) {
     step.stages.emplace_back(next, next + size);
@@ -183,7 +185,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
     next += size;
   }
   step.mesh = layout.mesh();
-  step.shares = shares_of(model, options);
+  step.shares = shares_of(step.model, options);
   parallel::check_same_order(step.shares);
   set_edge_bytes(step);
   set_ties(step);

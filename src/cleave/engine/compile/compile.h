@@ -7,6 +7,7 @@
 
 #include "cleave/engine/stage/gradient_norm.h"
 #include "cleave/engine/stage/gradient_sync.h"
+#include "cleave/engine/stage/optimizer.h"
 #include "cleave/engine/stage/stage.h"
 #include "cleave/layers/layer_kinds.h"
 #include "cleave/plan/memory/memory.h"
@@ -44,6 +45,8 @@ struct CompileOptions {
   int tensor_shards = 0;              ///< of the logical grid; 0: one per device of the tensor axis
   int threads = 1;                    ///< per device
   std::vector<std::int64_t> budgets;  ///< [device] bytes; empty: no limit
+  const OptimizerKind* optimizer = &find_optimizer("adamw");  ///< whose slots parameters have
+  Hyper hyper = {};
   LayerKinds kinds;                   ///< that the model is made of
   /// What the schedule "auto" is to be good for, by the lowered program; empty: the products'
   /// FLOPs.

@@ -36,8 +36,10 @@ plan::SegmentMemory memory_of(const Stage& stage, int segment) {
 
 plan::StageMemory memory_of(const Stage& stage) {
   const plan::StateLayout& state = stage.parameters().layout();
-  plan::StageMemory memory{
-      .weights = state.weights, .gradients = state.gradients, .optimizer = state.optimizer};
+  plan::StageMemory memory{.weights = state.weights,
+                           .gradients = state.gradients,
+                           .optimizer = state.optimizer,
+                           .saved = state.saved};
   for (int s = 0; s < static_cast<int>(stage.segments().size()); ++s) {
     memory.segments.push_back(memory_of(stage, s));
   }

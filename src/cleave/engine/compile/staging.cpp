@@ -5,10 +5,10 @@ namespace cleave::engine {
 void plan_staging(CompiledStep& step) {
   std::vector<std::int64_t> staging(step.program.devices);
   for (int s = 0; s < step.program.stages; ++s) {
-    // Two moments and one master weight, all f32; by the first replica, or each its share.
+    // By the first replica, or each its share.
     const std::vector<int>& places = step.program.placement[s];
     for (std::size_t r = 0; r < (step.zero > 0 ? places.size() : 1); ++r)
-      staging[places[r]] += aligned(step.memory[s].optimizer / 2 * 3);
+      staging[places[r]] += step.memory[s].saved;
   }
   for (int d = 0; d < std::ssize(step.budgets); ++d) {
     if (step.planned_on(d) + staging[step.place_of(d)] > step.budgets[d]) return;

@@ -106,6 +106,7 @@ void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
   largest(memory.weights, other.weights);
   largest(memory.gradients, other.gradients);
   largest(memory.optimizer, other.optimizer);
+  largest(memory.saved, other.saved);
   for (std::size_t s = 0; s < memory.segments.size(); ++s) {
     plan::SegmentMemory& mine = memory.segments[s];
     largest(mine.kept_for_input, other.segments[s].kept_for_input);

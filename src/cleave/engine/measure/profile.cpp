@@ -132,7 +132,7 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
   const bool turns = world.give_way() && step.mesh.tensor == 1;
   const Rehearsal mine =
       Turns(program, device, input, world).run(turns ? program.devices : places, options.steps);
-  device.clear_moments();
+  device.clear_slots();
 
   plan::Costs costs = share(mine, step, device.place(), world);
   costs.reduces_in_turn = step.zero > 1;

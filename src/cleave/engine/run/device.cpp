@@ -26,8 +26,8 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
     tensor.value = part(parameter.value);
     tensor.master = part(parameter.master);
     tensor.gradient = part(parameter.gradient);
-    tensor.m = part(parameter.m);
-    tensor.v = part(parameter.v);
+    for (const SlotState& slot : parameter.slots)
+      tensor.slots.push_back({slot.name, part(slot.values)});
   };
   if (piece.dim != 0) {
     tensor.whole = piece.whole;
@@ -167,10 +167,10 @@ void Device::refresh_values() {
   executor_->gather_values();
 }
 
-void Device::clear_moments() {
+void Device::clear_slots() {
   for (const auto* tensors : {&tensors_, &copies_}) {
     for (const TensorState& tensor : *tensors) {
-      for (const View& moment : {tensor.m, tensor.v}) ops::fill(compute_, 0, moment);
+      for (const SlotState& slot : tensor.slots) ops::fill(compute_, 0, slot.values);
     }
   }
 }

@@ -53,8 +53,8 @@ class Device {
   /// Brings the values that layers compute with in line with the master weights.
   void refresh_values();
 
-  /// Zeros in the optimizer's state, as before the first step.
-  void clear_moments();
+  /// Zeros in the optimizer's slots, as before the first step.
+  void clear_slots();
 
   /// (name, tensor_sum of the master weights) of tensors(): sums of slices add up.
   std::vector<std::pair<std::string, std::uint64_t>> weight_hashes() const;

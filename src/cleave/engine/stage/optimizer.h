@@ -1,9 +1,55 @@
 #pragma once
 
-#include "cleave/engine/stage/stage.h"
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cleave/engine/stage/stage_parameters.h"
 #include "cleave/ops/compute.h"
 
 namespace cleave::engine {
+
+/// Numbers of a config that updates follow. An optimizer reads those whose keys its row names.
+struct Hyper {
+  std::array<double, 2> betas = {0.9, 0.95};
+  double weight_decay = 0.1;
+
+  friend bool operator==(const Hyper&, const Hyper&) = default;
+};
+
+/// What an update of one step goes by.
+struct UpdateStep {
+  Hyper hyper;
+  std::int64_t step = 0;  ///< counted from 0
+  double lr = 0;
+  double gradient_scale = 1;  ///< what clipping multiplies gradients by
+};
+
+/// One kind of optimizer: a row of the table, or one of the user's own. The layout of state, what
+/// replicas share, the memory plan and checkpoints all follow from its slots.
+struct OptimizerKind {
+  std::string name;
+  /// Names of the tensors that it keeps beside a parameter: f32, of the parameter's shape, zero
+  /// before the first step, in checkpoints as `parameter.slot`.
+  std::function<std::vector<std::string>(const ParameterSpec&, const Hyper&)> slots;
+  /// Updates what a device has of a parameter, which may be any range of its elements.
+  std::function<void(ops::Compute&, const ParameterState&, const UpdateStep&)> update;
+  std::vector<std::string> keys = {};  ///< of a config: what of Hyper it reads
+};
+
+/// All that cleave has.
+std::span<const OptimizerKind> optimizers();
+
+/// The one called `name`. Throws UserError, with all names, if there is none.
+const OptimizerKind& find_optimizer(std::string_view name);
+
+/// Gives every parameter of `segments` the slots that `optimizer` keeps beside it.
+void give_slots(std::span<SegmentSpec> segments, const OptimizerKind& optimizer,
+                const Hyper& hyper);
 
 /// What STEP does to a parameter.
 class Optimizer {

@@ -7,6 +7,12 @@
 
 namespace cleave::engine {
 
+View ParameterState::slot(std::string_view name) const {
+  const auto found = std::ranges::find(slots, name, &SlotState::name);
+  CLEAVE_CHECK(found != slots.end(), spec->name, " has no slot ", name);
+  return found->values;
+}
+
 StageParameters::StageParameters(std::span<const SegmentSpec> segments,
                                  const plan::StateOptions& options)
     : layout_(plan::layout_state(segments, options)) {
@@ -63,8 +69,10 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
     state.master = dtype == DType::F32
                        ? state.value
                        : share(memory_.weights + at.masters, DType::F32, layout_.shares_state());
-    state.m = share(memory_.optimizer + at.m, DType::F32, layout_.shares_state());
-    state.v = share(memory_.optimizer + at.v, DType::F32, layout_.shares_state());
+    for (std::size_t i = 0; i < place.spec->slots.size(); ++i) {
+      state.slots.push_back({place.spec->slots[i], share(memory_.optimizer + at.slots[i],
+                                                         DType::F32, layout_.shares_state())});
+    }
     shares_.push_back(state);
     return;
   }
@@ -74,8 +82,7 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
       if (owner.spec->name != place.spec->tied_to) continue;
       state.value = owner.value;
       state.master = owner.master;
-      state.m = owner.m;
-      state.v = owner.v;
+      state.slots = owner.slots;
       return values_.push_back(from.values_[i]);
     }
   };

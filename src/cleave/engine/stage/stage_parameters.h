@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "cleave/plan/memory/state_layout.h"
@@ -10,18 +11,25 @@
 
 namespace cleave::engine {
 
+/// A tensor that the optimizer keeps beside a parameter.
+struct SlotState {
+  std::string_view name;
+  View values;  ///< f32
+};
+
 /// What this device updates of a parameter: all of it, or its share of what the replicas have. All
 /// views are [n]: elements `first` … of the parameter.
 struct ParameterState {
   const ParameterSpec* spec = nullptr;
   std::int64_t first = 0;
   View value;
-  View master;    ///< f32; the same memory as value in f32
-  View gradient;  ///< f32
-  View m;
-  View v;
-  bool borrowed = false;  ///< values and moments are those of the parameter it is tied to
+  View master;                   ///< f32; the same memory as value in f32
+  View gradient;                 ///< f32
+  std::vector<SlotState> slots;  ///< as spec->slots names them
+  bool borrowed = false;         ///< values and slots are those of the parameter it is tied to
 
+  /// The slot called `name`, which the parameter must have.
+  View slot(std::string_view name) const;
   std::int64_t elements() const { return gradient.elements(); }
 };
 

@@ -3,8 +3,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "cleave/spec/layer_spec.h"
+#include "cleave/engine/stage/stage_parameters.h"
 #include "cleave/tensor/view.h"
 
 namespace cleave::engine {
@@ -15,8 +16,7 @@ struct TensorState {
   View value;   ///< in the model's dtype
   View master;  ///< f32
   View gradient;
-  View m;
-  View v;
+  std::vector<SlotState> slots;
   int dim = 0;                 ///< the slice has indices [start, start + size(dim)) of this dim
   std::int64_t start = 0;      ///< 0 if it is the whole tensor
   std::int64_t whole = 0;      ///< size of the tensor along the dim

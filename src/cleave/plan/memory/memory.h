@@ -37,6 +37,7 @@ struct StageMemory {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;  ///< or the `sums` and shares of its segments
   std::int64_t optimizer = 0;
+  std::int64_t saved = 0;    ///< of these, what checkpoints hold; no buffer of its own
   std::int64_t scratch = 0;  ///< what any of its instructions needs while it runs; devices take the
                              ///< largest of their stages
 

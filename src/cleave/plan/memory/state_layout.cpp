@@ -18,7 +18,8 @@ bool contains(std::span<const std::string> names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// The flat order: as the layers have them, what is borrowed last.
+/// The flat order: as the layers have them, but those with more slots first and what is borrowed
+/// last. So the parameters that have a slot i are the first of them, for every i.
 SegmentState order(const SegmentSpec& segment, std::span<const std::string> resident) {
   SegmentState state;
   for (const LayerSpec& layer : segment.layers) {
@@ -27,13 +28,15 @@ SegmentState order(const SegmentSpec& segment, std::span<const std::string> resi
           {.spec = &parameter, .borrowed = contains(resident, parameter.tied_to)});
     }
   }
-  for (const bool borrowed : {false, true}) {
-    for (ParameterPlace& place : state.parameters) {
-      if (place.borrowed != borrowed) continue;
-      place.at =
-          std::exchange(state.elements, state.elements + whole_grains(place.spec->elements()));
-    }
-    if (!borrowed) state.owned = state.elements;
+  std::vector<ParameterPlace*> places;
+  for (ParameterPlace& place : state.parameters) places.push_back(&place);
+  std::ranges::stable_sort(places, {}, [](const ParameterPlace* place) {
+    return std::pair(place->borrowed, -std::ssize(place->spec->slots));
+  });
+  for (ParameterPlace* place : places) {
+    place->at =
+        std::exchange(state.elements, state.elements + whole_grains(place->spec->elements()));
+    if (!place->borrowed) state.owned = state.elements;
   }
   return state;
 }
@@ -103,6 +106,33 @@ void divide(SegmentState& state, const StateOptions& options) {
   }
 }
 
+/// Elements that slot `index` of a segment needs room for, where replicas may have shares.
+std::int64_t slot_elements(const SegmentState& state, std::size_t index) {
+  std::int64_t end = 0;  // of the parameters that have it
+  for (const ParameterPlace& place : state.parameters) {
+    if (!place.borrowed && place.spec->slots.size() > index)
+      end = std::max(end, place.at + whole_grains(place.spec->elements()));
+  }
+  if (state.runs.empty()) return end;
+  std::int64_t most = 0;
+  for (const ShareRun& run : state.runs) {
+    for (std::size_t r = 0; r + 1 < run.borders.size(); ++r) {
+      if (run.borrowed || run.borders[r] >= end) continue;
+      most = std::max(most, run.at + std::min(run.borders[r + 1], end) - run.borders[r]);
+    }
+  }
+  return most;
+}
+
+/// Gives every slot of a segment its room, one behind the other.
+void add_slots(SegmentState& state, StateLayout& layout) {
+  std::size_t slots = 0;
+  for (const ParameterPlace& place : state.parameters)
+    slots = std::max(slots, place.spec->slots.size());
+  for (std::size_t i = 0; i < slots; ++i)
+    state.slots.push_back(take(layout.optimizer, slot_elements(state, i), DType::F32));
+}
+
 void add_constants(const SegmentSpec& segment, StateLayout& layout) {
   for (const LayerSpec& layer : segment.layers) {
     for (const TensorSpec& sum : layer.sums) {
@@ -131,11 +161,12 @@ StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptio
     state.values = take(layout.weights, values, options.dtype);
     if (options.dtype != DType::F32) state.masters = take(layout.weights, lasting, DType::F32);
     state.gradients = take(layout.gradients, options.sums * state.elements, DType::F32);
-    state.m = take(layout.optimizer, lasting, DType::F32);
-    state.v = take(layout.optimizer, lasting, DType::F32);
+    take(layout.saved, lasting, DType::F32);
+    add_slots(state, layout);
     layout.segments.push_back(std::move(state));
     add_constants(segment, layout);
   }
+  layout.saved += layout.optimizer;
   return layout;
 }
 

@@ -16,12 +16,12 @@ inline constexpr std::int64_t kParameterGrain = 32;
 /// begins: the blocks of the gradient norm.
 inline constexpr std::int64_t kShareBlock = 4096;
 
-/// Where a parameter lies in the flat order of its segment. Values, masters, gradients and moments
+/// Where a parameter lies in the flat order of its segment. Values, masters, gradients and slots
 /// all follow this order.
 struct ParameterPlace {
   const ParameterSpec* spec = nullptr;
   std::int64_t at = 0;    ///< its first element
-  bool borrowed = false;  ///< value, master and moments are those of the parameter it is tied to
+  bool borrowed = false;  ///< value, master and slots are those of the parameter it is tied to
 };
 
 /// Parameters that replicas divide among themselves as one: elements of the flat order. A tied
@@ -44,11 +44,10 @@ struct SegmentState {
   std::int64_t owned = 0;  ///< elements with values of their own; what is borrowed comes behind
   std::int64_t share = 0;  ///< elements of the largest share of any replica
   std::int64_t owned_share = 0;
-  std::int64_t values = 0;     ///< Weights: what layers compute with, in the model's dtype
-  std::int64_t masters = 0;    ///< Weights: f32; not used if the model's dtype is f32
-  std::int64_t gradients = 0;  ///< Gradients: the sums one behind the other, if they last
-  std::int64_t m = 0;          ///< Optimizer
-  std::int64_t v = 0;
+  std::int64_t values = 0;          ///< Weights: what layers compute with, in the model's dtype
+  std::int64_t masters = 0;         ///< Weights: f32; not used if the model's dtype is f32
+  std::int64_t gradients = 0;       ///< Gradients: the sums one behind the other, if they last
+  std::vector<std::int64_t> slots;  ///< Optimizer: [i] slot i of the parameters that have so many
 
   std::int64_t gradient_bytes() const { return elements * size_of(DType::F32); }
   std::int64_t share_bytes() const { return share * size_of(DType::F32); }
@@ -68,12 +67,12 @@ struct StateOptions {
   std::span<const std::string> resident = {};
   std::span<const std::string> tied = {};  ///< names that some weight is tied to
   int sums = 1;                            ///< gradient sums of each segment
-  int zero = 0;  ///< what replicas share: 1 masters and moments, 2 gradients too, 3 values too
+  int zero = 0;  ///< what replicas share: 1 masters and slots, 2 gradients too, 3 values too
   int replicas = 1;
 };
 
-/// The lasting memory of a stage: per parameter 2 + 4 + 4 + 8 bytes in bf16, 4 + 4 + 8 in f32, of
-/// which ZeRO keeps a share.
+/// The lasting memory of a stage: per element 2 + 4 + 4 bytes in bf16, 4 + 4 in f32, and 4 for each
+/// slot, of which ZeRO keeps a share.
 struct StateLayout {
   StateOptions options;  ///< without its names
   std::vector<SegmentState> segments;
@@ -82,6 +81,7 @@ struct StateLayout {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
+  std::int64_t saved = 0;  ///< of what checkpoints hold: masters and slots
 
   bool shares_state() const { return options.zero >= 1; }
   bool shares_gradients() const { return options.zero >= 2; }

@@ -26,6 +26,7 @@ struct TrainConfig {
   Auto microbatch = 1;     ///< sequences
   std::int64_t sequence = 256;
   DType dtype = DType::F32;
+  std::string optimizer = "adamw";
   double lr = 3e-4;
   double min_lr = 3e-5;
   std::int64_t warmup = 10;  ///< steps

@@ -113,6 +113,9 @@ std::vector<Key> train_keys() {
       whole(
           "train.loss_blocks", {1}, "pieces of the vocabulary in the loss; more: less memory",
           [](auto& c) -> auto& { return c.train.loss_blocks; }),
+      text(
+          "train.optimizer", "the name of an optimizer", "adamw",
+          [](auto& c) -> auto& { return c.train.optimizer; }),
       number(
           "train.lr", "a number > 0", above_zero, "highest learning rate",
           [](auto& c) -> auto& { return c.train.lr; }),
@@ -124,7 +127,7 @@ std::vector<Key> train_keys() {
           [](auto& c) -> auto& { return c.train.warmup; }),
       {.name = "train.betas",
        .rule = "a list of two numbers from 0 to below 1",
-       .help = "decay of AdamW's moments",
+       .help = "decay of the optimizer's running means",
        .set = set_betas,
        .get = get_betas},
       number(

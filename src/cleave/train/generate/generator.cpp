@@ -54,8 +54,8 @@ void load_weights(const checkpoint::CheckpointReader& checkpoint, engine::Decode
     for (std::int64_t first = 0; first < count; first += staging.elements()) {
       const std::int64_t here = std::min(staging.elements(), count - first);
       const View piece = staging.slice(0, 0, here);
-      checkpoint.read(checkpoint::Part::Weight, weight.name, first,
-                      {piece.as<float>(), static_cast<std::size_t>(here)});
+      checkpoint.read_weight(weight.name, first,
+                             {piece.as<float>(), static_cast<std::size_t>(here)});
       sum += tensor_sum({piece.bytes(), static_cast<std::size_t>(piece.byte_count())}, first);
       ops::copy(decoder.compute(), piece, weight.value.reshaped({count}).slice(0, first, here));
     }

@@ -8,9 +8,9 @@
 #include "cleave/comm/together.h"
 #include "cleave/engine/measure/matmul_rate.h"
 #include "cleave/engine/measure/profile.h"
-#include "cleave/train/step/adamw.h"
 #include "cleave/train/step/emulation.h"
 #include "cleave/train/step/random_source.h"
+#include "cleave/train/step/run_optimizer.h"
 #include "cleave/train/step/trainer.h"
 
 namespace cleave::train {
@@ -20,7 +20,7 @@ plan::Costs profile_device(const Config& config, const engine::CompiledStep& ste
                            comm::Communicator& world, double at_once) {
   engine::Device device(step, world.rank(), static_cast<int>(config.devices.threads), world);
   RandomSource source(1, config.model.vocab);
-  AdamW optimizer(config.train);
+  RunOptimizer optimizer(config.train);
   optimizer.begin_step(0);
   return engine::profile(step, device, {.source = &source, .optimizer = &optimizer}, world,
                          {.at_once = at_once});

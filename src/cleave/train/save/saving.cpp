@@ -8,31 +8,23 @@
 #include "cleave/train/save/sent_runs.h"
 
 namespace cleave::train {
-namespace {
-
-View part_of(const engine::TensorState& tensor, checkpoint::Part part) {
-  return part == checkpoint::Part::Weight        ? tensor.master
-         : part == checkpoint::Part::FirstMoment ? tensor.m
-                                                 : tensor.v;
-}
-
-}  // namespace
 
 checkpoint::CheckpointLayout checkpoint_layout(const Graph& model) {
-  std::map<std::string, Shape> shapes;
+  std::map<std::string, checkpoint::Parameter> parameters;
   for (const SegmentSpec& segment : model.segments) {
     for (const LayerSpec& layer : segment.layers) {
       for (const ParameterSpec& parameter : layer.parameters) {
         if (!parameter.tied_to.empty()) continue;
         for (const Piece& piece : parameter.pieces) {
-          shapes[piece.name] = parameter.shape.with(piece.dim, piece.whole);
+          parameters[piece.name] = {piece.name, parameter.shape.with(piece.dim, piece.whole),
+                                    parameter.slots};
         }
       }
     }
   }
-  std::vector<checkpoint::Parameter> parameters;
-  for (const auto& [name, shape] : shapes) parameters.push_back({name, shape});
-  return checkpoint::CheckpointLayout(std::move(parameters));
+  std::vector<checkpoint::Parameter> sorted;
+  for (auto& [name, parameter] : parameters) sorted.push_back(std::move(parameter));
+  return checkpoint::CheckpointLayout(std::move(sorted));
 }
 
 Config config_of(const checkpoint::CheckpointReader& checkpoint) {
@@ -51,11 +43,14 @@ void for_each_saved_run(const SavePoint& at, const SavedRun& visit) {
     const auto found =
         std::ranges::lower_bound(parameters, tensor.name, {}, &checkpoint::Parameter::name);
     const auto index = static_cast<std::size_t>(found - parameters.begin());
-    for (checkpoint::Part part : checkpoint::kParts) {
-      tensor.for_each_run(part_of(tensor, part), [&](std::int64_t first, std::span<float> run) {
+    const auto save_part = [&](checkpoint::Part part, View values) {
+      tensor.for_each_run(values, [&](std::int64_t first, std::span<float> run) {
         visit(part, index, first, run);
       });
-    }
+    };
+    save_part(checkpoint::Part::Weight, tensor.master);
+    for (std::size_t i = 0; i < tensor.slots.size(); ++i)
+      save_part(static_cast<checkpoint::Part>(i), tensor.slots[i].values);
   }
 }
 
@@ -98,11 +93,13 @@ void load(const checkpoint::CheckpointReader& reader, const checkpoint::Checkpoi
   reader.expect(layout.parameters());
   for (const auto* tensors : {&device.tensors(), &device.copies()}) {
     for (const engine::TensorState& tensor : *tensors) {
-      for (checkpoint::Part part : checkpoint::kParts) {
-        if (part != checkpoint::Part::Weight && reader.what() == checkpoint::Load::WeightsOnly)
-          continue;
-        tensor.for_each_run(part_of(tensor, part), [&](std::int64_t first, std::span<float> run) {
-          reader.read(part, tensor.name, first, run);
+      tensor.for_each_run(tensor.master, [&](std::int64_t first, std::span<float> run) {
+        reader.read_weight(tensor.name, first, run);
+      });
+      if (reader.what() == checkpoint::Load::WeightsOnly) continue;
+      for (const engine::SlotState& slot : tensor.slots) {
+        tensor.for_each_run(slot.values, [&](std::int64_t first, std::span<float> run) {
+          reader.read_slot(tensor.name, slot.name, first, run);
         });
       }
     }

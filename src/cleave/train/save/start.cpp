@@ -51,11 +51,13 @@ void check_sound(const fs::path& checkpoint, checkpoint::Load what) {
   throw UserError(problems.front() + more + others_in(checkpoint, flag));
 }
 
-/// Shapes alone do not tell models apart: the number of heads, for one, does not show in them.
+/// Shapes alone do not tell models apart: the number of heads, for one, does not show in them. And
+/// slots of one optimizer are no use to another.
 void check_same_model(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
   const Config saved = config_of(checkpoint);
   for (const Key& key : config_keys()) {
-    if (!key.name.starts_with("model.") || key.name == "model.preset") continue;
+    const bool fixed = key.name.starts_with("model.") || key.name == "train.optimizer";
+    if (!fixed || key.name == "model.preset") continue;
     const auto ours = key.get(config);
     const auto theirs = key.get(saved);
     if (!ours || !theirs) continue;

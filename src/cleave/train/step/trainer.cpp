@@ -38,11 +38,13 @@ decltype(engine::CompileOptions::costs) order_costs(const Config& config) {
 }  // namespace
 
 Graph model_of(const Config& config) {
-  return model::graph_of(config.model,
-                         {.sequences = *config.train.microbatch,
-                          .sequence = config.train.sequence,
-                          .dtype = config.train.dtype},
-                         config.train.loss_blocks);
+  Graph model = model::graph_of(config.model,
+                                {.sequences = *config.train.microbatch,
+                                 .sequence = config.train.sequence,
+                                 .dtype = config.train.dtype},
+                                config.train.loss_blocks);
+  engine::give_slots(model.segments, optimizer_of(config), hyper_of(config.train));
+  return model;
 }
 
 engine::CompileOptions compile_options(const Config& config) {
@@ -63,6 +65,8 @@ engine::CompileOptions compile_options(const Config& config) {
           .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
           .threads = static_cast<int>(config.devices.threads),
           .budgets = budgets_of(config.devices),
+          .optimizer = &optimizer_of(config),
+          .hyper = hyper_of(config.train),
           .costs = order_costs(config)};
 }
 

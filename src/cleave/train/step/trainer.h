@@ -12,8 +12,8 @@
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/train/config/config.h"
-#include "cleave/train/step/adamw.h"
 #include "cleave/train/step/batch_source.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 
@@ -75,7 +75,7 @@ class Trainer {
   comm::Communicator& world_;
   engine::Device device_;
   int replica_;
-  AdamW optimizer_;
+  RunOptimizer optimizer_;
   BatchSource source_;
   std::optional<ValidationSource> validation_;
   std::int64_t validation_sequences_ = 0;

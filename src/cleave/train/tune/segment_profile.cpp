@@ -15,8 +15,8 @@
 #include "cleave/engine/measure/link_profile.h"
 #include "cleave/engine/measure/machine.h"
 #include "cleave/engine/measure/profile.h"
-#include "cleave/train/step/adamw.h"
 #include "cleave/train/step/random_source.h"
+#include "cleave/train/step/run_optimizer.h"
 #include "cleave/train/step/trainer.h"
 
 namespace cleave::train {
@@ -74,7 +74,7 @@ Numbers measure(const Config& small, comm::Launcher& launcher) {
   engine::Device device(step, 0, static_cast<int>(small.devices.threads), alone);
   device.initialise(1);
   RandomSource source(1, small.model.vocab);
-  AdamW optimizer(small.train);
+  RunOptimizer optimizer(small.train);
   optimizer.begin_step(0);
   const plan::Costs costs = engine::profile(
       step, device, {.source = &source, .optimizer = &optimizer}, alone, {.steps = 1});
@@ -114,6 +114,7 @@ std::string key_of(Config small) {
                  .microbatch = small.train.microbatch,
                  .sequence = small.train.sequence,
                  .dtype = small.train.dtype,
+                 .optimizer = small.train.optimizer,
                  .loss_blocks = small.train.loss_blocks};
   const engine::Machine machine = engine::look_at_machine();
   Hasher hasher;

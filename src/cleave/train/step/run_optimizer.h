@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "cleave/engine/stage/optimizer.h"
+#include "cleave/train/config/config.h"
+
+namespace cleave::train {
+
+/// What `train` says about updates.
+engine::Hyper hyper_of(const TrainConfig& train);
+
+/// The optimizer that `config` names. Throws UserError if there is none of that name, or if the
+/// config sets a key that only other optimizers read.
+const engine::OptimizerKind& optimizer_of(const Config& config);
+
+/// The optimizer of a run: one kind of update, at the learning rate of each step.
+class RunOptimizer : public engine::Optimizer {
+ public:
+  /// Updates as `train.optimizer` names them.
+  explicit RunOptimizer(const TrainConfig& train)
+      : RunOptimizer(train, engine::find_optimizer(train.optimizer)) {}
+
+  /// Updates of any kind, of the user's own too; `kind` must outlive it.
+  RunOptimizer(const TrainConfig& train, const engine::OptimizerKind& kind)
+      : train_(train), kind_(&kind), at_{.hyper = hyper_of(train)} {}
+
+  /// Before the step `step`, counted from 0.
+  void begin_step(std::int64_t step);
+
+  double lr() const { return at_.lr; }
+  double clip() const override { return train_.clip; }
+  void update(ops::Compute& compute, const engine::ParameterState& parameter,
+              double gradient_scale) override;
+
+ private:
+  TrainConfig train_;
+  const engine::OptimizerKind* kind_;
+  engine::UpdateStep at_;
+};
+
+}  // namespace cleave::train
