@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "app/tiny_run.h"
+#include "support/paths.h"
 #include <gtest/gtest.h>
 
 namespace cleave {
@@ -46,6 +47,22 @@ TEST(TrainResume, UnderAnotherLayoutGivesTheSameWeights) {
       EXPECT_EQ(report["weights"], whole["weights"]) << saved[0] << ", " << resumed[0] << report;
     }
   }
+}
+
+// Saved by cleave 0.1.0: a gpt after 4 of 6 steps, with the weights that it printed.
+TEST(TrainResume, GoesOnFromACheckpointOfTheFirstEdition) {
+  const std::string saved = testing::source_path("tests/golden/first_edition/step-00000004");
+  const TinyRun run({"model.layers=1", "model.hidden=8", "model.heads=2"});
+  const json loaded = run.report({"train.steps=4"}, {"--resume=" + saved});
+  EXPECT_EQ(loaded["weights"], "8e0af9cc293df033");
+
+  const json one =
+      run.report({"train.steps=6", "train.out=" + run.path("one")}, {"--resume=" + saved});
+  EXPECT_EQ(one["steps"], 6);
+  const json two =
+      run.report({"train.steps=6", "train.out=" + run.path("two"), "parallel.pipeline=2"},
+                 {"--resume=" + saved});
+  EXPECT_EQ(one["weights"], two["weights"]);
 }
 
 TEST(TrainResume, OfAFinishedRunChangesNothing) {
