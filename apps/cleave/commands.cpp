@@ -1,8 +1,10 @@
 #include "command.h"
+#include "reference/help_format.h"
 
 namespace cleave::app {
 
 void add_commands(CLI::App& app, Exit& answer) {
+  add_init_command(app);
 #ifdef CLEAVE_ENGINE
   add_train_command(app);
   add_generate_command(app);
@@ -16,6 +18,9 @@ void add_commands(CLI::App& app, Exit& answer) {
   add_verify_command(app, answer);
   add_bench_command(app);
   add_checkpoint_command(app, answer);
+  add_presets_command(app);
+  add_reference_command(app);
+  add_help_command(app);
   add_version_command(app);
 }
 

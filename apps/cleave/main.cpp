@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "reference/help_format.h"
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
@@ -52,16 +53,28 @@ std::string verb_of(const CLI::App& app) {
 
 int main(int argc, char** argv) {
   CLI::App app("cleave trains neural networks that are too big for any one device.", "cleave");
+  app.formatter(cleave::app::help_format());
   app.set_version_flag("--version", cleave::app::version_text(), "Print the version and exit");
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 done; 1 failed; 2 bad usage or config; 3 does not fit; 4 a device was lost.");
+      "First steps:\n"
+      "  cleave init text           # writes run.toml, and something to learn from\n"
+      "  cleave train run.toml\n"
+      "  cleave generate out --prompt '12 + 30 ='\n"
+      "\nExit codes: 0 done; 1 failed; 2 bad usage or config; 3 does not fit; 4 a device was "
+      "lost.");
 
   using cleave::app::Exit;
   Exit answer = Exit::Done;
   cleave::app::add_commands(app, answer);
+  for (CLI::App* verb : app.get_subcommands({})) verb->group("Verbs");
 
   try {
+    if (argc == 1) {
+      fmt::print("{}", app.help());
+      cleave::app::finish_output();
+      return static_cast<int>(Exit::Done);
+    }
     cleave::app::check_verbs(app, std::vector<std::string>(argv + 1, argv + argc));
     try {
       app.parse(argc, argv);

@@ -25,7 +25,7 @@ TEST(Version, IsAVerbAndAFlag) {
   const auto flag = run_cleave("--version");
   EXPECT_EQ(flag.exit, 0) << flag.err;
   EXPECT_TRUE(flag.out.starts_with("cleave ")) << flag.out;
-  EXPECT_EQ(flag.out, run_cleave("version").out);
+  EXPECT_TRUE(run_cleave("version").out.starts_with(flag.out));
   const auto json = nlohmann::json::parse(run_cleave("version --json").out);
   EXPECT_EQ("cleave " + json["version"].get<std::string>() + "\n", flag.out);
 }

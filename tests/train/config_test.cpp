@@ -1,12 +1,16 @@
 #include "cleave/train/config/config.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "support/errors.h"
 #include <gtest/gtest.h>
 
+#include "cleave/base/version.h"
 #include "cleave/model/presets.h"
+#include "cleave/train/config/config_reference.h"
 #include "cleave/train/config/config_schema.h"
 
 namespace cleave::train {
@@ -195,7 +199,8 @@ TEST(Config, ChecksTheModel) {
             "as 4");
   EXPECT_EQ(refused({"model.kind=llama"}),
             "model.kind is \"llama\", but model.preset gpt-tiny is a gpt; leave one of them out");
-  EXPECT_EQ(refused({}, ""), "model.layers is missing; set it, or choose a model.preset");
+  EXPECT_EQ(refused({}, "[model]\nhidden = 64\nheads = 4\n"),
+            "model.layers is missing; set it, or choose a model.preset");
   EXPECT_EQ(refused({"train.sequence=65"}),
             "train.sequence 65 is longer than model.context 64; shorten the sequence or enlarge "
             "the context");
@@ -300,6 +305,66 @@ TEST(Config, ExplainsEveryKeyInHelp) {
     EXPECT_NE(help.find("\n  " + name + " "), std::string::npos) << key.name;
     EXPECT_FALSE(key.help.empty()) << key.name;
   }
+}
+
+TEST(Config, ShowsTheDefaultOfEveryKeyInHelp) {
+  const std::string help = config_help();
+  EXPECT_NE(help.find("optimizer updates (a whole number ≥ 0; default 100)\n"), std::string::npos);
+  EXPECT_NE(help.find("train.lr / 10)\n"), std::string::npos);
+  const Config defaults;
+  for (const Key& key : config_keys()) {
+    const bool constant = key.get(defaults).has_value();
+    EXPECT_TRUE(constant || !key.otherwise.empty()) << key.name << " has no default to show";
+  }
+}
+
+TEST(Config, TakesTheExampleOfEveryKey) {
+  for (const Key& key : config_keys()) {
+    const std::string text(key.name);
+    const std::string section = text.substr(0, text.rfind('.'));
+    const auto entries = read_toml(
+        "[" + section + "]\n" + text.substr(section.size() + 1) + " = " + example_of(key) + "\n",
+        "example");
+    Config config;
+    ASSERT_EQ(entries.size(), 1u) << key.name;
+    EXPECT_NO_THROW(apply(entries[0], config)) << key.name << " = " << example_of(key);
+  }
+}
+
+TEST(Config, KeepsHelpWithinEightyColumns) {
+  std::istringstream help(config_help());
+  for (std::string line; std::getline(help, line);) {
+    const auto columns = std::ranges::count_if(line, [](unsigned char c) { return c >> 6 != 2; });
+    EXPECT_LE(columns, 80) << line;
+  }
+}
+
+TEST(Config, NamesAllThingsThatAreWrongAtOnce) {
+  EXPECT_EQ(refused({"train.steps=abc", "train.stepz=3", "train.lr=-1"}),
+            "3 things are wrong:\n"
+            "  - train.steps is \"abc\" (a string) in --set; it must be a whole number ≥ 0\n"
+            "  - there is no key train.stepz (in --set); did you mean train.steps?\n"
+            "  - train.lr is -1 (a whole number) in --set; it must be a number > 0");
+  EXPECT_EQ(refused({}, "[train]\nsteps = 1\n[model]\nheads = 2\n"),
+            "2 things are wrong:\n"
+            "  - model.layers is missing; set it, or choose a model.preset\n"
+            "  - model.hidden is missing; set it, or choose a model.preset");
+  EXPECT_EQ(refused({"train.warmup=200", "parallel.zero=1"}),
+            "2 things are wrong:\n"
+            "  - train.warmup 200 is more than train.steps 100; warm up for fewer steps\n"
+            "  - parallel.zero 1 shares memory among replicas, but parallel.data is 1; set "
+            "parallel.data to 2 or more, or parallel.zero to 0");
+}
+
+TEST(Config, SaysThatItIsTooOldForAConfigOfANewerVersion) {
+  EXPECT_EQ(with({}, "cleave = \"0.1\"\n" + kTiny), with({}));
+  EXPECT_EQ(refused({}, "cleave = \"99.1\"\n" + kTiny),
+            "the config is for cleave 99.1 (at run.toml:1), and this is " + std::string(version()) +
+                "; install that version, or take out the line and see");
+  EXPECT_EQ(refused({}, "cleave = \"new\"\n" + kTiny),
+            "cleave is \"new\" (a string) at run.toml:1; it must be the version for which the "
+            "config was written, such as \"" +
+                std::string(version()) + "\"");
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ struct OwnOutcome {
 OwnOutcome train_own(const engine::Layout& layout, DType dtype) {
   const engine::OptimizerKind kind = tracing();
   const int microbatches = kMicrobatches / layout.data;
-  const engine::CompiledStep step = engine::compile(testing::tiny_model(ModelKind::Llama, dtype, 3),
+  const engine::CompiledStep step = engine::compile(testing::tiny_model(&model::llama, dtype, 3),
                                                     {.layout = layout,
                                                      .microbatches = microbatches,
                                                      .data_shards = kShards,
@@ -67,7 +67,7 @@ OwnOutcome train_own(const engine::Layout& layout, DType dtype) {
   OwnOutcome outcome;
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    engine::Device device(step, world.rank(), 1, &world);
+    engine::Device device(step, world.rank(), 1, world);
     device.initialise(7);
     device.clear_slots();
     RunOptimizer optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 1}, kind);
@@ -118,7 +118,7 @@ TEST(OwnOptimizer, GivesTheBitsOfOneDeviceInEveryLayout) {
 // A slot that half of the elements have takes the room of half of them.
 TEST(OwnOptimizer, KeepsNoMoreThanItsSlots) {
   const engine::OptimizerKind kind = tracing();
-  const ModelSpec model = testing::tiny_model(ModelKind::Llama, DType::F32, 3);
+  const Graph model = testing::tiny_model(&model::llama, DType::F32, 3);
   const engine::CompiledStep step = engine::compile(model, {.optimizer = &kind});
   std::int64_t elements = 0;
   for (const SegmentSpec& segment : model.segments) {

@@ -9,6 +9,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/comm/together.h"
+#include "cleave/train/config/config_reference.h"
 
 namespace cleave::app {
 namespace {

@@ -12,20 +12,24 @@
 #include "cleave/model/presets.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/train/config/config_checks.h"
+#include "cleave/train/config/config_problems.h"
 #include "cleave/train/config/config_schema.h"
+#include "cleave/train/config/config_version.h"
 
 namespace cleave::train {
 namespace {
 
 using Given = std::set<std::string, std::less<>>;
 
-void need(const Given& given, std::string_view key) {
-  require(given.contains(key), key, " is missing; set it, or choose a model.preset");
-}
-
 void start_model(const std::string& preset, const Given& given, Config& c) {
   if (preset.empty()) {
-    for (const char* key : {"model.layers", "model.hidden", "model.heads"}) need(given, key);
+    Problems problems;
+    for (const char* key : {"model.layers", "model.hidden", "model.heads"}) {
+      problems.collect([&] {
+        require(given.contains(key), key, " is missing; set it, or choose a model.preset");
+      });
+    }
+    problems.report();
     c.model.vocab = 256;
     return;
   }
@@ -76,7 +80,16 @@ void derive_layout(const Given& given, std::optional<std::int64_t> world_size, C
   if (!given.contains("numerics.tensor_shards")) c.numerics.tensor_shards = p.tensor;
 }
 
+/// All entries that no key takes are named at once.
+void check_entries(const std::vector<Entry>& entries) {
+  Problems problems;
+  Config ignored;
+  for (const Entry& entry : entries) problems.collect([&] { apply(entry, ignored); });
+  problems.report();
+}
+
 Config resolve(const std::vector<Entry>& entries, const ConfigOptions& options) {
+  check_entries(entries);
   Given given;
   for (const Entry& entry : entries) given.emplace(find_key(entry).name);
 
@@ -113,6 +126,7 @@ Config load_config(const std::string& path, const ConfigOptions& options) {
 
 Config parse_config(std::string_view text, const std::string& name, const ConfigOptions& options) {
   std::vector<Entry> entries = read_toml(text, name);
+  std::erase_if(entries, [](const Entry& entry) { return states_version(entry); });
   for (const std::string& override : options.overrides) entries.push_back(read_override(override));
   return resolve(entries, options);
 }
@@ -138,19 +152,6 @@ std::string to_toml(const Config& config) {
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }
     text += fmt::format("{} = {}\n", name_of(key.name), to_toml(*value));
-  }
-  return text;
-}
-
-std::string config_help() {
-  std::string text;
-  std::string_view section;
-  for (const Key& key : config_keys()) {
-    if (section != section_of(key.name)) {
-      section = section_of(key.name);
-      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
-    }
-    text += fmt::format("  {:<18} {}\n  {:<18} ({})\n", name_of(key.name), key.help, "", key.rule);
   }
   return text;
 }

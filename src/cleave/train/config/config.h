@@ -115,8 +115,8 @@ struct ConfigOptions {
   DType default_dtype = DType::F32;             ///< if train.dtype is not given
 };
 
-/// Defaults, then the file, then the overrides. Throws UserError: one sentence that names the key,
-/// its value and place, the rule and the remedy.
+/// Defaults, then the file, then the overrides. Throws UserError: one sentence for each thing that
+/// is wrong, which names the key, its value and place, the rule and the remedy.
 Config load_config(const std::string& path, const ConfigOptions& options = {});
 
 /// The same from text; `name` stands for the file in messages.
@@ -128,8 +128,5 @@ data::Query data_query(const Config& config);
 
 /// The whole config as TOML, which loads back to an equal Config.
 std::string to_toml(const Config& config);
-
-/// Every key with its rule and meaning, by section, for --help.
-std::string config_help();
 
 }  // namespace cleave::train

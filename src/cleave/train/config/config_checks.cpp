@@ -7,6 +7,7 @@
 #include "cleave/base/check.h"
 #include "cleave/base/nearest.h"
 #include "cleave/schedule/generators.h"
+#include "cleave/train/config/config_problems.h"
 
 namespace cleave::train {
 namespace {
@@ -132,17 +133,23 @@ void check_world(const Config& c, std::int64_t world_size) {
 }  // namespace
 
 void check(const Config& c, std::optional<std::int64_t> world_size) {
-  check(c.model);
-  check_train(c);
-  check_schedule(c.parallel);
-  if (world_size) check_world(c, *world_size);
-  check_axes(c, world_size);
-  check_zero(c.parallel);
-  check_recompute(c);
-  check_per_device("devices.memory", c.devices.memory.size(), c.devices.count);
-  check_per_device("devices.speed", c.devices.speed.size(), c.devices.count);
-  check_partition(c);
-  check_grid(c);
+  Problems problems;
+  problems.collect([&] { check(c.model); });
+  problems.collect([&] { check_train(c); });
+  problems.collect([&] { check_schedule(c.parallel); });
+  problems.collect([&] {
+    if (world_size) check_world(c, *world_size);
+    check_axes(c, world_size);
+  });
+  problems.collect([&] { check_zero(c.parallel); });
+  problems.collect([&] { check_recompute(c); });
+  problems.collect(
+      [&] { check_per_device("devices.memory", c.devices.memory.size(), c.devices.count); });
+  problems.collect(
+      [&] { check_per_device("devices.speed", c.devices.speed.size(), c.devices.count); });
+  problems.collect([&] { check_partition(c); });
+  problems.collect([&] { check_grid(c); });
+  problems.report();
 }
 
 }  // namespace cleave::train

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "cleave/base/nearest.h"
-#include "cleave/base/utf8.h"
 #include "cleave/train/config/config_forms.h"
 #include "cleave/train/config/config_rules.h"
 
@@ -30,34 +28,44 @@ std::vector<Key> model_keys() {
   return {
       text(
           "model.preset", "the name of a preset", "a known shape; further keys override it",
-          [](auto& c) -> auto& { return c.preset; }),
+          [](auto& c) -> auto& { return c.preset; })
+          .with({.otherwise = "none", .example = "\"gpt2-124m\""}),
       choice<const model::Family*>(
           "model.kind", family_choices(), "the architecture",
-          [](auto& c) -> auto& { return c.model.kind; }),
+          [](auto& c) -> auto& { return c.model.kind; })
+          .with({.example = "\"llama\""}),
       whole(
           "model.layers", any, "transformer blocks",
-          [](auto& c) -> auto& { return c.model.layers; }),
+          [](auto& c) -> auto& { return c.model.layers; })
+          .with({.otherwise = "none; needed without model.preset", .example = "12"}),
       whole(
           "model.hidden", any, "width of the residual stream",
-          [](auto& c) -> auto& { return c.model.hidden; }),
+          [](auto& c) -> auto& { return c.model.hidden; })
+          .with({.otherwise = "none; needed without model.preset", .example = "768"}),
       whole(
           "model.heads", any, "attention heads; must divide hidden",
-          [](auto& c) -> auto& { return c.model.heads; }),
+          [](auto& c) -> auto& { return c.model.heads; })
+          .with({.otherwise = "none; needed without model.preset", .example = "12"}),
       whole(
-          "model.kv_heads", any, "key and value heads; must divide heads; default heads",
-          [](auto& c) -> auto& { return c.model.kv_heads; }),
+          "model.kv_heads", any, "key and value heads; must divide heads",
+          [](auto& c) -> auto& { return c.model.kv_heads; })
+          .with({.otherwise = "model.heads", .example = "4"}),
       whole(
-          "model.ffn", any, "feed-forward width; default 4·hidden (gpt), about 8/3·hidden (llama)",
-          [](auto& c) -> auto& { return c.model.ffn; }),
+          "model.ffn", any, "feed-forward width", [](auto& c) -> auto& { return c.model.ffn; })
+          .with({.otherwise = "4·hidden (gpt), 8/3·hidden up to a multiple of 64 (llama)",
+                 .example = "3072"}),
       whole(
-          "model.vocab", any, "tokens; default 256, one per byte",
-          [](auto& c) -> auto& { return c.model.vocab; }),
+          "model.vocab", any, "tokens that the model knows",
+          [](auto& c) -> auto& { return c.model.vocab; })
+          .with({.otherwise = "256, one per byte", .example = "50257"}),
       whole(
-          "model.context", any, "longest sequence; default train.sequence",
-          [](auto& c) -> auto& { return c.model.context; }),
+          "model.context", any, "longest sequence",
+          [](auto& c) -> auto& { return c.model.context; })
+          .with({.otherwise = "train.sequence", .example = "1024"}),
       boolean(
-          "model.tie_embeddings", "one matrix for embedding and head; default gpt yes, llama no",
-          [](auto& c) -> auto& { return c.model.tie_embeddings; }),
+          "model.tie_embeddings", "one matrix for embedding and head",
+          [](auto& c) -> auto& { return c.model.tie_embeddings; })
+          .with({.otherwise = "true (gpt), false (llama)", .example = "false"}),
       number(
           "model.norm_eps", "a number > 0", above_zero, "added to the variance in norms",
           [](auto& c) -> auto& { return c.model.norm_eps; }),
@@ -73,7 +81,8 @@ std::vector<Key> data_keys() {
           "data.path", "a path",
           "text file, .bin of tokens, or directory of text: all files below it but hidden, binary "
           "and .bin ones, train.out and what other runs have written",
-          [](auto& c) -> auto& { return c.data.path; }),
+          [](auto& c) -> auto& { return c.data.path; })
+          .with({.otherwise = "none; needed to train", .example = "\"corpus.txt\""}),
       choice<data::Tokenizer>(
           "data.tokenizer", {{"bytes", data::Tokenizer::Bytes}},
           "how text becomes tokens: one per byte",
@@ -89,27 +98,33 @@ std::vector<Key> data_keys() {
        .rule = "a share from 0 to below 1, or a path",
        .help = "held out from the end of the data, or data of its own",
        .set = set_validation,
-       .get = get_validation},
+       .get = get_validation,
+       .example = "\"held_out.txt\""},
   };
 }
 
 std::vector<Key> train_keys() {
   return {
       whole(
-          "train.steps", {0}, "optimizer updates", [](auto& c) -> auto& { return c.train.steps; }),
+          "train.steps", {0}, "optimizer updates", [](auto& c) -> auto& { return c.train.steps; })
+          .with({.example = "1000"}),
       whole(
           "train.batch", {1}, "sequences per step, all devices together",
-          [](auto& c) -> auto& { return c.train.batch; }),
+          [](auto& c) -> auto& { return c.train.batch; })
+          .with({.example = "64"}),
       whole_or_auto(
           "train.microbatch", {1}, "sequences that flow through the pipeline together",
-          [](auto& c) -> auto& { return c.train.microbatch; }),
+          [](auto& c) -> auto& { return c.train.microbatch; })
+          .with({.example = "\"auto\""}),
       whole(
-          "train.sequence", {1}, "tokens per sequence; default 256 or model.context if shorter",
-          [](auto& c) -> auto& { return c.train.sequence; }),
+          "train.sequence", {1}, "tokens per sequence",
+          [](auto& c) -> auto& { return c.train.sequence; })
+          .with({.otherwise = "256, or model.context if that is shorter", .example = "512"}),
       choice<DType>(
           "train.dtype", {{"f32", DType::F32}, {"bf16", DType::BF16}},
           "number format of activations and weight copies",
-          [](auto& c) -> auto& { return c.train.dtype; }),
+          [](auto& c) -> auto& { return c.train.dtype; })
+          .with({.example = "\"bf16\""}),
       whole(
           "train.loss_blocks", {1}, "pieces of the vocabulary in the loss; more: less memory",
           [](auto& c) -> auto& { return c.train.loss_blocks; }),
@@ -120,11 +135,12 @@ std::vector<Key> train_keys() {
           "train.lr", "a number > 0", above_zero, "highest learning rate",
           [](auto& c) -> auto& { return c.train.lr; }),
       number(
-          "train.min_lr", "a number ≥ 0", not_negative, "at the last step; default lr / 10",
-          [](auto& c) -> auto& { return c.train.min_lr; }),
+          "train.min_lr", "a number ≥ 0", not_negative, "learning rate at the last step",
+          [](auto& c) -> auto& { return c.train.min_lr; })
+          .with({.otherwise = "train.lr / 10", .example = "3e-5"}),
       whole(
-          "train.warmup", {0}, "steps to reach lr; default a tenth of steps, at most 100",
-          [](auto& c) -> auto& { return c.train.warmup; }),
+          "train.warmup", {0}, "steps to reach lr", [](auto& c) -> auto& { return c.train.warmup; })
+          .with({.otherwise = "a tenth of train.steps, at most 100", .example = "20"}),
       {.name = "train.betas",
        .rule = "a list of two numbers from 0 to below 1",
        .help = "decay of the optimizer's running means",
@@ -142,27 +158,33 @@ std::vector<Key> train_keys() {
           [](auto& c) -> auto& { return c.train.seed; }),
       whole(
           "train.eval_every", {0}, "steps between validations; 0: only at the end",
-          [](auto& c) -> auto& { return c.train.eval_every; }),
+          [](auto& c) -> auto& { return c.train.eval_every; })
+          .with({.example = "100"}),
       whole(
           "train.checkpoint_every", {0}, "steps between checkpoints; 0: only at the end",
-          [](auto& c) -> auto& { return c.train.checkpoint_every; }),
+          [](auto& c) -> auto& { return c.train.checkpoint_every; })
+          .with({.example = "500"}),
       whole(
           "train.keep", {1}, "checkpoints kept", [](auto& c) -> auto& { return c.train.keep; }),
       text(
           "train.out", "a path", "directory for checkpoints, log and config",
-          [](auto& c) -> auto& { return c.train.out; }),
+          [](auto& c) -> auto& { return c.train.out; })
+          .with({.example = "\"runs/first\""}),
   };
 }
 
 std::vector<Key> devices_keys() {
   return {
       whole(
-          "devices.count", {1, 1 << 20}, "default: what the axes of [parallel] multiply to",
-          [](auto& c) -> auto& { return c.devices.count; }),
+          "devices.count", {1, 1 << 20}, "devices of the run",
+          [](auto& c) -> auto& { return c.devices.count; })
+          .with({.otherwise = "the product of the axes of [parallel], or the MPI ranks",
+                 .example = "4"}),
       one_or_list(
           "devices.memory", "a size such as \"96MiB\", or a list with one for each device",
           "budget of tensor memory", [](auto& c) -> auto& { return c.devices.memory; }, read_bytes,
-          write_bytes),
+          write_bytes)
+          .with({.otherwise = "no budget", .example = "\"96MiB\""}),
       whole(
           "devices.threads", {1, 4096}, "threads of each device",
           [](auto& c) -> auto& { return c.devices.threads; }),
@@ -173,19 +195,24 @@ std::vector<Key> devices_keys() {
             const auto speed = as_number(v);
             return speed && *speed > 0 ? speed : std::nullopt;
           },
-          [](double speed) { return Value{speed}; }),
+          [](double speed) { return Value{speed}; })
+          .with({.otherwise = "1 for all", .example = "[1, 1, 0.5, 1]"}),
       choice<Transport>(
           "devices.transport",
           {{"local", Transport::Local}, {"mpi", Transport::Mpi}, {"tcp", Transport::Tcp}},
-          "threads of one process, MPI ranks, or programs that join over a network; default mpi "
-          "under mpirun and srun, tcp with cleave serve",
-          [](auto& c) -> auto& { return c.devices.transport; }),
+          "threads of one process, MPI ranks, or programs that join over a network",
+          [](auto& c) -> auto& { return c.devices.transport; })
+          .with({.otherwise = "\"mpi\" under mpirun and srun, \"tcp\" with cleave serve, else "
+                              "\"local\"",
+                 .example = "\"local\""}),
       {.name = "devices.emulate",
        .rule = "times such as \"f=5ms,i=5ms,w=5ms\"",
        .help = "sleep instead of computing: per device and microbatch, or with \",per=layer\" "
                "behind them per layer and sequence",
        .set = set_emulation,
-       .get = get_emulation},
+       .get = get_emulation,
+       .otherwise = "off: devices compute",
+       .example = "\"f=5ms,i=5ms,w=5ms\""},
   };
 }
 
@@ -194,13 +221,16 @@ std::vector<Key> parallel_keys() {
   return {
       whole_or_auto(
           "parallel.pipeline", degree, "groups of layers, one after another",
-          [](auto& c) -> auto& { return c.parallel.pipeline; }),
+          [](auto& c) -> auto& { return c.parallel.pipeline; })
+          .with({.example = "4"}),
       whole_or_auto(
           "parallel.tensor", degree, "pieces of each layer",
-          [](auto& c) -> auto& { return c.parallel.tensor; }),
+          [](auto& c) -> auto& { return c.parallel.tensor; })
+          .with({.example = "2"}),
       whole_or_auto(
           "parallel.data", degree, "replicas that share the batch",
-          [](auto& c) -> auto& { return c.parallel.data; }),
+          [](auto& c) -> auto& { return c.parallel.data; })
+          .with({.example = "\"auto\""}),
       {.name = "parallel.order",
        .rule = "the axes data, pipeline and tensor in some order, such as \"data,pipeline,tensor\"",
        .help = "slowest axis first: neighbouring devices are neighbours along the last",
@@ -211,42 +241,41 @@ std::vector<Key> parallel_keys() {
           [](auto& c) -> auto& { return c.parallel.chunks; }),
       text(
           "parallel.schedule", "the name of a schedule or \"auto\"",
-          "default 1f1b, with chunks > 1 interleaved",
-          [](auto& c) -> auto& { return c.parallel.schedule; }),
+          "the order of work in a step: docs/schedules.md",
+          [](auto& c) -> auto& { return c.parallel.schedule; })
+          .with({.otherwise = "\"1f1b\", or \"interleaved\" if chunks is above 1",
+                 .example = "\"auto\""}),
       {.name = "parallel.partition",
        .rule = "\"auto\" or a list of layers for each stage, such as [6, 6]",
        .help = "layers of each stage",
        .set = set_partition,
-       .get = get_partition},
+       .get = get_partition,
+       .example = "[6, 6]"},
       whole_or_auto(
           "parallel.zero", {0, 3},
           "what replicas share: 1 optimizer, 2 gradients too, 3 weights too",
-          [](auto& c) -> auto& { return c.parallel.zero; }),
+          [](auto& c) -> auto& { return c.parallel.zero; })
+          .with({.example = "1"}),
       {.name = "parallel.recompute",
        .rule = "\"none\", \"full\", \"selective\" or \"auto\", or a list with one for each layer",
        .help = "compute activations again instead of keeping them",
        .set = set_recompute,
-       .get = get_recompute},
+       .get = get_recompute,
+       .example = "\"selective\""},
       boolean(
           "parallel.sequence_parallel", "divide norms by tokens over the tensor axis",
           [](auto& c) -> auto& { return c.parallel.sequence_parallel; }),
       whole(
-          "numerics.data_shards", degree, "logical data shards; default parallel.data",
-          [](auto& c) -> auto& { return c.numerics.data_shards; }),
+          "numerics.data_shards", degree,
+          "logical data shards, which fix the order of sums over replicas",
+          [](auto& c) -> auto& { return c.numerics.data_shards; })
+          .with({.otherwise = "parallel.data", .example = "8"}),
       whole(
-          "numerics.tensor_shards", degree, "logical tensor shards; default parallel.tensor",
-          [](auto& c) -> auto& { return c.numerics.tensor_shards; }),
+          "numerics.tensor_shards", degree,
+          "logical tensor shards, which fix the order of sums inside layers",
+          [](auto& c) -> auto& { return c.numerics.tensor_shards; })
+          .with({.otherwise = "parallel.tensor", .example = "4"}),
   };
-}
-
-/// Checkpoints keep the config as JSON, and the system ends a path at a NUL byte.
-void check_text(const Entry& entry, const Value& value) {
-  const auto* text = as<std::string>(value);
-  if (text == nullptr) return;
-  const bool utf8 = is_utf8(*text);
-  require(utf8 && text->find('\0') == std::string::npos, entry.key, " is \"", printable(*text),
-          "\" ", entry.place, ", which ", utf8 ? "has a NUL byte" : "is not UTF-8",
-          "; give a name in UTF-8 without NUL bytes, such as that of a link");
 }
 
 std::vector<Key> all_keys() {
@@ -262,26 +291,6 @@ std::vector<Key> all_keys() {
 std::span<const Key> config_keys() {
   static const std::vector<Key> keys = all_keys();
   return keys;
-}
-
-const Key& find_key(const Entry& entry) {
-  std::vector<std::string_view> names;
-  for (const Key& key : config_keys()) {
-    if (key.name == entry.key) return key;
-    names.push_back(key.name);
-  }
-  throw UserError(detail::concat("there is no key ", entry.key, " (", entry.place, ")",
-                                 did_you_mean(entry.key, names)));
-}
-
-void apply(const Entry& entry, Config& config) {
-  const Key& key = find_key(entry);
-  const bool as_typed =
-      key.takes_text && !entry.text.empty() && !std::holds_alternative<std::string>(entry.value.is);
-  const Value value = as_typed ? Value{entry.text} : entry.value;
-  check_text(entry, value);
-  require(key.set(config, value), key.name, " is ", describe(value), " ", entry.place,
-          "; it must be ", key.rule);
 }
 
 }  // namespace cleave::train

@@ -24,7 +24,25 @@ struct Key {
   std::function<std::optional<Value>(const Config& config)> get;
 
   bool takes_text = false;  ///< any text: an override is taken as typed
+
+  /// What holds if the key is not given, where that is no constant: "model.heads".
+  std::string_view otherwise = {};
+
+  std::string_view example = {};  ///< a value as TOML writes it; empty: the default is one
+
+  /// The key with these two: `whole(…).with({.otherwise = "model.heads"})`.
+  struct Notes {
+    std::string_view otherwise = {};
+    std::string_view example = {};
+  };
+  Key with(const Notes& notes) &&;
 };
+
+/// What holds if the key is not given: a value as TOML writes it, or words.
+std::string default_of(const Key& key);
+
+/// A value that the key takes, as TOML writes it.
+std::string example_of(const Key& key);
 
 /// Every key, by section, in the order that help and --print-config show.
 std::span<const Key> config_keys();

@@ -1,0 +1,11 @@
+#include "version/commit.h"
+
+#include "cleave_commit.h"
+
+namespace cleave::app {
+
+std::string_view commit() {
+  return CLEAVE_COMMIT;
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,80 @@
+#include <memory>
+#include <vector>
+
+#include "command.h"
+#include "files.h"
+#include "version/commit.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/version.h"
+#ifdef CLEAVE_ENGINE
+#include "cleave/ops/instruction_set.h"
+#endif
+
+namespace cleave::app {
+namespace {
+
+std::string compiler() {
+#ifdef __clang__
+  return "clang " __clang_version__;
+#else
+  return "g++ " __VERSION__;
+#endif
+}
+
+/// What this build can do beyond planning.
+std::vector<std::string> features() {
+#ifdef CLEAVE_ENGINE
+  return {"plan", "train", "onednn", "mpi"};
+#else
+  return {"plan"};
+#endif
+}
+
+/// Chosen on this processor, widest first; none without the engine.
+std::vector<std::string> instruction_sets() {
+#ifdef CLEAVE_ENGINE
+  const ops::InstructionSet set = ops::instruction_set();
+  std::vector<std::string> names = {"kernels " + set.simd, "oneDNN " + set.onednn};
+  if (set.bf16_dot) names.push_back("bf16 dot products");
+  if (set.amx_bf16) names.push_back("AMX");
+  return names;
+#else
+  return {};
+#endif
+}
+
+std::string version_lines() {
+  return fmt::format("{}\ncommit        {}\ncompiler      {}\nfeatures      {}\n{}", version_text(),
+                     commit(), compiler(), fmt::join(features(), ", "),
+                     instruction_sets().empty()
+                         ? ""
+                         : fmt::format("instructions  {}\n", fmt::join(instruction_sets(), ", ")));
+}
+
+nlohmann::json version_json() {
+  return {{"version", version()},
+          {"commit", commit()},
+          {"compiler", compiler()},
+          {"features", features()},
+          {"instructions", instruction_sets()}};
+}
+
+}  // namespace
+
+std::string version_text() {
+  return fmt::format("cleave {}", version());
+}
+
+void add_version_command(CLI::App& app) {
+  CLI::App* verb = app.add_subcommand(
+      "version", "Print version, commit, compiler, features and instruction sets.");
+  verb->footer("Example:\n  cleave version");
+  auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "Print one JSON object");
+  verb->callback(
+      [json] { write_file("", *json ? version_json().dump() + '\n' : version_lines()); });
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,78 @@
+#include "cleave/train/config/config_reference.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "cleave/base/wrap.h"
+#include "cleave/train/config/config_schema.h"
+
+namespace cleave::train {
+namespace {
+
+constexpr std::size_t kIndent = 21;  ///< where the explanation of a key begins in --help
+
+std::string_view section_of(std::string_view key) {
+  return key.substr(0, key.rfind('.'));
+}
+
+std::string_view name_of(std::string_view key) {
+  return key.substr(key.rfind('.') + 1);
+}
+
+/// A cell of a Markdown table ends at a bar.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+constexpr std::string_view kPreface =
+    "# Every key of a config\n"
+    "\n"
+    "Made by `cleave reference config` from the table that reads configs; `cleave train --help` "
+    "shows\n"
+    "the same. A config is a TOML file; `--set section.key=value` overrides it, and what is left "
+    "out has\n"
+    "the default below. `cleave train run.toml --print-config` shows what a run will use, and\n"
+    "`cleave init` writes a config to begin with.\n"
+    "\n"
+    "A first line `cleave = \"0.1\"` says for which version a config was written: an older cleave "
+    "then\n"
+    "says that it is too old, instead of stumbling over a key that it does not know.\n";
+
+}  // namespace
+
+std::string config_help() {
+  std::string text;
+  std::string_view section;
+  for (const Key& key : config_keys()) {
+    if (section != section_of(key.name)) {
+      section = section_of(key.name);
+      text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
+    }
+    text += fmt::format("  {:<{}} ", name_of(key.name), kIndent - 3) +
+            wrap(fmt::format("{} ({}; default {})", key.help, key.rule, default_of(key)), kIndent);
+  }
+  return text;
+}
+
+std::string config_reference() {
+  std::string text(kPreface);
+  std::string_view section;
+  for (const Key& key : config_keys()) {
+    if (section != section_of(key.name)) {
+      section = section_of(key.name);
+      text += fmt::format(
+          "\n## [{}]\n\n| key | meaning | rule | default | example |\n"
+          "| --- | --- | --- | --- | --- |\n",
+          section);
+    }
+    text += fmt::format("| `{}` | {} | {} | {} | `{} = {}` |\n", name_of(key.name), cell(key.help),
+                        cell(key.rule), cell(default_of(key)), name_of(key.name),
+                        cell(example_of(key)));
+  }
+  return text;
+}
+
+}  // namespace cleave::train
