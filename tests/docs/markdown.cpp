@@ -1,0 +1,74 @@
+#include "docs/markdown.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "support/paths.h"
+
+namespace cleave::testing {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> pages() {
+  std::vector<fs::path> found;
+  for (const char* folder : {"", "docs"}) {
+    for (const auto& entry : fs::directory_iterator(source_path(folder))) {
+      if (entry.path().extension() == ".md") found.push_back(entry.path());
+    }
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+std::string read_page(const fs::path& page) {
+  std::ifstream file(page);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> blocks(const fs::path& page, const std::string& language) {
+  std::vector<std::string> found;
+  std::istringstream lines(read_page(page));
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside && line == "```" + language;
+      if (inside) found.emplace_back();
+    } else if (inside) {
+      found.back() += line + '\n';
+    }
+  }
+  return found;
+}
+
+namespace {
+
+/// What a shell would take for the command: without a comment, or what a pipe makes of it.
+std::string command_of(std::string line) {
+  line.erase(0, line.find_first_not_of(' '));
+  for (const char* end : {" #", " |", " >", ";", " && ", " \\"})
+    line = line.substr(0, line.find(end));
+  return line;
+}
+
+}  // namespace
+
+std::vector<std::string> cleave_commands(const fs::path& page) {
+  std::vector<std::string> found;
+  std::istringstream lines(read_page(page));
+  bool fenced = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) fenced = !fenced;
+    const bool block = fenced || line.starts_with("    ");
+    if (block && command_of(line).starts_with("cleave ")) found.push_back(command_of(line));
+    if (block) continue;
+    for (auto at = line.find("`cleave "); at != line.npos; at = line.find("`cleave ", at + 1)) {
+      const auto end = line.find('`', at + 1);
+      found.push_back(command_of(line.substr(at + 1, end - at - 1)));
+    }
+  }
+  return found;
+}
+
+}  // namespace cleave::testing
