@@ -3,6 +3,7 @@
 JOBS ?= $(shell nproc)
 PRESET ?= release
 CLEAVE = build/release/cleave
+INSTALL_TO = $(abspath $(subst ~,$(HOME),$(or $(PREFIX),/usr/local)))
 
 .PHONY: help setup build test test-all quickstart bench format lint headers install
 help:            ## this list
@@ -45,5 +46,10 @@ lint: headers    ## clang-tidy on all sources, or on FILES="a.cpp b.cpp"
 headers: setup   ## does every header compile alone?
 	@git ls-files 'src/*.h' | xargs -P $(JOBS) -I{} $(CXX) -std=c++20 -Isrc -fsyntax-only -x c++ -w {}
 
-install: build   ## into PREFIX (default /usr/local)
-	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
+install: setup   ## into PREFIX (default /usr/local), without building the tests
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target product
+	@mkdir -p "$(INSTALL_TO)" 2>/dev/null && test -w "$(INSTALL_TO)" || \
+	  { echo "install: cannot write to $(INSTALL_TO); choose another place, as in make install PREFIX=~/x" >&2; exit 2; }
+	@cmake --install build/release --prefix "$(INSTALL_TO)" >/dev/null
+	@echo "install: $(INSTALL_TO)/bin/cleave, libraries, man pages and completion; listed in build/release/install_manifest.txt"

@@ -110,14 +110,6 @@ Config resolve(const std::vector<Entry>& entries, const ConfigOptions& options) 
   return config;
 }
 
-std::string_view section_of(std::string_view key) {
-  return key.substr(0, key.find('.'));
-}
-
-std::string_view name_of(std::string_view key) {
-  return key.substr(key.find('.') + 1);
-}
-
 }  // namespace
 
 Config load_config(const std::string& path, const ConfigOptions& options) {
@@ -147,11 +139,11 @@ std::string to_toml(const Config& config) {
   for (const Key& key : config_keys()) {
     const std::optional<Value> value = key.get(config);
     if (!value) continue;
-    if (section != section_of(key.name)) {
-      section = section_of(key.name);
+    if (section != key.section()) {
+      section = key.section();
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }
-    text += fmt::format("{} = {}\n", name_of(key.name), to_toml(*value));
+    text += fmt::format("{} = {}\n", key.short_name(), to_toml(*value));
   }
   return text;
 }

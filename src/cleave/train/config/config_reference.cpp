@@ -12,14 +12,6 @@ namespace {
 
 constexpr std::size_t kIndent = 21;  ///< where the explanation of a key begins in --help
 
-std::string_view section_of(std::string_view key) {
-  return key.substr(0, key.rfind('.'));
-}
-
-std::string_view name_of(std::string_view key) {
-  return key.substr(key.rfind('.') + 1);
-}
-
 /// A cell of a Markdown table ends at a bar.
 std::string cell(std::string_view text) {
   std::string out;
@@ -47,11 +39,11 @@ std::string config_help() {
   std::string text;
   std::string_view section;
   for (const Key& key : config_keys()) {
-    if (section != section_of(key.name)) {
-      section = section_of(key.name);
+    if (section != key.section()) {
+      section = key.section();
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }
-    text += fmt::format("  {:<{}} ", name_of(key.name), kIndent - 3) +
+    text += fmt::format("  {:<{}} ", key.short_name(), kIndent - 3) +
             wrap(fmt::format("{} ({}; default {})", key.help, key.rule, default_of(key)), kIndent);
   }
   return text;
@@ -61,16 +53,16 @@ std::string config_reference() {
   std::string text(kPreface);
   std::string_view section;
   for (const Key& key : config_keys()) {
-    if (section != section_of(key.name)) {
-      section = section_of(key.name);
+    if (section != key.section()) {
+      section = key.section();
       text += fmt::format(
           "\n## [{}]\n\n| key | meaning | rule | default | example |\n"
           "| --- | --- | --- | --- | --- |\n",
           section);
     }
-    text += fmt::format("| `{}` | {} | {} | {} | `{} = {}` |\n", name_of(key.name), cell(key.help),
-                        cell(key.rule), cell(default_of(key)), name_of(key.name),
-                        cell(example_of(key)));
+    text +=
+        fmt::format("| `{}` | {} | {} | {} | `{} = {}` |\n", key.short_name(), cell(key.help),
+                    cell(key.rule), cell(default_of(key)), key.short_name(), cell(example_of(key)));
   }
   return text;
 }

@@ -30,6 +30,9 @@ struct Key {
 
   std::string_view example = {};  ///< a value as TOML writes it; empty: the default is one
 
+  std::string_view section() const { return name.substr(0, name.rfind('.')); }      ///< "train"
+  std::string_view short_name() const { return name.substr(name.rfind('.') + 1); }  ///< "steps"
+
   /// The key with these two: `whole(…).with({.otherwise = "model.heads"})`.
   struct Notes {
     std::string_view otherwise = {};
