@@ -5,25 +5,25 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cleave/report/text_table.h"
-#include "cleave/spec/model_spec.h"
+#include "cleave/model/family.h"
 #include "cleave/model/presets.h"
+#include "cleave/report/text_table.h"
 
 namespace cleave::app {
 namespace {
 
 /// With layers as they are for one sequence of the longest length.
 std::int64_t parameters_of(const ModelShape& shape) {
-  return parameter_count(model_spec(shape, {.sequences = 1, .sequence = shape.context}));
+  return parameter_count(model::graph_of(shape, {.sequences = 1, .sequence = shape.context}));
 }
 
 nlohmann::json presets_json() {
   nlohmann::json all = nlohmann::json::array();
-  for (const Preset& preset : presets()) {
+  for (const model::Preset& preset : model::presets()) {
     const ModelShape& shape = preset.shape;
     all.push_back({{"name", preset.name},
                    {"about", preset.about},
-                   {"kind", to_string(shape.kind)},
+                   {"kind", shape.kind->name},
                    {"parameters", parameters_of(shape)},
                    {"layers", shape.layers},
                    {"hidden", shape.hidden},
@@ -49,7 +49,7 @@ std::string rounded(std::int64_t parameters) {
 std::string presets_text() {
   std::vector<std::vector<std::string>> rows = {
       {"preset", "parameters", "layers", "hidden", "heads", "context"}};
-  for (const Preset& preset : presets()) {
+  for (const model::Preset& preset : model::presets()) {
     const ModelShape& shape = preset.shape;
     rows.push_back({std::string(preset.name), rounded(parameters_of(shape)),
                     std::to_string(shape.layers), std::to_string(shape.hidden),
