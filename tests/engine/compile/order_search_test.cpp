@@ -4,6 +4,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/compile.h"
+#include "cleave/model/family.h"
 
 namespace cleave::engine {
 namespace {

@@ -12,6 +12,7 @@
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/measure/profile.h"
 #include "cleave/engine/run/emulated_device.h"
+#include "cleave/model/family.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cleave/engine/compile/compile.h"
+#include "cleave/model/family.h"
 #include "cleave/parallel/same_order.h"
 
 namespace cleave::engine {
