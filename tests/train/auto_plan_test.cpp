@@ -113,7 +113,7 @@ TEST(AutoPlan, DecidesEverythingThatWasAuto) {
       config_of("microbatch = \"auto\"\n[devices]\ncount = 4\nemulate = \"f=1ms,i=1ms,w=1ms\"\n"
                 "[parallel]\npipeline = \"auto\"\ndata = \"auto\"\ntensor = \"auto\"\n"
                 "schedule = \"auto\"\nzero = \"auto\"\nrecompute = \"auto\""),
-      nullptr);
+      here);
 
   const Config& config = plan.choice().config;
   EXPECT_FALSE(needs_plan(config));
@@ -188,7 +188,7 @@ TEST(AutoPlan, RecomputesNothingWhereMemoryIsNoMatter) {
   const AutoPlan plan =
       plan_run(config_of("[parallel]\ndata = \"auto\"\npipeline = \"auto\"\nrecompute = \"auto\"\n"
                          "[devices]\ncount = 2\n"),
-               nullptr);
+               here);
   EXPECT_EQ(recompute_name(plan.choice().config), "none");
 }
 

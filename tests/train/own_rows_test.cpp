@@ -167,7 +167,7 @@ Outcome train(const engine::Layout& layout) {
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     const int index = world.rank();
-    engine::Device device(step, index, 1, &world, kinds);
+    engine::Device device(step, index, 1, world, kinds);
     device.initialise(3);
     RunOptimizer optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 1});
     bool sent = true;

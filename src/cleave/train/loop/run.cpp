@@ -38,8 +38,8 @@ Config with_fetched_data(Config config, comm::Communicator& processes) {
   return config;
 }
 
-Start find_start(const Config& config, const StartOptions& options,
-                 const checkpoint::CheckpointLayout& layout, comm::Launcher& launcher) {
+Start start_of(const Config& config, const StartOptions& options,
+               const checkpoint::CheckpointLayout& layout, comm::Launcher& launcher) {
   Start start = prepare_start(config, options, layout, launcher.processes());
   if (launcher.shares_files()) return start;
   for (fs::path* path : {&start.resume_from, &start.init_from})
@@ -268,7 +268,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
                 *data,
                 *compiled,
                 layout,
-                find_start(config, options.start, layout, launcher),
+                start_of(config, options.start, layout, launcher),
                 at_once_of(*compiled, config, launcher),
                 observer,
                 launcher.has_own_processes(compiled->devices()),
