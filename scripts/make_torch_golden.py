@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/torch_losses.txt: ten AdamW steps of a tiny GPT-2 and a tiny Llama in PyTorch.
+"""Writes tests/golden/torch_losses.txt: ten AdamW steps of a tiny GPT-2 and a tiny Llama in PyTorch;
+and tests/golden/torch_optimizers.txt: ten steps of other optimizers and learning rates.
 
 Run it with any PyTorch; the file names the version it was made with. The tests need only the file.
 Weights and tokens come from integer formulas that tests/train/torch_golden_test.cpp repeats exactly.
@@ -14,6 +15,7 @@ import torch.nn.functional as F
 LAYERS, HIDDEN, HEADS, FFN, VOCAB, SEQUENCE, SEQUENCES = 2, 32, 4, 96, 61, 24, 4
 KV_HEADS = {"gpt": 4, "llama": 2}
 STEPS, LR, MIN_LR, WARMUP, BETAS, DECAY, CLIP = 10, 1e-2, 1e-3, 2, (0.9, 0.95), 0.1, 1.0
+MOMENTUM, LAST_STEPS = 0.9, 4
 
 
 def shapes(kind):
@@ -115,43 +117,106 @@ def llama(w, x):
     return rms(h, w["model.norm.weight"]) @ w["lm_head.weight"].T
 
 
-def rate(step):
+# The height between MIN_LR and LR, from how many of the steps after warmup are done.
+CURVES = {"cosine": lambda done, of: 0.5 * (1 + math.cos(math.pi * done / of)),
+          "linear": lambda done, of: 1 - done / of,
+          "constant": lambda done, of: 1.0,
+          "wsd": lambda done, of: min(1.0, (of - done) / LAST_STEPS)}
+
+
+def rate(step, curve):
     if step < WARMUP:
         return LR * (step + 1) / WARMUP
-    passed = min((step - WARMUP + 1) / max(STEPS - WARMUP, 1), 1.0)
-    return MIN_LR + (LR - MIN_LR) * 0.5 * (1 + math.cos(math.pi * passed))
+    of = max(STEPS - WARMUP, 1)
+    return MIN_LR + (LR - MIN_LR) * CURVES[curve](min(step - WARMUP + 1, of), of)
 
 
-def losses(kind, dtype):
+class Lion(torch.optim.Optimizer):
+    """As Chen et al. (2023) write it; PyTorch has none."""
+
+    def __init__(self, groups, lr, betas):
+        super().__init__(groups, {"lr": lr, "betas": betas, "weight_decay": 0.0})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("momentum", torch.zeros_like(p))
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.sub_(group["lr"] * (beta1 * m + (1 - beta1) * p.grad).sign())
+                m.mul_(beta2).add_(p.grad, alpha=1 - beta2)
+
+
+def muon(hidden):
+    """PyTorch's, whose iteration would run in bf16, kept in f32."""
+    optimizer = torch.optim.Muon(hidden, lr=LR, weight_decay=DECAY, momentum=MOMENTUM, nesterov=True,
+                                 adjust_lr_fn="match_rms_adamw")
+    step = optimizer.step
+
+    def exact_step():
+        original = torch.Tensor.bfloat16
+        torch.Tensor.bfloat16 = lambda self: self.clone()
+        step()
+        torch.Tensor.bfloat16 = original
+
+    optimizer.step = exact_step
+    return optimizer
+
+
+def optimizers_of(name, master):
+    """Decay is on matrices only. Muon has the matrices of the blocks, AdamW what is left."""
+    def groups(parameters):
+        return [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": DECAY},
+                {"params": [p for p in parameters if p.dim() == 1], "weight_decay": 0.0}]
+
+    if name == "adamw":
+        return [torch.optim.AdamW(groups(master.values()), lr=LR, betas=BETAS, eps=1e-8)]
+    if name == "sgd":
+        return [torch.optim.SGD(groups(master.values()), lr=LR, momentum=MOMENTUM)]
+    if name == "lion":
+        return [Lion(groups(master.values()), lr=LR, betas=BETAS)]
+    hidden = [p for n, p in master.items() if p.dim() > 1 and (".h." in n or ".layers." in n)]
+    rest = [p for p in master.values() if all(p is not h for h in hidden)]
+    return [muon(hidden), torch.optim.AdamW(groups(rest), lr=LR, betas=BETAS, eps=1e-8)]
+
+
+def losses(kind, dtype, optimizer="adamw", curve="cosine"):
     """f32, or bf16 copies of f32 master weights."""
     master = initial(kind)
-    groups = [{"params": [p for p in master.values() if p.dim() > 1], "weight_decay": DECAY},
-              {"params": [p for p in master.values() if p.dim() == 1], "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=1e-8)
+    optimizers = optimizers_of(optimizer, master)
     out = []
     for step in range(STEPS):
-        for group in optimizer.param_groups:
-            group["lr"] = rate(step)
+        for group in (group for o in optimizers for group in o.param_groups):
+            group["lr"] = rate(step, curve)
         x, y = tokens(step)
         weights = {name: p.to(dtype) for name, p in master.items()}
         logits = (gpt if kind == "gpt" else llama)(weights, x).float()
         loss = F.cross_entropy(logits.view(-1, VOCAB), y.reshape(-1))
-        optimizer.zero_grad()
+        for p in master.values():
+            p.grad = None
         loss.backward()
         torch.nn.utils.clip_grad_norm_(list(master.values()), CLIP)
-        optimizer.step()
+        for o in optimizers:
+            o.step()
         out.append(loss.item())
     return out
 
 
 def main():
     torch.manual_seed(0)
-    path = pathlib.Path(__file__).parent.parent / "tests/golden/torch_losses.txt"
-    with path.open("w") as file:
+    golden = pathlib.Path(__file__).parent.parent / "tests/golden"
+    with (golden / "torch_losses.txt").open("w") as file:
         file.write(f"# Losses of ten steps, made by scripts/make_torch_golden.py with PyTorch {torch.__version__}\n")
         for kind in ("gpt", "llama"):
             for name, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16)):
                 file.write(" ".join([kind, name] + [f"{loss:.9g}" for loss in losses(kind, dtype)]) + "\n")
+    with (golden / "torch_optimizers.txt").open("w") as file:
+        file.write(f"# f32 losses of ten steps, made by scripts/make_torch_golden.py with PyTorch {torch.__version__}\n")
+        for kind in ("gpt", "llama"):
+            for optimizer, curve in (("adamw", "linear"), ("sgd", "constant"), ("lion", "wsd"), ("muon", "linear")):
+                row = losses(kind, torch.float32, optimizer, curve)
+                file.write(" ".join([kind, optimizer, curve] + [f"{loss:.9g}" for loss in row]) + "\n")
 
 
 if __name__ == "__main__":

@@ -65,6 +65,18 @@ TEST(TrainResume, GoesOnFromACheckpointOfTheFirstEdition) {
   EXPECT_EQ(one["weights"], two["weights"]);
 }
 
+TEST(TrainResume, RefusesSlotsOfAnotherOptimizer) {
+  const TinyRun run;
+  run.report();
+  const Answer answer = run.train({"train.optimizer=sgd", "train.steps=30"}, {"--resume"});
+  EXPECT_EQ(answer.exit, 2);
+  EXPECT_NE(answer.err.find("train.optimizer is \"sgd\", but "), std::string::npos) << answer.err;
+  EXPECT_NE(answer.err.find(" was trained with \"adamw\"; resume with --set "
+                            "train.optimizer=\"adamw\", or begin another run"),
+            std::string::npos)
+      << answer.err;
+}
+
 TEST(TrainResume, OfAFinishedRunChangesNothing) {
   const TinyRun run;
   const json whole = run.report();

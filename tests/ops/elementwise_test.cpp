@@ -36,6 +36,22 @@ TEST(Elementwise, GivesTheBitsOfTheReference) {
   });
 }
 
+TEST(Elementwise, WeighsTwoTensors) {
+  on_exact_targets([](Compute& compute) {
+    for (std::int64_t columns : kColumns) {
+      Tensor a = Tensor::random(DType::F32, {3, columns}, 1);
+      Tensor b = Tensor::random(DType::F32, {3, columns}, 2);
+      Tensor out(DType::F32, {3, columns});
+      Tensor expected(DType::F32, {3, columns});
+
+      weighted_sum(compute, {a.view(), 0.3f}, {b.view(), -1.7f}, out.view());
+      reference::weighted_sum({a.view(), 0.3f}, {b.view(), -1.7f}, expected.view());
+
+      expect_same_bits(out.view(), expected.view());
+    }
+  });
+}
+
 TEST(Elementwise, CopiesBetweenFormats) {
   on_every_target([](Compute& compute) {
     for (DType from : {DType::F32, DType::BF16}) {

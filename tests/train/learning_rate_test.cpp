@@ -31,6 +31,26 @@ TEST(LearningRate, FallsAsHalfACosineToTheMinimumAtTheLastStep) {
   }
 }
 
+TEST(LearningRate, FollowsTheCurveThatTheScheduleNames) {
+  TrainConfig train = config(14, 4);
+  train.decay = 5;
+  const auto rate = [&](const char* schedule, std::int64_t step) {
+    train.schedule = schedule;
+    return learning_rate(train, step);
+  };
+  for (const RateCurve& curve : rate_curves()) {
+    EXPECT_DOUBLE_EQ(rate(curve.name.data(), 1), 0.5) << curve.name;
+    EXPECT_DOUBLE_EQ(rate(curve.name.data(), 3), 1.0) << curve.name;
+  }
+  EXPECT_DOUBLE_EQ(rate("linear", 8), 0.6);
+  EXPECT_DOUBLE_EQ(rate("linear", 13), 0.2);
+  EXPECT_DOUBLE_EQ(rate("constant", 13), 1.0);
+  EXPECT_DOUBLE_EQ(rate("wsd", 8), 1.0);  // five steps are left
+  EXPECT_DOUBLE_EQ(rate("wsd", 9), 0.84);
+  EXPECT_DOUBLE_EQ(rate("wsd", 13), 0.2);
+  EXPECT_DOUBLE_EQ(rate("wsd", 20), 0.2);  // resumed past the end
+}
+
 TEST(LearningRate, NeedsNoWarmupAndSurvivesRunsThatAreAllWarmup) {
   EXPECT_LT(learning_rate(config(10, 0), 0), 1.0);
   EXPECT_DOUBLE_EQ(learning_rate(config(4, 4), 3), 1.0);

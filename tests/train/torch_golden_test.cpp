@@ -1,6 +1,5 @@
 // Ten steps against PyTorch: same weights, same tokens, same optimizer. The numbers are in
-// tests/golden/torch_losses.txt, made by scripts/make_torch_golden.py, whose formulas are repeated
-// here.
+// tests/golden/torch_*.txt, made by scripts/make_torch_golden.py, whose formulas are repeated here.
 
 #include <algorithm>
 #include <fstream>
@@ -57,7 +56,19 @@ void set_weights(engine::Device& device, std::span<const std::string> names) {
   device.refresh_values();
 }
 
-std::vector<double> losses(const model::Family* kind, DType dtype) {
+/// What is the same in every row of the golden files.
+TrainConfig as_in_torch() {
+  return {.steps = kSteps,
+          .lr = 1e-2,
+          .min_lr = 1e-3,
+          .warmup = 2,
+          .decay = 4,
+          .betas = {0.9, 0.95},
+          .weight_decay = 0.1,
+          .clip = 1.0};
+}
+
+std::vector<double> losses(const model::Family* kind, DType dtype, const TrainConfig& train) {
   const bool llama = kind == &model::llama;
   const ModelShape shape{.kind = kind,
                          .layers = 2,
@@ -68,18 +79,15 @@ std::vector<double> losses(const model::Family* kind, DType dtype) {
                          .vocab = kVocabulary,
                          .context = kSequence,
                          .tie_embeddings = !llama};
+  const engine::OptimizerKind& optimizer_kind = engine::find_optimizer(train.optimizer);
   const engine::CompiledStep step = engine::compile(
-      model::graph_of(shape, {.sequences = kSequences, .sequence = kSequence, .dtype = dtype}), {});
+      model::graph_of(shape, {.sequences = kSequences, .sequence = kSequence, .dtype = dtype}),
+      {.optimizer = &optimizer_kind, .hyper = hyper_of(train, optimizer_kind)});
   comm::LocalLauncher here;
   engine::Device device(step, 0, 1, here.processes());
   set_weights(device, step.tensor_names);
-  RunOptimizer optimizer({.steps = kSteps,
-                          .lr = 1e-2,
-                          .min_lr = 1e-3,
-                          .warmup = 2,
-                          .betas = {0.9, 0.95},
-                          .weight_decay = 0.1,
-                          .clip = 1.0});
+  device.clear_slots();
+  RunOptimizer optimizer(train);
   FormulaSource source;
   std::vector<double> losses;
   for (int s = 0; s < kSteps; ++s) {
@@ -94,32 +102,56 @@ std::vector<double> losses(const model::Family* kind, DType dtype) {
   return losses;
 }
 
-std::map<std::string, std::vector<double>> golden() {
+/// Rows of `words` words and then numbers.
+std::map<std::string, std::vector<double>> golden(const std::string& name, int words) {
   std::map<std::string, std::vector<double>> rows;
-  std::ifstream file(testing::source_path("tests/golden/torch_losses.txt"));
+  std::ifstream file(testing::source_path("tests/golden/" + name));
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("#")) continue;
-    std::istringstream words(line);
-    std::string kind;
-    std::string dtype;
-    words >> kind >> dtype;
-    for (double loss; words >> loss;) rows[kind + " " + dtype].push_back(loss);
+    std::istringstream text(line);
+    std::string row;
+    for (int i = 0; i < words; ++i) {
+      std::string word;
+      text >> word;
+      row += (row.empty() ? "" : " ") + word;
+    }
+    for (double loss; text >> loss;) rows[row].push_back(loss);
   }
   return rows;
 }
 
 TEST(TorchGolden, TenStepsGiveTheLossesOfPyTorch) {
-  const auto expected = golden();
+  const auto expected = golden("torch_losses.txt", 2);
   ASSERT_EQ(expected.size(), 4);
   for (const model::Family* kind : {&model::gpt, &model::llama}) {
     for (DType dtype : {DType::F32, DType::BF16}) {
       const std::string row = std::string(kind->name) + " " + std::string(to_string(dtype));
-      const std::vector<double> ours = losses(kind, dtype);
+      const std::vector<double> ours = losses(kind, dtype, as_in_torch());
       ASSERT_EQ(expected.at(row).size(), ours.size());
       const double tolerance = dtype == DType::F32 ? 1e-5 : 2e-2;  // what we promise
       for (int s = 0; s < kSteps; ++s) {
         const double theirs = expected.at(row)[s];
         EXPECT_NEAR(ours[s], theirs, tolerance * theirs) << row << ", step " << s;
+      }
+    }
+  }
+}
+
+TEST(TorchGolden, OtherOptimizersAndLearningRatesGiveTheLossesOfPyTorch) {
+  const auto expected = golden("torch_optimizers.txt", 3);
+  ASSERT_EQ(expected.size(), 8);
+  for (const model::Family* kind : {&model::gpt, &model::llama}) {
+    for (const auto& [optimizer, schedule] :
+         {std::pair{"adamw", "linear"}, {"sgd", "constant"}, {"lion", "wsd"}, {"muon", "linear"}}) {
+      const std::string row = std::string(kind->name) + " " + optimizer + " " + schedule;
+      TrainConfig train = as_in_torch();
+      train.optimizer = optimizer;
+      train.schedule = schedule;
+      if (train.optimizer != "lion") train.momentum = 0.9;
+      const std::vector<double> ours = losses(kind, DType::F32, train);
+      for (int s = 0; s < kSteps; ++s) {
+        const double theirs = expected.at(row).at(static_cast<std::size_t>(s));
+        EXPECT_NEAR(ours[s], theirs, 1e-5 * theirs) << row << ", step " << s;
       }
     }
   }

@@ -14,6 +14,15 @@ void add(Compute& compute, ConstView a, ConstView b, View out);
 /// out = a · factor; both of one dtype.
 void scale(Compute& compute, ConstView a, float factor, View out);
 
+/// A tensor and what it is multiplied by.
+struct Weighted {
+  ConstView values;
+  float weight = 1;
+};
+
+/// out = a · its weight + b · its weight, all f32; the second product is rounded, then the sum.
+void weighted_sum(Compute& compute, const Weighted& a, const Weighted& b, View out);
+
 void fill(Compute& compute, float value, View out);
 
 /// out = a, between f32 and bf16 in any combination. bf16 rounds to nearest even.

@@ -107,6 +107,8 @@ struct ParameterSpec {
   Cut cut = {};
   /// Names of the tensors that the optimizer keeps beside it, each f32 and of its shape.
   std::vector<std::string> slots = {};
+  bool whole_pieces = false;  ///< its optimizer updates each piece as one
+  bool hidden = false;        ///< a matrix from hidden features to hidden features
 
   std::int64_t elements() const { return shape.elements(); }
 

@@ -91,6 +91,7 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
   weight.cut = {.rule = shape.rule,
                 .dim = shape.rule == CutRule::Column ? out_dim : 1 - out_dim,
                 .spans = shape.spans};
+  weight.hidden = true;
   spec.parameters.push_back(std::move(weight));
   if (shape.bias == Bias::Add) {
     spec.parameters.push_back(vector_parameter(name + ".bias", shape.out, 0));

@@ -77,6 +77,20 @@ void set_edge_bytes(CompiledStep& step) {
   }
 }
 
+/// Tensor shards would cut what an update needs as one.
+void check_whole_updates(const Graph& model, const CompileOptions& options, int shards) {
+  if (shards == 1 || !options.optimizer->whole) return;
+  for (const SegmentSpec& segment : model.segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const ParameterSpec& parameter : layer.parameters) {
+        require(!parameter.whole_pieces, "train.optimizer ", options.optimizer->name,
+                " updates whole matrices, and ", shards, " tensor shards cut ", parameter.name,
+                "; use parallel.tensor 1 with numerics.tensor_shards 1, or another optimizer");
+      }
+    }
+  }
+}
+
 /// What each device at a place has of the model.
 std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options) {
   const int devices = options.layout.tensor;
@@ -86,6 +100,7 @@ std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options) 
           " must be a power of two, or equal to parallel.tensor");
   require(shards % devices == 0, "parallel.tensor ", devices,
           " does not divide numerics.tensor_shards ", shards);
+  check_whole_updates(model, options, shards);
   if (shards == 1) return {model};
   std::vector<Graph> shares;
   for (int number = 0; number < devices; ++number) {

@@ -140,14 +140,30 @@ void plan_tie_workspace(CompiledStep& step, const Stages& stages) {
   }
 }
 
+/// What STEP needs for the largest parameter of a stage.
+std::int64_t update_scratch(const Stage& stage, const OptimizerKind& optimizer,
+                            ops::Compute& compute) {
+  std::int64_t most = 0;
+  if (!optimizer.scratch) return most;
+  for (const SegmentSpec& segment : stage.segments()) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const ParameterSpec& parameter : layer.parameters) {
+        if (parameter.trainable) most = std::max(most, optimizer.scratch(compute, parameter));
+      }
+    }
+  }
+  return aligned(most);
+}
+
 /// Scratch is a device's own: the largest kernel scratch of its stages, then the largest work.
-void plan_scratch(CompiledStep& step, const Stages& stages, int threads) {
-  ops::Compute compute(threads);
+void plan_scratch(CompiledStep& step, const Stages& stages, const CompileOptions& options) {
+  ops::Compute compute(options.threads);
   step.kernel_scratch.assign(step.program.devices, 0);
   for (int s = 0; s < step.program.stages; ++s) {
     std::int64_t needed = 0;
     for (const auto& stage : stages[s])
-      needed = std::max(needed, stage->kernel_scratch_bytes(compute));
+      needed = std::max({needed, stage->kernel_scratch_bytes(compute),
+                         update_scratch(*stage, *options.optimizer, compute)});
     for (int device : step.program.placement[s]) {
       step.kernel_scratch[device] = std::max(step.kernel_scratch[device], needed);
     }
@@ -175,7 +191,7 @@ Stages plan_stages(CompiledStep& step, const CompileOptions& options) {
     }
   }
   const std::int64_t heap = heap_bytes();
-  plan_scratch(step, stages, options.threads);
+  plan_scratch(step, stages, options);
   step.library_bytes = heap_bytes() - heap;
   return stages;
 }

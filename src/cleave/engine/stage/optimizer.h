@@ -16,6 +16,7 @@ namespace cleave::engine {
 /// Numbers of a config that updates follow. An optimizer reads those whose keys its row names.
 struct Hyper {
   std::array<double, 2> betas = {0.9, 0.95};
+  double momentum = 0;
   double weight_decay = 0.1;
 
   friend bool operator==(const Hyper&, const Hyper&) = default;
@@ -36,9 +37,15 @@ struct OptimizerKind {
   /// Names of the tensors that it keeps beside a parameter: f32, of the parameter's shape, zero
   /// before the first step, in checkpoints as `parameter.slot`.
   std::function<std::vector<std::string>(const ParameterSpec&, const Hyper&)> slots;
-  /// Updates what a device has of a parameter, which may be any range of its elements.
+  /// Updates what a device has of a parameter: any range of its elements, or whole pieces.
   std::function<void(ops::Compute&, const ParameterState&, const UpdateStep&)> update;
   std::vector<std::string> keys = {};  ///< of a config: what of Hyper it reads
+  double momentum = 0;                 ///< what it takes where the config says nothing
+  /// Whether it updates a parameter piece by piece, each as one: replicas then share whole pieces,
+  /// and tensor shards must not cut them. Empty: it never does.
+  std::function<bool(const ParameterSpec&)> whole = {};
+  /// Bytes of kernel scratch that the update of a parameter needs. Empty: none.
+  std::function<std::int64_t(ops::Compute&, const ParameterSpec&)> scratch = {};
 };
 
 /// All that cleave has.
@@ -47,7 +54,8 @@ std::span<const OptimizerKind> optimizers();
 /// The one called `name`. Throws UserError, with all names, if there is none.
 const OptimizerKind& find_optimizer(std::string_view name);
 
-/// Gives every parameter of `segments` the slots that `optimizer` keeps beside it.
+/// Gives every parameter of `segments` the slots that `optimizer` keeps beside it, and says whether
+/// its pieces must stay whole. Those that are not trained have none.
 void give_slots(std::span<SegmentSpec> segments, const OptimizerKind& optimizer,
                 const Hyper& hyper);
 

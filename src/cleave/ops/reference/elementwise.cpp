@@ -1,5 +1,7 @@
 #include "cleave/ops/reference/elementwise.h"
 
+#include <cmath>
+
 #include "cleave/ops/reference/element.h"
 
 namespace cleave::ops::reference {
@@ -25,6 +27,13 @@ void add(ConstView a, ConstView b, View out) {
 void scale(ConstView a, float factor, View out) {
   for_elements(out, [&](std::int64_t row, std::int64_t column) {
     return get(a, {row, column}) * factor;
+  });
+}
+
+void weighted_sum(const Weighted& a, const Weighted& b, View out) {
+  for_elements(out, [&](std::int64_t row, std::int64_t column) {
+    const float second = static_cast<float>(get(b.values, {row, column})) * b.weight;
+    return std::fma(static_cast<float>(get(a.values, {row, column})), a.weight, second);
   });
 }
 

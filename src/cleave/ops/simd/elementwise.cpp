@@ -45,6 +45,14 @@ void scale_elements(DType dtype, const std::byte* a, float factor, std::byte* ou
   });
 }
 
+void weighted_elements(const float* a, float weight_a, const float* b, float weight_b, float* out,
+                       std::size_t n) {
+  for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
+    const Vec second = hn::Mul(load(b + i, part), set(weight_b));
+    store(mul_add(load(a + i, part), set(weight_a), second), out + i, part);
+  });
+}
+
 void fill_elements(DType dtype, float value, std::byte* out, std::size_t n) {
   with_element(dtype, [=](auto element) HWY_ATTR {
     auto* to = reinterpret_cast<decltype(element)*>(out);
@@ -78,6 +86,7 @@ namespace cleave::ops {
 HWY_EXPORT(add_elements);
 HWY_EXPORT(accumulate_elements);
 HWY_EXPORT(scale_elements);
+HWY_EXPORT(weighted_elements);
 HWY_EXPORT(fill_elements);
 HWY_EXPORT(narrow_elements);
 HWY_EXPORT(widen_elements);
@@ -109,6 +118,23 @@ void scale(Compute& compute, ConstView a, float factor, View out) {
     HWY_DYNAMIC_DISPATCH(scale_elements)
     (a.dtype(), row_bytes(a, row, column), factor, row_bytes(out, row, column), n);
   });
+}
+
+void weighted_sum(Compute& compute, const Weighted& a, const Weighted& b, View out) {
+  check_view("weighted_sum a", a.values, DType::F32, out.shape());
+  check_view("weighted_sum b", b.values, DType::F32, out.shape());
+  check_view("weighted_sum out", out, DType::F32, out.shape());
+  const auto at = [](auto view, std::int64_t row, std::int64_t column) {
+    return reinterpret_cast<
+        std::conditional_t<std::is_same_v<decltype(view), View>, float*, const float*>>(
+        row_bytes(view, row, column));
+  };
+  for_spans(compute, {a.values, b.values, out},
+            [&](std::int64_t row, std::int64_t column, std::int64_t n) {
+              HWY_DYNAMIC_DISPATCH(weighted_elements)
+              (at(a.values, row, column), a.weight, at(b.values, row, column), b.weight,
+               at(out, row, column), n);
+            });
 }
 
 void fill(Compute& compute, float value, View out) {

@@ -42,7 +42,7 @@ SegmentState order(const SegmentSpec& segment, std::span<const std::string> resi
 }
 
 /// Where a parameter may be cut, in elements of the flat order: between blocks of the gradient
-/// norm, and between rows where its rows are slices of a tensor's.
+/// norm, between rows where its rows are slices of a tensor's, or only between whole pieces.
 void add_cuts(const ParameterPlace& place, std::vector<std::int64_t>& cuts) {
   const Shape& shape = place.spec->shape;
   const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
@@ -50,6 +50,10 @@ void add_cuts(const ParameterPlace& place, std::vector<std::int64_t>& cuts) {
     if (element % kParameterGrain == 0) cuts.push_back(place.at + element);
   };
   for (const Piece& piece : place.spec->pieces) {
+    if (place.spec->whole_pieces) {
+      add(piece.first * row);
+      continue;
+    }
     if (piece.dim != 0) {
       const bool dense = piece.extent == shape[piece.dim];
       for (std::int64_t r = 0; r < shape[0]; ++r)

@@ -62,6 +62,7 @@ void derive_model(const Given& given, const model::Family* preset_kind, Config& 
 void derive_train(const Given& given, TrainConfig& t) {
   if (!given.contains("train.min_lr")) t.min_lr = t.lr / 10;
   if (!given.contains("train.warmup")) t.warmup = std::min<std::int64_t>(100, t.steps / 10);
+  if (!given.contains("train.decay")) t.decay = std::max<std::int64_t>(1, t.steps / 5);
 }
 
 void derive_layout(const Given& given, std::optional<std::int64_t> world_size, Config& c) {

@@ -27,10 +27,13 @@ struct TrainConfig {
   std::int64_t sequence = 256;
   DType dtype = DType::F32;
   std::string optimizer = "adamw";
+  std::string schedule = "cosine";  ///< a name of rate_curves()
   double lr = 3e-4;
   double min_lr = 3e-5;
   std::int64_t warmup = 10;  ///< steps
+  std::int64_t decay = 20;   ///< steps at the end, for schedules that are level before
   std::array<double, 2> betas = {0.9, 0.95};
+  std::optional<double> momentum;  ///< not given: what the optimizer takes by itself
   double weight_decay = 0.1;
   std::int64_t loss_blocks = 1;  ///< pieces of the vocabulary, of whose logits one is in memory
   double clip = 1.0;             ///< largest global gradient norm; 0: no clipping

@@ -9,6 +9,7 @@
 
 #include "cleave/base/units.h"
 #include "cleave/train/config/config_rules.h"
+#include "cleave/train/config/rate_curve.h"
 
 namespace cleave::train {
 
@@ -106,6 +107,32 @@ std::optional<Value> get_betas(const Config& config) {
   Value::List list;
   for (double beta : config.train.betas) list.push_back({beta});
   return Value{std::move(list)};
+}
+
+bool set_momentum(Config& config, const Value& value) {
+  const auto momentum = as_number(value);
+  if (!momentum || *momentum < 0 || *momentum >= 1) return false;
+  config.train.momentum = *momentum;
+  return true;
+}
+
+std::optional<Value> get_momentum(const Config& config) {
+  if (!config.train.momentum) return std::nullopt;
+  return Value{*config.train.momentum};
+}
+
+bool set_curve(Config& config, const Value& value) {
+  const auto* name = as<std::string>(value);
+  if (name == nullptr || find_curve(*name) == nullptr) return false;
+  config.train.schedule = *name;
+  return true;
+}
+
+std::string curve_rule() {
+  std::string rule = "one of";
+  for (const RateCurve& curve : rate_curves())
+    rule += detail::concat(rule.ends_with("of") ? " \"" : ", \"", curve.name, "\"");
+  return rule;
 }
 
 bool set_order(Config& config, const Value& value) {

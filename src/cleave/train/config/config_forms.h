@@ -19,6 +19,12 @@ std::optional<Value> get_validation(const Config& config);
 bool set_betas(Config& config, const Value& value);
 std::optional<Value> get_betas(const Config& config);
 
+bool set_momentum(Config& config, const Value& value);
+std::optional<Value> get_momentum(const Config& config);
+
+bool set_curve(Config& config, const Value& value);
+std::string curve_rule();  ///< all names
+
 bool set_order(Config& config, const Value& value);
 std::optional<Value> get_order(const Config& config);
 

@@ -129,8 +129,14 @@ std::vector<Key> train_keys() {
           "train.loss_blocks", {1}, "pieces of the vocabulary in the loss; more: less memory",
           [](auto& c) -> auto& { return c.train.loss_blocks; }),
       text(
-          "train.optimizer", "the name of an optimizer", "adamw",
+          "train.optimizer", "the name of an optimizer",
+          "adamw, sgd, lion, or muon (for the matrices of the blocks; adamw for the rest)",
           [](auto& c) -> auto& { return c.train.optimizer; }),
+      {.name = "train.schedule",
+       .rule = curve_rule(),
+       .help = "how the learning rate falls after warmup; wsd: in the last train.decay steps",
+       .set = set_curve,
+       .get = [](const Config& c) -> std::optional<Value> { return Value{c.train.schedule}; }},
       number(
           "train.lr", "a number > 0", above_zero, "highest learning rate",
           [](auto& c) -> auto& { return c.train.lr; }),
@@ -141,11 +147,20 @@ std::vector<Key> train_keys() {
       whole(
           "train.warmup", {0}, "steps to reach lr", [](auto& c) -> auto& { return c.train.warmup; })
           .with({.otherwise = "a tenth of train.steps, at most 100", .example = "20"}),
+      whole(
+          "train.decay", {1}, "steps at the end in which wsd falls",
+          [](auto& c) -> auto& { return c.train.decay; })
+          .with({.otherwise = "a fifth of train.steps", .example = "200"}),
       {.name = "train.betas",
        .rule = "a list of two numbers from 0 to below 1",
-       .help = "decay of the optimizer's running means",
+       .help = "decay of the running means of adamw, lion and muon",
        .set = set_betas,
        .get = get_betas},
+      {.name = "train.momentum",
+       .rule = "a number from 0 to below 1",
+       .help = "of sgd (default 0.9; 0: keep none) and muon (default 0.95)",
+       .set = set_momentum,
+       .get = get_momentum},
       number(
           "train.weight_decay", "a number ≥ 0", not_negative, "on matrices only",
           [](auto& c) -> auto& { return c.train.weight_decay; }),

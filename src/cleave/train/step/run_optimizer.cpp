@@ -8,9 +8,19 @@
 
 namespace cleave::train {
 
-engine::Hyper hyper_of(const TrainConfig& train) {
-  return {.betas = train.betas, .weight_decay = train.weight_decay};
+engine::Hyper hyper_of(const TrainConfig& train, const engine::OptimizerKind& kind) {
+  return {.betas = train.betas,
+          .momentum = train.momentum.value_or(kind.momentum),
+          .weight_decay = train.weight_decay};
 }
+
+namespace {
+
+std::string text_of(const std::optional<Value>& value) {
+  return value ? to_toml(*value) : "";
+}
+
+}  // namespace
 
 const engine::OptimizerKind& optimizer_of(const Config& config) {
   const engine::OptimizerKind& chosen = engine::find_optimizer(config.train.optimizer);
@@ -19,8 +29,8 @@ const engine::OptimizerKind& optimizer_of(const Config& config) {
     for (const std::string& name : other.keys) {
       if (std::ranges::find(chosen.keys, name) != chosen.keys.end()) continue;
       const Key& key = *std::ranges::find(config_keys(), name, &Key::name);
-      const std::string value = to_toml(*key.get(config));
-      require(value == to_toml(*key.get(fresh)), name, " is ", value, ", and train.optimizer ",
+      const std::string value = text_of(key.get(config));
+      require(value == text_of(key.get(fresh)), name, " is ", value, ", and train.optimizer ",
               chosen.name, " does not read it; leave it out, or use ", other.name);
     }
   }

@@ -7,8 +7,8 @@
 
 namespace cleave::train {
 
-/// What `train` says about updates.
-engine::Hyper hyper_of(const TrainConfig& train);
+/// What `train` says about updates, and where it says nothing what their kind takes by itself.
+engine::Hyper hyper_of(const TrainConfig& train, const engine::OptimizerKind& kind);
 
 /// The optimizer that `config` names. Throws UserError if there is none of that name, or if the
 /// config sets a key that only other optimizers read.
@@ -23,7 +23,7 @@ class RunOptimizer : public engine::Optimizer {
 
   /// Updates of any kind, of the user's own too; `kind` must outlive it.
   RunOptimizer(const TrainConfig& train, const engine::OptimizerKind& kind)
-      : train_(train), kind_(&kind), at_{.hyper = hyper_of(train)} {}
+      : train_(train), kind_(&kind), at_{.hyper = hyper_of(train, kind)} {}
 
   /// Before the step `step`, counted from 0.
   void begin_step(std::int64_t step);

@@ -43,7 +43,8 @@ Graph model_of(const Config& config) {
                                  .sequence = config.train.sequence,
                                  .dtype = config.train.dtype},
                                 config.train.loss_blocks);
-  engine::give_slots(model.segments, optimizer_of(config), hyper_of(config.train));
+  const engine::OptimizerKind& optimizer = optimizer_of(config);
+  engine::give_slots(model.segments, optimizer, hyper_of(config.train, optimizer));
   return model;
 }
 
@@ -66,7 +67,7 @@ engine::CompileOptions compile_options(const Config& config) {
           .threads = static_cast<int>(config.devices.threads),
           .budgets = budgets_of(config.devices),
           .optimizer = &optimizer_of(config),
-          .hyper = hyper_of(config.train),
+          .hyper = hyper_of(config.train, optimizer_of(config)),
           .costs = order_costs(config)};
 }
 

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "cleave/ops/muon.h"
+
+namespace cleave::ops::reference {
+
+/// In f64.
+void muon(const MuonArgs& args, const MuonHyper& hyper);
+
+}  // namespace cleave::ops::reference

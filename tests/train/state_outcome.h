@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/tiny_model.h"
+
+#include "cleave/base/tensor_sum.h"
+#include "cleave/comm/local/local_world.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/train/step/run_optimizer.h"
+
+namespace cleave::testing {
+
+/// What a few steps leave behind, and whether memory and traffic were as planned.
+struct StateOutcome {
+  std::string weights;
+  std::map<std::string, std::uint64_t> slots;  ///< sums, by parameter and slot
+  std::vector<double> losses;
+  std::int64_t planned = 0;  ///< bytes, all devices
+  bool as_planned = true;
+
+  /// The same run on other devices.
+  bool agrees_with(const StateOutcome& other) const {
+    return weights == other.weights && slots == other.slots && losses == other.losses;
+  }
+};
+
+/// Four steps of four microbatches over two data shards.
+inline StateOutcome train_state(const Graph& model, const engine::OptimizerKind& kind,
+                                const engine::Layout& layout, int tensor_shards = 1) {
+  constexpr int kSteps = 4;
+  constexpr int kMicrobatches = 4;
+  const train::TrainConfig config{.steps = kSteps, .lr = 1e-2, .warmup = 1};
+  const int microbatches = kMicrobatches / layout.data;
+  const engine::CompiledStep step =
+      engine::compile(model, {.layout = layout,
+                              .microbatches = microbatches,
+                              .data_shards = 2,
+                              .tensor_shards = tensor_shards,
+                              .optimizer = &kind,
+                              .hyper = train::hyper_of(config, kind)});
+  std::mutex mutex;
+  StateOutcome outcome;
+  std::vector<std::pair<std::string, std::uint64_t>> hashes;
+  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
+    const int index = world.rank();
+    engine::Device device(step, index, 1, world);
+    device.initialise(7);
+    device.clear_slots();
+    train::RunOptimizer optimizer(config, kind);
+    for (int s = 0; s < kSteps; ++s) {
+      ReplicaSource source(step.replica_of(index) * microbatches, s);
+      optimizer.begin_step(s);
+      const comm::Sent before = world.sent();
+      const auto result = device.executor().run({.source = &source,
+                                                 .optimizer = &optimizer,
+                                                 .loss_scale = 1.0f / (kMicrobatches * kSequence)});
+      const std::lock_guard lock(mutex);
+      outcome.as_planned = outcome.as_planned && world.sent() - before == step.traffic[index];
+      if (index == 0) outcome.losses.push_back(result.loss);
+    }
+    const std::lock_guard lock(mutex);
+    outcome.planned += step.planned_on(index);
+    outcome.as_planned = outcome.as_planned && device.arena().peak() == step.planned_on(index);
+    if (!device.is_owner()) return;
+    for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
+    for (const engine::TensorState& tensor : device.tensors()) {
+      for (const engine::SlotState& slot : tensor.slots) {
+        tensor.for_each_run(slot.values, [&](std::int64_t first, std::span<float> run) {
+          outcome.slots[tensor.name + "." + std::string(slot.name)] +=
+              tensor_sum(std::as_bytes(run), first);
+        });
+      }
+    }
+  });
+  outcome.weights = engine::combine_hashes(hashes);
+  return outcome;
+}
+
+}  // namespace cleave::testing
