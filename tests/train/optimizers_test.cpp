@@ -43,7 +43,7 @@ TEST(Optimizers, GiveTheBitsOfOneDeviceInEveryLayout) {
 
 // A weight that moves by nothing in four steps would make the comparison above worthless.
 TEST(Optimizers, DifferInWhatTheyDo) {
-  std::map<std::string, std::string> seen;
+  std::map<std::map<std::string, std::uint64_t>, std::string> seen;
   for (const engine::OptimizerKind& kind : engine::optimizers()) {
     const StateOutcome one = train_state(tiny_model(&model::gpt, DType::F32, 3), kind, {});
     EXPECT_TRUE(seen.emplace(one.weights, kind.name).second) << kind.name;

@@ -8,6 +8,8 @@
 
 #include "cleave/base/units.h"
 #include "cleave/report/text_table.h"
+#include "cleave/spec/trainable.h"
+#include "cleave/train/step/trainer.h"
 
 namespace cleave::app {
 namespace {
@@ -77,6 +79,24 @@ std::string describe_overlaps(const std::vector<train::DeviceReport>& devices) {
 
 }  // namespace
 
+namespace {
+
+/// What a run that trains a part of the model does without; nothing if it trains all.
+std::string describe_training(const train::Config& config, const engine::CompiledStep& step) {
+  if (config.trained.empty()) return "";
+  train::Config all = config;
+  all.trained.clear();
+  all.devices.memory.clear();  // what would be needed, whether it fits or not
+  const auto most = [](const engine::CompiledStep& compiled) {
+    return std::ranges::max(compiled.planned_bytes);
+  };
+  return fmt::format("trains {} of them; the fullest device needs {} instead of {}\n",
+                     trained_count(step.model.segments), format_bytes(most(step)),
+                     format_bytes(most(train::compile_step(all))));
+}
+
+}  // namespace
+
 std::string describe_plan(const train::Config& config, const engine::CompiledStep& step) {
   const schedule::Program& program = step.program;
   std::string text = fmt::format(
@@ -85,6 +105,7 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
       parameter_count(step.model), to_string(config.train.dtype), counted(step.devices(), "device"),
       program.schedule, program.microbatches * program.replicas, *config.train.microbatch,
       config.train.sequence);
+  text += describe_training(config, step);
   std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
                                                  "optimizer", "activations", "scratch", "saving",
                                                  "planned", "budget"}};

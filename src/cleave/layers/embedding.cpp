@@ -27,8 +27,9 @@ void Embedding::backward_weight(ops::Compute& compute, const LayerCall& call) {
     if (call.gradient == Write::Overwrite) ops::fill(compute, 0, gradient);
     return gradient;
   };
-  ops::embedding_backward(compute, call.x, call.dy, begin(gradient(0, call)), rows());
-  if (!has_positions()) return;
+  if (is_trained(0))
+    ops::embedding_backward(compute, call.x, call.dy, begin(gradient(0, call)), rows());
+  if (!has_positions() || !is_trained(1)) return;
   ops::position_backward(compute, call.dy, spec().as<EmbeddingAttributes>().sequence,
                          begin(gradient(1, call)));
 }

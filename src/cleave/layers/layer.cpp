@@ -12,7 +12,7 @@ void Layer::backward_weight(ops::Compute&, const LayerCall&) {
 
 void Layer::backward(ops::Compute& compute, const LayerCall& call) {
   backward_input(compute, call);
-  if (!spec_.parameters.empty()) backward_weight(compute, call);
+  if (trains(spec_)) backward_weight(compute, call);
 }
 
 std::int64_t Layer::scratch_bytes(ops::Compute& compute) const {

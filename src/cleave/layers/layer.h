@@ -64,7 +64,7 @@ class Layer {
   /// I: dx from dy; keeps what W still needs. Not called where no dx is wanted and nothing is kept.
   virtual void backward_input(ops::Compute& compute, const LayerCall& call) = 0;
 
-  /// W: adds this microbatch's share to the gradients.
+  /// W: adds this microbatch's share to the gradients. Not called where nothing is trained.
   virtual void backward_weight(ops::Compute& compute, const LayerCall& call);
 
   /// B: I, then W at once. A layer that talks to other devices computes while its messages travel.
@@ -80,6 +80,8 @@ class Layer {
   virtual void fill_constants() {}
 
   const Parameter& parameter(int index) const { return parameters_[index]; }
+  /// Whether W adds to the gradient of a parameter.
+  bool is_trained(int index) const { return spec_.parameters[index].trainable; }
   View constant(int index) const { return constants_[index]; }
   View cache(int index) const { return caches_[index]; }
 

@@ -25,8 +25,9 @@ void Linear::backward_weight(ops::Compute& compute, const LayerCall& call) {
   const ConstView x = call.x;
   const ConstView left = transposed() ? call.dy : x;
   const ConstView right = transposed() ? x : call.dy;
-  ops::matmul(compute, left.transposed(), right, gradient(0, call), {.write = call.gradient});
-  if (!has_bias()) return;
+  if (is_trained(0))
+    ops::matmul(compute, left.transposed(), right, gradient(0, call), {.write = call.gradient});
+  if (!has_bias() || !is_trained(1)) return;
   if (call.gradient == Write::Overwrite) ops::fill(compute, 0, gradient(1, call));
   ops::add_column_sums(compute, call.dy, gradient(1, call));
 }

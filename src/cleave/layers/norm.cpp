@@ -45,8 +45,10 @@ void Layernorm::backward_input(ops::Compute& compute, const LayerCall& call) {
 }
 
 void Layernorm::backward_weight(ops::Compute& compute, const LayerCall& call) {
-  add_gradient(compute, call.kept_by_input[kDWeight], gradient(0, call), call.gradient);
-  add_gradient(compute, call.kept_by_input[kDBias], gradient(1, call), call.gradient);
+  if (is_trained(0))
+    add_gradient(compute, call.kept_by_input[kDWeight], gradient(0, call), call.gradient);
+  if (is_trained(1))
+    add_gradient(compute, call.kept_by_input[kDBias], gradient(1, call), call.gradient);
 }
 
 void Rmsnorm::forward(ops::Compute& compute, const LayerCall& call) {

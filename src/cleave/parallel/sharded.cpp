@@ -201,7 +201,7 @@ void Sharded::weight_of_chains(ops::Compute& compute, const LayerCall& call, Vie
   const int last = layers() - 1;
   for (int k = 0; k < shards(); ++k) {
     for (int i = last; i >= 0; --i) {
-      if (chains_[k][i]->spec().parameters.empty()) continue;
+      if (!trains(chains_[k][i]->spec())) continue;
       LayerCall step = inner_call(call, k, i);
       step.x = i == 0 ? x : inner_y(call, k, i - 1, nullptr);
       step.dy = i == last ? dy : ConstView(inner_dx(call, k, i + 1, nullptr));
@@ -217,6 +217,8 @@ void Sharded::backward_weight(ops::Compute& compute, const LayerCall& call) {
   const TensorSpec& gathered = from_data() ? inner(layers() - 1).y : inner(0).x;
   const ops::ScratchClaim claim(compute, divided() ? gathered.bytes() : 0);
   if (!divided()) return weight_of_chains(compute, call, call.x, call.dy, {});
+  if (!from_data() && !trains(inner(0)))
+    return weight_of_chains(compute, call, {}, call.kept_by_input[0], {});
   const View whole = view_of(claim.data(), gathered);
   if (from_data())
     return weight_of_chains(compute, call, call.x, gather(compute, call.dy, whole), {});
@@ -237,7 +239,7 @@ void Sharded::backward(ops::Compute& compute, const LayerCall& call) {
     x = view_of(gathered, inner(0).x);
     dy = call.kept_by_input[0];
     comm::Pending dy_arrives = start_gather(compute, call.dy, call.kept_by_input[0]);
-    x_arrives = start_gather(compute, call.x, x);
+    if (trains(inner(0))) x_arrives = start_gather(compute, call.x, x);
     dy_arrives.wait();
   }
   const View sum = input_of_chains(compute, call, dy, claim.data(), rest);

@@ -40,8 +40,9 @@ void Sharded::add_after(ops::Compute& compute, ConstView sum, View y) {
 }
 
 void Sharded::add_after_gradient(ops::Compute& compute, ConstView dy, const LayerCall& call) {
-  if (attributes().after == AfterSum::Nothing) return;
-  const View sum = gradient(static_cast<int>(spec().parameters.size()) - 1, call);
+  const int added = static_cast<int>(spec().parameters.size()) - 1;
+  if (attributes().after == AfterSum::Nothing || !is_trained(added)) return;
+  const View sum = gradient(added, call);
   if (call.gradient == Write::Overwrite) ops::fill(compute, 0, sum);
   if (attributes().after == AfterSum::Bias) {
     ops::add_column_sums(compute, dy, sum);
@@ -53,7 +54,7 @@ void Sharded::add_after_gradient(ops::Compute& compute, ConstView dy, const Laye
 /// Every shard has its own dk and dv of a head that several share; W needs their sum.
 void Sharded::share_columns(ops::Compute& compute, const LayerCall& call, std::byte* room) {
   const SharedColumns& shared = attributes().shared;
-  if (shared.shards < 2) return;
+  if (shared.shards < 2 || !trains(inner(0))) return;
   const int here = std::min(shared.shards, shards());
   const View first(room, inner(0).y.dtype, {axis().tokens, shared.columns});
   const PartialSums sums(first, room + shared_bytes());

@@ -21,9 +21,11 @@ void TokenSliced::fill_constants() {
   for (int s = 0; s < slices(); ++s) {
     std::vector<Parameter> parameters;
     for (std::size_t p = 0; p < spec().parameters.size(); ++p) {
-      const View sums = cache(static_cast<int>(p));
       const Parameter& whole = parameter(static_cast<int>(p));
-      parameters.push_back({whole.value, sums.slice(0, s, 1).reshaped(spec().parameters[p].shape)});
+      parameters.push_back({whole.value, View()});
+      if (spec().sums.empty()) continue;  // nothing is trained
+      const View sums = cache(static_cast<int>(p));
+      parameters.back().gradient = sums.slice(0, s, 1).reshaped(spec().parameters[p].shape);
     }
     slices_[static_cast<std::size_t>(s)]->bind(parameters, constants);
   }
@@ -84,6 +86,7 @@ void TokenSliced::backward_weight(ops::Compute& compute, const LayerCall& call) 
 /// In place: the sums begin anew with the next data shard.
 void TokenSliced::add_up(ops::Compute& compute, const LayerCall& call) {
   for (int p = 0; p < std::ssize(spec().parameters); ++p) {
+    if (!is_trained(p)) continue;
     const View sums = cache(p);
     const View out = gradient(p, call);
     const auto at = [&](int slice) { return sums.slice(0, slice, 1).reshaped(out.shape()); };

@@ -39,28 +39,32 @@ Sent reduce(const TensorSpec& own, const ShardAxis& axis) {
 TensorTraffic of_chain(const LayerSpec& layer, const ShardedAttributes& attributes) {
   const ShardAxis& axis = attributes.axis;
   if (attributes.from_data) {
-    return {.forward = reduce(layer.y, axis), .weight = gather(layer.y, axis)};
+    return {.forward = reduce(layer.y, axis),
+            .weight = trains(layer) ? gather(layer.y, axis) : Sent{}};
   }
+  // W of the first layers alone reads x, and the sums of what shards share.
+  const bool reads_x = trains(attributes.chains[0][0]);
   const SharedColumns& shared = attributes.shared;
-  const int sharers = shared.shards / axis.local;
+  const int sharers = reads_x ? shared.shards / axis.local : 1;
   const std::int64_t columns = axis.tokens * shared.columns * size_of(layer.x.dtype);
   return {.forward = gather(layer.x, axis) + reduce(layer.y, axis),
           .input = gather(layer.y, axis) + reduce(layer.x, axis) +
                    all_reduce(columns, sharers, sharers > 1 ? axis.rank % sharers : 0),
-          .weight = gather(layer.x, axis)};
+          .weight = reads_x ? gather(layer.x, axis) : Sent{}};
 }
 
 TensorTraffic of_loss(const LayerSpec& layer, const ShardAxis& axis) {
   const std::int64_t states = 3 * axis.local * axis.tokens * size_of(DType::F32);
   return {.forward = gather(layer.x, axis) + Sent{.gather = states * (axis.devices - 1)},
           .input = reduce(layer.x, axis),
-          .weight = gather(layer.x, axis)};
+          .weight = trains(layer) ? gather(layer.x, axis) : Sent{}};
 }
 
 TensorTraffic of_slices(const LayerSpec& layer, const ShardAxis& axis) {
   TensorTraffic traffic;
   if (axis.own_tokens == axis.tokens) return traffic;
   for (const ParameterSpec& parameter : layer.parameters) {
+    if (!parameter.trainable) continue;
     traffic.sum = traffic.sum +
                   all_reduce(parameter.elements() * size_of(DType::F32), axis.devices, axis.rank);
   }

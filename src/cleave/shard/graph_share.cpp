@@ -42,8 +42,10 @@ class SegmentShare {
   std::optional<LayerShard> cut(int layer, int local) const {
     const LayerTraits traits = traits_(whole_[layer].kind);
     if (!traits.cut) return std::nullopt;
-    return traits.cut(whole_[layer],
-                      {.index = share_.first() + local, .of = share_.shards, .local = local});
+    std::optional<LayerShard> shard = traits.cut(
+        whole_[layer], {.index = share_.first() + local, .of = share_.shards, .local = local});
+    if (shard) leave_out_weight_pass(shard->layer);
+    return shard;
   }
 
   /// True if a later layer adds the x of layer `layer`, which must then exist as a tensor.
@@ -81,6 +83,7 @@ class SegmentShare {
       shape.chains.push_back(std::move(chain));
     }
     made_.push_back(sharded(chain_name(begin, end), share_, std::move(shape)));
+    leave_out_weight_pass(made_.back());
   }
 
   /// Chains of several layers are named after what the names of their layers have in common.
@@ -101,10 +104,12 @@ class SegmentShare {
     if (traits.share) {
       if (std::optional<LayerSpec> own = traits.share(layer, share_)) {
         made_.push_back(std::move(*own));
+        leave_out_weight_pass(made_.back());
         return;
       }
     }
     made_.push_back(divides_rows(index, traits) ? by_rows(layer, traits) : computed_whole(index));
+    leave_out_weight_pass(made_.back());
     if (made_.back().skip >= 0) made_.back().skip = moved_[static_cast<std::size_t>(layer.skip)];
   }
 
@@ -122,6 +127,7 @@ class SegmentShare {
             "numerics.tensor_shards (or parallel.tensor) that divides them");
     if (layer.parameters.empty()) return traits.with_rows(layer, share_.own_tokens(rows));
     LayerSpec slice = traits.with_rows(layer, rows / share_.shards);
+    leave_out_weight_pass(slice);
     slice.parameters = layer.parameters;
     mark_copies(slice, share_);
     return token_sliced(rows, share_, std::move(slice));

@@ -161,6 +161,7 @@ struct LayerSpec {
   TensorSpec x;
   TensorSpec y;
   Until x_until = Until::Forward;  ///< who reads x last: F, I or W of this layer
+  Until fixed_x_until = Until::Input;  ///< the same where none of its parameters is trained
   Until y_until = Until::Forward;  ///< who reads y last, of this layer
   Until dy_until = Until::Input;   ///< Input, or Weight if W reads dy
   bool dx_is_dy = false;           ///< I copies nothing: the gradient passes through
@@ -196,6 +197,13 @@ struct SegmentSpec {
 
   friend bool operator==(const SegmentSpec&, const SegmentSpec&) = default;
 };
+
+/// Whether W has a gradient to add to.
+bool trains(const LayerSpec& layer);
+bool trains(const SegmentSpec& segment);
+
+/// Takes out of a layer that has parameters, none of them trained, what only W would read or do.
+void leave_out_weight_pass(LayerSpec& layer);
 
 std::int64_t parameter_count(const LayerSpec& layer);
 std::int64_t parameter_count(const SegmentSpec& segment);

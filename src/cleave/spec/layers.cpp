@@ -82,6 +82,7 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
   const bool transposed = shape.weight == Transpose::Yes;  // stored [out, in]
   LayerSpec spec = layer("linear", name, rows("x", flow, shape.in), rows("y", flow, shape.out));
   spec.x_until = Until::Weight;
+  spec.fixed_x_until = Until::Forward;
   spec.dy_until = Until::Weight;
 
   const Shape stored = transposed ? Shape{shape.out, shape.in} : Shape{shape.in, shape.out};
@@ -184,6 +185,7 @@ LayerSpec embedding(const std::string& name, const Flow& flow, const EmbeddingSh
   LayerSpec spec = layer("embedding", name, {"tokens", DType::I32, {flow.tokens()}},
                          rows("y", flow, shape.features));
   spec.x_until = Until::Weight;
+  spec.fixed_x_until = Until::Forward;
   spec.dy_until = Until::Weight;
   spec.parameters.push_back(
       matrix_parameter(shape.token_name, {shape.vocabulary, shape.features}, 0.02f));
@@ -201,6 +203,7 @@ LayerSpec loss(const std::string& name, const Flow& flow, const LossShape& shape
   LayerSpec spec =
       layer("loss", name, rows("x", flow, shape.features), {"losses", DType::F32, {tokens}});
   spec.x_until = Until::Weight;
+  spec.fixed_x_until = shape.blocks == 1 ? Until::Forward : Until::Input;
   spec.parameters.push_back(
       matrix_parameter(shape.weight_name, {shape.vocabulary, shape.features}, 0.02f));
   spec.parameters.back().cut.rule = CutRule::Vocabulary;

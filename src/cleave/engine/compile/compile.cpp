@@ -124,6 +124,7 @@ void set_ties(CompiledStep& step) {
         for (const ParameterSpec& parameter : layer.parameters) {
           owners.emplace(parameter.name, s);
           if (parameter.tied_to.empty() || owners.at(parameter.tied_to) == s) continue;
+          if (!parameter.trainable) continue;  // neither has a gradient
           step.program.ties.push_back({owners.at(parameter.tied_to), s, parameter.elements() * 4});
           step.tie_names.push_back(parameter.tied_to);
         }

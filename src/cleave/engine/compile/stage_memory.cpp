@@ -16,20 +16,19 @@ plan::SegmentMemory memory_of(const Stage& stage, int segment) {
   const plan::StageLayout& layout = stage.layout(segment);
   const plan::StateLayout& state = stage.parameters().layout();
   const plan::SegmentState& parameters = state.segments[segment];
-  return {
-      .kept_for_input = layout.bytes_of(Region::KeptForInput),
-      .kept_for_weight = layout.bytes_of(Region::KeptForWeight),
-      .input_kept = layout.bytes_of(Region::InputKept),
-      .recomputed = layout.bytes_of(Region::Recomputed),
-      .keeps_inputs_only = stage.keeps(segment) == plan::Keep::Inputs,
-      .x = layout.bytes_of(Region::Input),
-      .dy = layout.bytes_of(Region::OutputGradient),
-      .x_until = op_of(layout.input_until),
-      .dy_until = op_of(layout.gradient_until),
-      .gathered = state.shares_values() ? parameters.elements * size_of(state.options.dtype) : 0,
-      .sums = state.shares_gradients() ? state.options.sums * parameters.gradient_bytes() : 0,
-      .share = state.shares_gradients() ? parameters.share_bytes() : 0,
-      .reducing = GradientSync::workspace_bytes(parameters, state.options.replicas)};
+  return {.kept_for_input = layout.bytes_of(Region::KeptForInput),
+          .kept_for_weight = layout.bytes_of(Region::KeptForWeight),
+          .input_kept = layout.bytes_of(Region::InputKept),
+          .recomputed = layout.bytes_of(Region::Recomputed),
+          .keeps_inputs_only = stage.keeps(segment) == plan::Keep::Inputs,
+          .x = layout.bytes_of(Region::Input),
+          .dy = layout.bytes_of(Region::OutputGradient),
+          .x_until = op_of(layout.input_until),
+          .dy_until = op_of(layout.gradient_until),
+          .gathered = state.shares_values() ? parameters.all * size_of(state.options.dtype) : 0,
+          .sums = state.shares_gradients() ? state.options.sums * parameters.gradient_bytes() : 0,
+          .share = state.shares_gradients() ? parameters.share_bytes() : 0,
+          .reducing = GradientSync::workspace_bytes(parameters, state.options.replicas)};
 }
 
 }  // namespace

@@ -79,8 +79,9 @@ class Traffic {
   }
 
   void add_reduce(const SegmentState& segment) {
+    if (segment.elements == 0) return;
     for (const ShareRun& run : segment.runs)
-      sent_.reduce += (run.end() - run.begin() - own(run)) * size_of(DType::F32);
+      if (run.trained) sent_.reduce += (run.end() - run.begin() - own(run)) * size_of(DType::F32);
     if (segment.runs.empty())
       sent_.reduce +=
           parallel::all_reduce_bytes(segment.gradient_bytes(), program_.replicas, replica_);
@@ -98,7 +99,7 @@ class Traffic {
       if (layout.shares_values()) continue;
       for (const SegmentState& segment : layout.segments) {
         for (const ShareRun& run : segment.runs)
-          if (!run.borrowed) add_gather(stage, run);
+          if (run.trained && !run.borrowed) add_gather(stage, run);
       }
     }
   }

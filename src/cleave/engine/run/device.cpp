@@ -22,7 +22,8 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
   const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
   const std::int64_t end = parameter.first + parameter.elements();
   TensorState tensor{.name = piece.name, .dim = piece.dim, .start = piece.start};
-  const auto set = [&](auto&& part) {
+  const auto set = [&](auto&& cut) {
+    const auto part = [&](View share) { return share ? cut(share) : View(); };
     tensor.value = part(parameter.value);
     tensor.master = part(parameter.master);
     tensor.gradient = part(parameter.gradient);
@@ -69,7 +70,10 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
     if (stage == nullptr) continue;
     stage->bind(lasting_memory(step.program, place_, s, arena_), replica, bound);
     bound.push_back(&stage->parameters());
-    for (const ParameterState& parameter : stage->parameters().all()) list(parameter);
+    // What is not trained is whole on every replica, unless they share values.
+    const bool first = replica == 0 || stage->parameters().layout().shares_values();
+    for (const ParameterState& parameter : stage->parameters().all())
+      list(parameter, first || parameter.spec->trainable);
   }
   owner_ = replica == 0 || step.zero > 0;
 
@@ -115,12 +119,12 @@ void Device::join(const CompiledStep& step, int index, comm::Communicator& world
                                               parallel::sharing_devices(step.shares[number]));
 }
 
-void Device::list(const ParameterState& parameter) {
+void Device::list(const ParameterState& parameter, bool owner) {
   const ParameterSpec& spec = *parameter.spec;
   if (parameter.borrowed) return;
   for (const Piece& piece : spec.pieces) {
     TensorState tensor = piece_of(parameter, piece);
-    const bool copy = piece.copy || !spec.tied_to.empty();
+    const bool copy = piece.copy || !spec.tied_to.empty() || !owner;
     if (tensor.elements() > 0) (copy ? copies_ : tensors_).push_back(std::move(tensor));
   }
 }
@@ -141,7 +145,7 @@ void Device::initialise(std::uint64_t seed) {
 
 void Device::initialise(const TensorState& tensor, const Init& init, std::uint64_t seed) {
   const Philox random(seed, "init", tensor.name);
-  tensor.for_each_run(tensor.master, [&](std::int64_t first, std::span<float> run) {
+  tensor.set_weight([&](std::int64_t first, std::span<float> run) {
     ops::parallel_for(compute_, std::ssize(run), 4096, [&](std::int64_t begin, std::int64_t end) {
       const std::span<float> out =
           run.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
@@ -159,7 +163,7 @@ void Device::refresh_values() {
   for (const auto& stage : stages_) {
     if (stage == nullptr) continue;
     for (const ParameterState& parameter : stage->parameters().all()) {
-      const bool separate = parameter.value.bytes() != parameter.master.bytes();
+      const bool separate = parameter.master && parameter.value.bytes() != parameter.master.bytes();
       if (!parameter.borrowed && separate && parameter.elements() > 0)
         ops::copy(compute_, parameter.master, parameter.value);
     }
@@ -179,7 +183,7 @@ std::vector<std::pair<std::string, std::uint64_t>> Device::weight_hashes() const
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   for (const TensorState& tensor : tensors_) {
     std::uint64_t sum = 0;
-    tensor.for_each_run(tensor.master, [&](std::int64_t first, std::span<float> run) {
+    tensor.for_each_weight_run([&](std::int64_t first, std::span<float> run) {
       sum += tensor_sum(std::as_bytes(run), first);
     });
     hashes.emplace_back(tensor.name, sum);

@@ -64,7 +64,7 @@ class Device {
 
  private:
   void join(const CompiledStep& step, int index, comm::Communicator& world);
-  void list(const ParameterState& parameter);
+  void list(const ParameterState& parameter, bool owner);
   void initialise(const TensorState& tensor, const Init& init, std::uint64_t seed);
 
   int place_;

@@ -209,7 +209,7 @@ void Executor::tie_within_stages() {
   for (Stage* stage : parts_.stages) {
     if (stage == nullptr) continue;
     for (const ParameterState& user : stage->parameters().all()) {
-      if (!user.borrowed || user.elements() == 0) continue;
+      if (!user.spec->trainable || !user.borrowed || user.elements() == 0) continue;
       for (const ParameterState& owner : stage->parameters().all()) {
         if (owner.spec->name != user.spec->tied_to) continue;
         ops::add(*parts_.compute, user.gradient, owner.gradient, owner.gradient);
@@ -277,7 +277,7 @@ void Executor::step(const StepInput& input) {
   for (Stage* stage : parts_.stages) {
     if (stage == nullptr) continue;
     for (const ParameterState& parameter : stage->parameters().all()) {
-      if (!parameter.borrowed && parameter.elements() > 0)
+      if (parameter.spec->trainable && !parameter.borrowed && parameter.elements() > 0)
         input.optimizer->update(*parts_.compute, parameter, scale);
     }
   }

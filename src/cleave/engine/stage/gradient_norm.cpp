@@ -25,12 +25,16 @@ std::int64_t blocks_of(const ParameterSpec& parameter, const Piece& piece) {
 
 }  // namespace
 
-std::vector<OwnedPiece> owned_pieces(std::span<const SegmentSpec> segments) {
+namespace {
+
+/// Of the parameters that are wanted, without copies; tied weights under the name of their owner.
+template <class Wanted>
+std::vector<OwnedPiece> pieces_of(std::span<const SegmentSpec> segments, const Wanted& wanted) {
   std::vector<OwnedPiece> pieces;
   for (const SegmentSpec& segment : segments) {
     for (const LayerSpec& layer : segment.layers) {
       for (const ParameterSpec& parameter : layer.parameters) {
-        if (!parameter.tied_to.empty()) continue;
+        if (!parameter.tied_to.empty() || !wanted(parameter)) continue;
         for (const Piece& piece : parameter.pieces) {
           if (!piece.copy) pieces.push_back({piece.name, piece.start});
         }
@@ -40,9 +44,16 @@ std::vector<OwnedPiece> owned_pieces(std::span<const SegmentSpec> segments) {
   return pieces;
 }
 
+}  // namespace
+
+std::vector<OwnedPiece> owned_pieces(std::span<const SegmentSpec> segments) {
+  return pieces_of(segments, [](const ParameterSpec& parameter) { return parameter.trainable; });
+}
+
 std::vector<std::string> tensor_names(std::span<const SegmentSpec> segments) {
   std::vector<std::string> names;
-  for (OwnedPiece& piece : owned_pieces(segments)) names.push_back(std::move(piece.name));
+  for (OwnedPiece& piece : pieces_of(segments, [](const ParameterSpec&) { return true; }))
+    names.push_back(std::move(piece.name));
   std::ranges::sort(names);
   return names;
 }
@@ -54,7 +65,7 @@ GradientNorm::GradientNorm(std::span<const OwnedPiece> pieces, std::span<Stage* 
     first_block_.push_back(blocks);
     if (stage == nullptr) continue;
     for (const ParameterState& parameter : stage->parameters().all()) {
-      if (!parameter.spec->tied_to.empty()) continue;
+      if (!parameter.spec->tied_to.empty() || !parameter.spec->trainable) continue;
       for (const Piece& piece : parameter.spec->pieces) {
         if (piece.copy) continue;
         const OwnedPiece key{piece.name, piece.start};
@@ -75,7 +86,7 @@ std::int64_t GradientNorm::block_count(const plan::StateLayout& layout) {
   std::int64_t blocks = 0;
   for (const plan::SegmentState& segment : layout.segments) {
     for (const plan::ParameterPlace& place : segment.parameters) {
-      if (!place.spec->tied_to.empty()) continue;
+      if (!place.spec->tied_to.empty() || !place.spec->trainable) continue;
       for (const Piece& piece : place.spec->pieces)
         if (!piece.copy) blocks += blocks_of(*place.spec, piece);
     }

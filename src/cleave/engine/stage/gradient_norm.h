@@ -21,7 +21,7 @@ struct OwnedPiece {
   friend auto operator<=>(const OwnedPiece&, const OwnedPiece&) = default;
 };
 
-/// The pieces that `segments` own: no copies, a tied weight under the name of its owner.
+/// The pieces that `segments` own and train: no copies, a tied weight under the name of its owner.
 std::vector<OwnedPiece> owned_pieces(std::span<const SegmentSpec> segments);
 
 /// What NORM makes known to all devices, in f64: whether to stop, the loss of every microbatch of
@@ -79,7 +79,7 @@ class GradientNorm {
   std::int64_t pieces_ = 0;
 };
 
-/// The names of all tensors of a model, sorted: what checkpoints and hashes go by.
+/// The names of all tensors of a model, trained or not, sorted: what checkpoints and hashes go by.
 std::vector<std::string> tensor_names(std::span<const SegmentSpec> segments);
 
 }  // namespace cleave::engine

@@ -102,10 +102,11 @@ void GradientSync::merge(int stage, int segment, int microbatch) {
 void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {
   if (replicas_[stage]->size() == 1) return;
   const StageParameters& parameters = parts_.stages[stage]->parameters();
+  if (parameters.layout().segments[segment].elements == 0) return;  // nothing here is trained
   // The plan leaves whole gradients there no longer than to the next REDUCE.
   if (parameters.keeps_shares_apart()) finish_reductions();
   for (const plan::ShareRun& run : parameters.layout().segments[segment].runs)
-    reduce_run(stage, segment, run, workspace);
+    if (run.trained) reduce_run(stage, segment, run, workspace);
   if (parameters.layout().shares_state()) return;
   const View sum = parameters.sums(segment, 0);
   ++in_flight_;
@@ -210,10 +211,11 @@ std::int64_t GradientSync::tied_bytes(const plan::StateLayout& user, const std::
 }
 
 std::int64_t GradientSync::workspace_bytes(const plan::SegmentState& segment, int replicas) {
-  if (replicas < 2) return 0;
+  if (replicas < 2 || segment.elements == 0) return 0;
   if (segment.runs.empty()) return workspace_for(segment.gradient_bytes(), replicas);
   std::int64_t bytes = 0;
-  for (const plan::ShareRun& run : segment.runs) bytes += run_workspace(run, replicas);
+  for (const plan::ShareRun& run : segment.runs)
+    if (run.trained) bytes += run_workspace(run, replicas);
   return bytes;
 }
 

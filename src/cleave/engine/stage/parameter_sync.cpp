@@ -38,7 +38,8 @@ void ParameterSync::gather_updated() {
     for (int segment = 0; segment < static_cast<int>(parameters.layout().segments.size());
          ++segment) {
       for (const plan::ShareRun& run : parameters.layout().segments[segment].runs) {
-        if (!run.borrowed) post(s, segment, run, parameters.whole_values(segment).data());
+        if (run.trained && !run.borrowed)
+          post(s, segment, run, parameters.whole_values(segment).data());
       }
     }
   }

@@ -214,7 +214,7 @@ void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
   const std::int64_t shift =
       pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
-    if (entry.layer->spec().parameters.empty()) continue;
+    if (!trains(entry.layer->spec())) continue;
     entry.layer->backward_weight(compute, Call(room_, entry, pass, entry.places->split, shift));
     between_layers_();
   }
@@ -225,7 +225,11 @@ void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
       pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     const Call call(room_, entry, pass, entry.places->fused, shift);
-    entry.layer->backward(compute, call);
+    if (trains(entry.layer->spec())) {
+      entry.layer->backward(compute, call);
+    } else {
+      entry.layer->backward_input(compute, call);
+    }
     add_branch(compute, *entry.layer, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");

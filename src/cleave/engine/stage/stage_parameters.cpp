@@ -49,26 +49,34 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
   const Part part = part_of(at, place);
   const DType dtype = layout_.options.dtype;
   const auto whole = [&](std::byte* base, DType type) {
-    return View(base + place.at * size_of(type), type, place.spec->shape);
+    return View(base + at.owned_at(place.at) * size_of(type), type, place.spec->shape);
   };
   // Among all elements of the segment, or among this replica's share of them.
   const auto share = [&](std::byte* base, DType type, bool only_shares) {
-    const std::int64_t begin = only_shares ? part.at : part.begin;
+    const std::int64_t begin = only_shares ? part.at : at.owned_at(part.begin);
     return View(base + begin * size_of(type), type, {part.end - part.begin});
   };
   ParameterState state{
       .spec = place.spec, .first = part.begin - place.at, .borrowed = place.borrowed};
-  gradients_.push_back(whole(sums_of(segment), DType::F32));
-  state.gradient = share(keeps_shares_apart() ? memory_.shares[segment] : sums_of(segment),
-                         DType::F32, keeps_shares_apart());
+  gradients_.emplace_back();
+  if (place.spec->trainable) {
+    gradients_.back() =
+        View(sums_of(segment) + place.at * size_of(DType::F32), DType::F32, place.spec->shape);
+    const bool apart = keeps_shares_apart();
+    state.gradient = View((apart ? memory_.shares[segment] : sums_of(segment)) +
+                              (apart ? part.at : part.begin) * size_of(DType::F32),
+                          DType::F32, {part.end - part.begin});
+  }
 
   if (!place.borrowed) {
     std::byte* const values = memory_.weights + at.values;
     values_.push_back(layout_.shares_values() ? View() : whole(values, dtype));
     state.value = share(values, dtype, layout_.shares_values());
-    state.master = dtype == DType::F32
-                       ? state.value
-                       : share(memory_.weights + at.masters, DType::F32, layout_.shares_state());
+    if (dtype == DType::F32) {
+      state.master = state.value;
+    } else if (place.spec->trainable) {
+      state.master = share(memory_.weights + at.masters, DType::F32, layout_.shares_state());
+    }
     for (std::size_t i = 0; i < place.spec->slots.size(); ++i) {
       state.slots.push_back({place.spec->slots[i], share(memory_.optimizer + at.slots[i],
                                                          DType::F32, layout_.shares_state())});

@@ -23,14 +23,14 @@ struct ParameterState {
   const ParameterSpec* spec = nullptr;
   std::int64_t first = 0;
   View value;
-  View master;                   ///< f32; the same memory as value in f32
-  View gradient;                 ///< f32
+  View master;    ///< f32; the same memory as value in f32; empty if it is not trained in bf16
+  View gradient;  ///< f32; empty if it is not trained
   std::vector<SlotState> slots;  ///< as spec->slots names them
   bool borrowed = false;         ///< values and slots are those of the parameter it is tied to
 
   /// The slot called `name`, which the parameter must have.
   View slot(std::string_view name) const;
-  std::int64_t elements() const { return gradient.elements(); }
+  std::int64_t elements() const { return value.elements(); }
 };
 
 /// Where the plan put the lasting memory of a stage.
@@ -57,7 +57,7 @@ class StageParameters {
   std::span<const ParameterState> all() const { return shares_; }
   std::span<const ParameterState> of_segment(int segment) const;
 
-  /// Whole, for the layers: value is empty while it is not gathered.
+  /// Whole, for the layers: value is empty while it is not gathered, gradient if it is not trained.
   View value(std::size_t index) const { return values_[index]; }
   View gradient(std::size_t index) const { return gradients_[index]; }
 

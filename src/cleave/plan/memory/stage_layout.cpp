@@ -234,7 +234,8 @@ void lay_out_backward(const Chain& chain, Borders borders, Backward mode, StageL
     const auto& kept = chain.layers[k]->kept_by_input;
     places.kept_by_input.resize(kept.size());
     for (std::size_t i = 0; i < kept.size(); ++i) {
-      if (fused) {
+      // Without a W, what I leaves for it is gone when I is done.
+      if (fused || !trains(*chain.layers[k])) {
         work.add(places.kept_by_input[i], {when(k), when(k), kept[i].bytes()});
       } else {
         places.kept_by_input[i] = regions.add(Region::InputKept, kept[i].bytes());

@@ -1,6 +1,7 @@
 #include "cleave/plan/memory/state_layout.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace cleave::plan {
@@ -18,8 +19,9 @@ bool contains(std::span<const std::string> names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// The flat order: as the layers have them, but those with more slots first and what is borrowed
-/// last. So the parameters that have a slot i are the first of them, for every i.
+/// The flat order: as the layers have them, but those with more slots first, then what is borrowed,
+/// and behind all what is not trained, in the same order. So the parameters that have a slot i are
+/// the first of them, for every i.
 SegmentState order(const SegmentSpec& segment, std::span<const std::string> resident) {
   SegmentState state;
   for (const LayerSpec& layer : segment.layers) {
@@ -31,12 +33,17 @@ SegmentState order(const SegmentSpec& segment, std::span<const std::string> resi
   std::vector<ParameterPlace*> places;
   for (ParameterPlace& place : state.parameters) places.push_back(&place);
   std::ranges::stable_sort(places, {}, [](const ParameterPlace* place) {
-    return std::pair(place->borrowed, -std::ssize(place->spec->slots));
+    return std::tuple(!place->spec->trainable, place->borrowed, -std::ssize(place->spec->slots));
   });
   for (ParameterPlace* place : places) {
-    place->at =
-        std::exchange(state.elements, state.elements + whole_grains(place->spec->elements()));
-    if (!place->borrowed) state.owned = state.elements;
+    const std::int64_t elements = whole_grains(place->spec->elements());
+    place->at = std::exchange(state.all, state.all + elements);
+    if (place->spec->trainable) {
+      state.elements = state.all;
+      if (!place->borrowed) state.owned = state.all;
+    } else if (!place->borrowed) {
+      state.frozen += elements;
+    }
   }
   return state;
 }
@@ -82,31 +89,48 @@ std::vector<std::int64_t> borders_of(const std::vector<std::int64_t>& cuts, std:
   return borders;
 }
 
-/// Cuts the flat order into runs, and each run into shares.
+/// Gives the shares of a run their place, behind those of the runs before it.
+void add_run(ShareRun run, SegmentState& state) {
+  std::int64_t most = 0;
+  for (std::size_t r = 0; r + 1 < run.borders.size(); ++r)
+    most = std::max(most, run.borders[r + 1] - run.borders[r]);
+  if (run.trained) {
+    run.at = std::exchange(state.share, state.share + most);
+    if (!run.borrowed) state.owned_share = state.share;
+  } else {
+    // Among values only, where nothing is borrowed: the shares behind those of what is trained.
+    run.at = state.owned_share + state.frozen_share;
+    if (!run.borrowed) state.frozen_share += most;
+  }
+  state.runs.push_back(std::move(run));
+}
+
+/// Cuts the flat order into runs, and each run into shares. What is not trained is shared only
+/// where values are.
 void divide(SegmentState& state, const StateOptions& options) {
   std::vector<const ParameterPlace*> places;
-  for (const ParameterPlace& place : state.parameters) places.push_back(&place);
+  for (const ParameterPlace& place : state.parameters) {
+    if (place.spec->trainable || options.zero >= 3) places.push_back(&place);
+  }
   std::ranges::sort(places, {}, &ParameterPlace::at);
   const auto alone = [&](const ParameterPlace& place) {
     return !place.spec->tied_to.empty() || contains(options.tied, place.spec->name);
   };
   for (std::size_t i = 0; i < places.size();) {
-    const std::int64_t begin = places[i]->at;
-    const bool single = alone(*places[i]);
-    ShareRun run{.borrowed = places[i]->borrowed};
+    const ParameterPlace& first = *places[i];
+    const std::int64_t begin = first.at;
     std::vector<std::int64_t> cuts;
+    std::int64_t end = begin;
     do {
       add_cuts(*places[i], cuts);
+      end = places[i]->at + whole_grains(places[i]->spec->elements());
       ++i;
-    } while (i < places.size() && !single && !alone(*places[i]));
-    const std::int64_t end = i < places.size() ? places[i]->at : state.elements;
-    run.borders = borders_of(cuts, begin, end, options.replicas);
-    std::int64_t most = 0;
-    for (int r = 0; r < options.replicas; ++r)
-      most = std::max(most, run.borders[r + 1] - run.borders[r]);
-    run.at = std::exchange(state.share, state.share + most);
-    if (!run.borrowed) state.owned_share = state.share;
-    state.runs.push_back(std::move(run));
+    } while (i < places.size() && !alone(first) && !alone(*places[i]) &&
+             places[i]->spec->trainable == first.spec->trainable);
+    add_run({.borders = borders_of(cuts, begin, end, options.replicas),
+             .borrowed = first.borrowed,
+             .trained = first.spec->trainable},
+            state);
   }
 }
 
@@ -121,7 +145,7 @@ std::int64_t slot_elements(const SegmentState& state, std::size_t index) {
   std::int64_t most = 0;
   for (const ShareRun& run : state.runs) {
     for (std::size_t r = 0; r + 1 < run.borders.size(); ++r) {
-      if (run.borrowed || run.borders[r] >= end) continue;
+      if (run.borrowed || !run.trained || run.borders[r] >= end) continue;
       most = std::max(most, run.at + std::min(run.borders[r + 1], end) - run.borders[r]);
     }
   }
@@ -160,7 +184,8 @@ StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptio
   for (const SegmentSpec& segment : segments) {
     SegmentState state = order(segment, options.resident);
     if (layout.shares_state()) divide(state, options);
-    const std::int64_t values = layout.shares_values() ? state.owned_share : state.owned;
+    const std::int64_t values = layout.shares_values() ? state.owned_share + state.frozen_share
+                                                       : state.owned + state.frozen;
     const std::int64_t lasting = layout.shares_state() ? state.owned_share : state.owned;
     state.values = take(layout.weights, values, options.dtype);
     if (options.dtype != DType::F32) state.masters = take(layout.weights, lasting, DType::F32);

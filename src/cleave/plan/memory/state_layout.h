@@ -17,7 +17,8 @@ inline constexpr std::int64_t kParameterGrain = 32;
 inline constexpr std::int64_t kShareBlock = 4096;
 
 /// Where a parameter lies in the flat order of its segment. Values, masters, gradients and slots
-/// all follow this order.
+/// all follow this order; of parameters that are not trained, which come last, there are values
+/// only.
 struct ParameterPlace {
   const ParameterSpec* spec = nullptr;
   std::int64_t at = 0;    ///< its first element
@@ -30,6 +31,7 @@ struct ShareRun {
   std::vector<std::int64_t> borders;  ///< replica r has [borders[r], borders[r + 1])
   std::int64_t at = 0;                ///< where a share begins in memory that holds only shares
   bool borrowed = false;
+  bool trained = true;  ///< false: its values are shared, and nothing else exists of it
 
   std::int64_t begin() const { return borders.front(); }
   std::int64_t end() const { return borders.back(); }
@@ -40,15 +42,22 @@ struct ShareRun {
 struct SegmentState {
   std::vector<ParameterPlace> parameters;  ///< in the order of the layers
   std::vector<ShareRun> runs;              ///< empty: replicas share nothing
-  std::int64_t elements = 0;               ///< of the flat order, padding included
-  std::int64_t owned = 0;  ///< elements with values of their own; what is borrowed comes behind
-  std::int64_t share = 0;  ///< elements of the largest share of any replica
+  std::int64_t elements = 0;  ///< of what is trained in the flat order, padding included
+  std::int64_t owned = 0;     ///< of these, with values of their own; what is borrowed comes behind
+  std::int64_t frozen = 0;    ///< elements that are not trained and not borrowed; behind `elements`
+  std::int64_t all = 0;       ///< the whole flat order
+  std::int64_t share = 0;     ///< elements of the largest share of any replica of what is trained
   std::int64_t owned_share = 0;
+  std::int64_t frozen_share = 0;
   std::int64_t values = 0;          ///< Weights: what layers compute with, in the model's dtype
   std::int64_t masters = 0;         ///< Weights: f32; not used if the model's dtype is f32
   std::int64_t gradients = 0;       ///< Gradients: the sums one behind the other, if they last
   std::vector<std::int64_t> slots;  ///< Optimizer: [i] slot i of the parameters that have so many
 
+  /// Where a place of the flat order is among the values that this stage owns.
+  std::int64_t owned_at(std::int64_t at) const {
+    return at < elements ? at : owned + at - elements;
+  }
   std::int64_t gradient_bytes() const { return elements * size_of(DType::F32); }
   std::int64_t share_bytes() const { return share * size_of(DType::F32); }
 };
@@ -72,7 +81,7 @@ struct StateOptions {
 };
 
 /// The lasting memory of a stage: per element 2 + 4 + 4 bytes in bf16, 4 + 4 in f32, and 4 for each
-/// slot, of which ZeRO keeps a share.
+/// slot, of which ZeRO keeps a share; for what is not trained 2 or 4.
 struct StateLayout {
   StateOptions options;  ///< without its names
   std::vector<SegmentState> segments;

@@ -102,6 +102,7 @@ struct NumericsConfig {
 struct Config {
   std::string preset;  ///< where `model` started from; empty: from keys alone
   ModelShape model;
+  std::vector<std::string> trained;  ///< model.train; empty: all parameters
   data::DataConfig data;
   TrainConfig train;
   DevicesConfig devices;

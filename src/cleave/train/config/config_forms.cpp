@@ -109,6 +109,11 @@ std::optional<Value> get_betas(const Config& config) {
   return Value{std::move(list)};
 }
 
+std::optional<std::string> read_name(const Value& value) {
+  const auto* name = as<std::string>(value);
+  return name == nullptr || name->empty() ? std::nullopt : std::optional(*name);
+}
+
 bool set_momentum(Config& config, const Value& value) {
   const auto momentum = as_number(value);
   if (!momentum || *momentum < 0 || *momentum >= 1) return false;

@@ -10,6 +10,8 @@ namespace cleave::train {
 std::optional<std::int64_t> read_bytes(const Value& value);
 Value write_bytes(std::int64_t bytes);  ///< in the largest binary unit that is exact
 
+std::optional<std::string> read_name(const Value& value);  ///< any text but none
+
 bool set_emulation(Config& config, const Value& value);
 std::optional<Value> get_emulation(const Config& config);
 

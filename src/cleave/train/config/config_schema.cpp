@@ -72,6 +72,13 @@ std::vector<Key> model_keys() {
       number(
           "model.rope_theta", "a number > 0", above_zero, "base of rotary positions (llama)",
           [](auto& c) -> auto& { return c.model.rope_theta; }),
+      one_or_list(
+          "model.train",
+          "modules or patterns of parameter names, such as [\"h.3\", \"ln_*.weight\", \"lm_head\"]",
+          "what learns; all else keeps its values and needs no gradient",
+          [](auto& c) -> auto& { return c.trained; }, read_name,
+          [](const std::string& name) { return Value{name}; })
+          .with({.otherwise = "all parameters", .example = "[\"h.3\", \"lm_head\"]"}),
   };
 }
 
@@ -158,9 +165,11 @@ std::vector<Key> train_keys() {
        .get = get_betas},
       {.name = "train.momentum",
        .rule = "a number from 0 to below 1",
-       .help = "of sgd (default 0.9; 0: keep none) and muon (default 0.95)",
+       .help = "of sgd, where 0 keeps none, and of muon",
        .set = set_momentum,
-       .get = get_momentum},
+       .get = get_momentum,
+       .otherwise = "0.9 for sgd, 0.95 for muon",
+       .example = "0.9"},
       number(
           "train.weight_decay", "a number ≥ 0", not_negative, "on matrices only",
           [](auto& c) -> auto& { return c.train.weight_decay; }),

@@ -16,14 +16,16 @@ void BackgroundSaver::begin(std::int64_t step) {
   const Clock::time_point since = Clock::now();
   runs_.clear();
   std::span<std::byte> room = at_.device->staging();
-  for_each_saved_run(at_, [&](checkpoint::Part part, std::size_t parameter, std::int64_t first,
-                              std::span<const float> elements) {
-    CLEAVE_CHECK(elements.size_bytes() <= room.size(), "the copy of the state has no room");
-    std::memcpy(room.data(), elements.data(), elements.size_bytes());
-    const auto* copy = reinterpret_cast<const float*>(room.data());
-    runs_.push_back({part, parameter, first, {copy, elements.size()}});
-    room = room.subspan(elements.size_bytes());
-  });
+  for_each_saved_run(at_, Lasting::OneStep,
+                     [&](checkpoint::Part part, std::size_t parameter, std::int64_t first,
+                         std::span<const float> elements) {
+                       CLEAVE_CHECK(elements.size_bytes() <= room.size(),
+                                    "the copy of the state has no room");
+                       std::memcpy(room.data(), elements.data(), elements.size_bytes());
+                       const auto* copy = reinterpret_cast<const float*>(room.data());
+                       runs_.push_back({part, parameter, first, {copy, elements.size()}});
+                       room = room.subspan(elements.size_bytes());
+                     });
   current_ = {step, std::chrono::duration<double>(Clock::now() - since).count()};
   start(Phase::Prepare);
 }
@@ -58,6 +60,11 @@ void BackgroundSaver::work(Phase phase) const {
   if (phase == Phase::Write) {
     checkpoint::CheckpointWriter writer(at_.root(), current_.step, *at_.layout, at_.index());
     for (const Run& run : runs_) writer.write(run.part, run.parameter, run.first, run.elements);
+    // Needs no copy: training only reads it.
+    for_each_saved_run(
+        at_, Lasting::Always,
+        [&](checkpoint::Part part, std::size_t parameter, std::int64_t first,
+            std::span<const float> run) { writer.write(part, parameter, first, run); });
     writer.finish();
   }
   if (phase == Phase::Commit && at_.is_first()) commit(at_, current_.step);

@@ -36,21 +36,22 @@ std::filesystem::path SavePoint::root() const {
   return std::filesystem::path(config->train.out) / "checkpoints";
 }
 
-void for_each_saved_run(const SavePoint& at, const SavedRun& visit) {
+void for_each_saved_run(const SavePoint& at, Lasting lasting, const SavedRun& visit) {
   if (!at.device->is_owner()) return;
   const auto& parameters = at.layout->parameters();
   for (const engine::TensorState& tensor : at.device->tensors()) {
+    if (tensor.trained() != (lasting == Lasting::OneStep)) continue;
     const auto found =
         std::ranges::lower_bound(parameters, tensor.name, {}, &checkpoint::Parameter::name);
     const auto index = static_cast<std::size_t>(found - parameters.begin());
-    const auto save_part = [&](checkpoint::Part part, View values) {
-      tensor.for_each_run(values, [&](std::int64_t first, std::span<float> run) {
-        visit(part, index, first, run);
+    tensor.for_each_weight_run([&](std::int64_t first, std::span<float> run) {
+      visit(checkpoint::Part::Weight, index, first, run);
+    });
+    for (std::size_t i = 0; i < tensor.slots.size(); ++i) {
+      tensor.for_each_run(tensor.slots[i].values, [&](std::int64_t first, std::span<float> run) {
+        visit(static_cast<checkpoint::Part>(i), index, first, run);
       });
-    };
-    save_part(checkpoint::Part::Weight, tensor.master);
-    for (std::size_t i = 0; i < tensor.slots.size(); ++i)
-      save_part(static_cast<checkpoint::Part>(i), tensor.slots[i].values);
+    }
   }
 }
 
@@ -68,9 +69,12 @@ namespace {
 
 void write_runs(const SavePoint& at, std::int64_t step) {
   checkpoint::CheckpointWriter writer(at.root(), step, *at.layout, at.index());
-  for_each_saved_run(
-      at, [&](checkpoint::Part part, std::size_t parameter, std::int64_t first,
-              std::span<const float> run) { writer.write(part, parameter, first, run); });
+  for (const Lasting lasting : {Lasting::OneStep, Lasting::Always}) {
+    for_each_saved_run(
+        at, lasting,
+        [&](checkpoint::Part part, std::size_t parameter, std::int64_t first,
+            std::span<const float> run) { writer.write(part, parameter, first, run); });
+  }
   writer.finish();
 }
 
@@ -93,7 +97,7 @@ void load(const checkpoint::CheckpointReader& reader, const checkpoint::Checkpoi
   reader.expect(layout.parameters());
   for (const auto* tensors : {&device.tensors(), &device.copies()}) {
     for (const engine::TensorState& tensor : *tensors) {
-      tensor.for_each_run(tensor.master, [&](std::int64_t first, std::span<float> run) {
+      tensor.set_weight([&](std::int64_t first, std::span<float> run) {
         reader.read_weight(tensor.name, first, run);
       });
       if (reader.what() == checkpoint::Load::WeightsOnly) continue;

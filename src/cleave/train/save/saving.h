@@ -37,11 +37,14 @@ struct SavePoint {
 /// share nothing only wait for the first.
 void save(const SavePoint& at, std::int64_t step);
 
+/// How long what is saved stays as it is: what is not trained never changes.
+enum class Lasting : std::uint8_t { OneStep, Always };
+
 /// What this device saves, in runs of consecutive elements of a parameter (its place in the
 /// layout).
 using SavedRun = std::function<void(checkpoint::Part part, std::size_t parameter,
                                     std::int64_t first, std::span<const float> elements)>;
-void for_each_saved_run(const SavePoint& at, const SavedRun& visit);
+void for_each_saved_run(const SavePoint& at, Lasting lasting, const SavedRun& visit);
 
 /// The first device's last act: everything is written, and becomes a checkpoint.
 void commit(const SavePoint& at, std::int64_t step);

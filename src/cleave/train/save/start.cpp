@@ -60,10 +60,13 @@ void check_same_model(const Config& config, const checkpoint::CheckpointReader& 
     if (!fixed || key.name == "model.preset") continue;
     const auto ours = key.get(config);
     const auto theirs = key.get(saved);
-    if (!ours || !theirs) continue;
-    require(to_toml(*ours) == to_toml(*theirs), key.name, " is ", to_toml(*ours), ", but ",
-            checkpoint.path().string(), " was trained with ", to_toml(*theirs),
-            "; resume with --set ", key.name, "=", to_toml(*theirs),
+    if (!ours && !theirs) continue;
+    const auto text = [](const auto& value) { return value ? to_toml(*value) : "not given"; };
+    const std::string remedy =
+        theirs ? detail::concat("with --set ", key.name, "=", to_toml(*theirs)) : "without it";
+    require(text(ours) == text(theirs), key.name, " is ", text(ours), ", but ",
+            checkpoint.path().string(), " was trained ",
+            theirs ? "with " + to_toml(*theirs) : "without it", "; resume ", remedy,
             ", or begin another run in another train.out");
   }
 }

@@ -6,6 +6,7 @@
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/staging.h"
 #include "cleave/engine/measure/profile.h"
+#include "cleave/spec/trainable.h"
 #include "cleave/train/step/emulation.h"
 #include "cleave/train/step/random_source.h"
 
@@ -43,6 +44,7 @@ Graph model_of(const Config& config) {
                                  .sequence = config.train.sequence,
                                  .dtype = config.train.dtype},
                                 config.train.loss_blocks);
+  train_only(model.segments, config.trained);
   const engine::OptimizerKind& optimizer = optimizer_of(config);
   engine::give_slots(model.segments, optimizer, hyper_of(config.train, optimizer));
   return model;

@@ -1,0 +1,111 @@
+#include "cleave/spec/trainable.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "cleave/base/check.h"
+#include "cleave/base/nearest.h"
+
+namespace cleave {
+namespace {
+
+/// Whether all of `text` is what `pattern` says, * being any characters.
+bool is_like(std::string_view text, std::string_view pattern) {
+  if (pattern.empty()) return text.empty();
+  if (pattern[0] == '*') {
+    for (std::size_t skipped = 0; skipped <= text.size(); ++skipped)
+      if (is_like(text.substr(skipped), pattern.substr(1))) return true;
+    return false;
+  }
+  return !text.empty() && text[0] == pattern[0] && is_like(text.substr(1), pattern.substr(1));
+}
+
+/// Whether a part of `name` that begins and ends at dots, or at its ends, is like `pattern`.
+bool names(std::string_view pattern, std::string_view name) {
+  for (std::size_t begin = 0; begin <= name.size(); ++begin) {
+    if (begin > 0 && name[begin - 1] != '.') continue;
+    for (std::size_t end = begin; end <= name.size(); ++end) {
+      if (end < name.size() && name[end] != '.') continue;
+      if (is_like(name.substr(begin, end - begin), pattern)) return true;
+    }
+  }
+  return false;
+}
+
+/// Visits every parameter with its layer.
+template <class Segments, class Visit>
+void for_each_parameter(Segments&& segments, const Visit& visit) {
+  for (auto& segment : segments) {
+    for (auto& layer : segment.layers) {
+      for (auto& parameter : layer.parameters) visit(parameter);
+    }
+  }
+}
+
+/// The names that a pattern may go by: a tied weight has its own beside its owner's.
+std::vector<std::string> names_of(const ParameterSpec& parameter) {
+  std::vector<std::string> all;
+  for (const Piece& piece : parameter.pieces) all.push_back(piece.name);
+  if (!parameter.tied_to.empty()) all.push_back(parameter.name);
+  return all;
+}
+
+void check_names_something(std::span<const SegmentSpec> segments, const std::string& pattern) {
+  std::set<std::string> known;
+  bool found = false;
+  for_each_parameter(segments, [&](const ParameterSpec& parameter) {
+    for (const std::string& name : names_of(parameter)) {
+      found = found || names(pattern, name);
+      known.insert(name.substr(0, name.rfind('.')));
+      known.insert(name);
+    }
+  });
+  const std::vector<std::string_view> words(known.begin(), known.end());
+  require(found, "model.train names \"", pattern, "\", and no parameter is called so",
+          did_you_mean(pattern, words));
+}
+
+/// Whether the patterns name the parameter: all of its tensors, or none.
+bool is_named(const ParameterSpec& parameter, std::span<const std::string> patterns) {
+  const std::vector<std::string> all = names_of(parameter);
+  const auto named = [&](const std::string& name) {
+    return std::ranges::any_of(patterns, [&](const auto& pattern) { return names(pattern, name); });
+  };
+  const bool some = std::ranges::any_of(all, named);
+  if (!some || !parameter.tied_to.empty()) return some;
+  const auto left_out = std::ranges::find_if_not(all, named);
+  require(left_out == all.end(), "model.train names ", *std::ranges::find_if(all, named),
+          " but not ", left_out == all.end() ? "" : *left_out,
+          ", which is computed together with it; name both or neither");
+  return some;
+}
+
+}  // namespace
+
+void train_only(std::span<SegmentSpec> segments, std::span<const std::string> patterns) {
+  if (patterns.empty()) return;
+  for (const std::string& pattern : patterns) check_names_something(segments, pattern);
+  std::set<std::string> trained;
+  for_each_parameter(segments, [&](const ParameterSpec& parameter) {
+    if (!is_named(parameter, patterns)) return;
+    trained.insert(parameter.tied_to.empty() ? parameter.name : parameter.tied_to);
+  });
+  for_each_parameter(segments, [&](ParameterSpec& parameter) {
+    parameter.trainable =
+        trained.contains(parameter.tied_to.empty() ? parameter.name : parameter.tied_to);
+  });
+  for (SegmentSpec& segment : segments)
+    for (LayerSpec& layer : segment.layers) leave_out_weight_pass(layer);
+}
+
+std::int64_t trained_count(std::span<const SegmentSpec> segments) {
+  std::int64_t count = 0;
+  for_each_parameter(segments, [&](const ParameterSpec& parameter) {
+    if (parameter.trainable && parameter.tied_to.empty()) count += parameter.elements();
+  });
+  return count;
+}
+
+}  // namespace cleave

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cleave/spec/layer_spec.h"
+
+namespace cleave {
+
+/// Trains only the parameters that one of `patterns` names; all of them if there is no pattern.
+/// What only their gradients would need is left out of the layers.
+///
+/// A pattern is a part of a tensor's name in checkpoints between dots, in which * stands for any
+/// characters: "h.3" and "lm_head" are modules, "h.*.ln_1.weight" names tensors. A weight that is
+/// tied is trained with the one that it is tied to. Throws UserError for a pattern that names
+/// nothing, or only some of the tensors that are computed together.
+void train_only(std::span<SegmentSpec> segments, std::span<const std::string> patterns);
+
+/// Elements that are trained; a tied weight counts once.
+std::int64_t trained_count(std::span<const SegmentSpec> segments);
+
+}  // namespace cleave

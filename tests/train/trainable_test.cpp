@@ -1,0 +1,118 @@
+// A part of the model learns. What does not has its values and nothing else, and what does learns
+// what it would have learned beside it.
+
+#include "cleave/spec/trainable.h"
+
+#include "support/errors.h"
+#include "train/state_outcome.h"
+#include <gtest/gtest.h>
+
+namespace cleave::train {
+namespace {
+
+using testing::StateOutcome;
+using testing::tiny_model;
+using testing::train_state;
+
+Graph part_of(const model::Family* kind, DType dtype, const std::vector<std::string>& patterns) {
+  Graph model = tiny_model(kind, dtype, 4);
+  train_only(model.segments, patterns);
+  return model;
+}
+
+/// AdamW that leaves alone what `patterns` do not name.
+engine::OptimizerKind only(const model::Family* kind, const std::vector<std::string>& patterns) {
+  engine::OptimizerKind some = engine::find_optimizer("adamw");
+  std::vector<std::string> names;
+  const Graph model = part_of(kind, DType::F32, patterns);
+  for (const SegmentSpec& segment : model.segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const ParameterSpec& parameter : layer.parameters)
+        if (parameter.trainable) names.push_back(parameter.name);
+    }
+  }
+  some.update = [names, update = some.update](ops::Compute& compute,
+                                              const engine::ParameterState& parameter,
+                                              const engine::UpdateStep& at) {
+    if (std::ranges::find(names, parameter.spec->name) != names.end())
+      update(compute, parameter, at);
+  };
+  return some;
+}
+
+struct Part {
+  const model::Family* kind;
+  std::vector<std::string> patterns;
+};
+
+// Blocks in the middle, both ends (which GPT ties), norms alone, a bias without its matrix.
+const std::vector<Part> kParts = {
+    {&model::gpt, {"h.1", "h.2"}},
+    {&model::gpt, {"lm_head"}},
+    {&model::gpt, {"ln_*", "mlp.c_fc.bias", "wpe"}},
+    {&model::llama, {"lm_head", "layers.3"}},
+    {&model::llama, {"layers.*.self_attn.o_proj", "layers.0.mlp.down_proj", "model.norm"}},
+};
+
+// The gradients of a part do not depend on whether the rest has any.
+TEST(Trainable, APartLearnsWhatItLearnsInTheWhole) {
+  const engine::OptimizerKind& adamw = engine::find_optimizer("adamw");
+  for (const auto& [kind, patterns] : kParts) {
+    for (const DType dtype : {DType::F32, DType::BF16}) {
+      const StateOutcome part = train_state(part_of(kind, dtype, patterns), adamw, {});
+      const StateOutcome whole = train_state(tiny_model(kind, dtype, 4), only(kind, patterns), {});
+      EXPECT_TRUE(part.as_planned) << patterns[0];
+      EXPECT_EQ(part.losses, whole.losses) << patterns[0];
+      EXPECT_LT(part.planned, whole.planned) << patterns[0];
+      EXPECT_LT(part.slots.size(), whole.slots.size());
+      for (const auto& [slot, sum] : part.slots) EXPECT_EQ(sum, whole.slots.at(slot)) << slot;
+      if (dtype == DType::F32) EXPECT_EQ(part.weights, whole.weights) << patterns[0];
+    }
+  }
+}
+
+TEST(Trainable, GivesTheBitsOfOneDeviceInEveryLayout) {
+  const engine::OptimizerKind& adamw = engine::find_optimizer("adamw");
+  const std::vector<engine::Layout> layouts = {
+      {.pipeline = 2},
+      {.pipeline = 2, .schedule = "zb-h1"},
+      {.pipeline = 2, .schedule = "zbv", .recompute = {schedule::Recompute::Selective}},
+      {.data = 2, .zero = 1, .recompute = {schedule::Recompute::Full}},
+      {.pipeline = 2, .data = 2, .zero = 2},
+      {.pipeline = 2, .data = 2, .schedule = "zb-h1", .zero = 3},
+  };
+  const std::vector<engine::Layout> cut = {
+      {.tensor = 2},
+      {.pipeline = 2, .data = 2, .tensor = 2, .zero = 3},
+      {.data = 2, .tensor = 2, .sequence_parallel = true, .schedule = "zb-h1", .zero = 2},
+  };
+  for (std::size_t p = 0; p < kParts.size(); ++p) {
+    const DType dtype = p % 2 == 0 ? DType::BF16 : DType::F32;
+    const Graph model = part_of(kParts[p].kind, dtype, kParts[p].patterns);
+    const auto expect_same = [&](const std::vector<engine::Layout>& all, int shards) {
+      const StateOutcome one = train_state(model, adamw, {}, shards);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const StateOutcome many = train_state(model, adamw, all[i], shards);
+        EXPECT_TRUE(many.agrees_with(one)) << "part " << p << ", layout " << i << " of " << shards;
+        EXPECT_TRUE(many.as_planned) << "part " << p << ", layout " << i << " of " << shards;
+      }
+    };
+    expect_same(layouts, 1);
+    expect_same(cut, 2);
+  }
+}
+
+TEST(Trainable, WhatIsFrozenKeepsNoMasterNoSlotAndNoGradient) {
+  const Graph all = tiny_model(&model::llama, DType::BF16, 4);
+  const engine::CompiledStep whole = engine::compile(all, {});
+  const engine::CompiledStep part =
+      engine::compile(part_of(&model::llama, DType::BF16, {"model.norm"}), {});
+  const std::int64_t trained = 32;  // elements, a whole number of grains
+  EXPECT_EQ(part.memory[0].gradients, trained * 4);
+  EXPECT_EQ(part.memory[0].optimizer, trained * 8);
+  const std::int64_t masters = (parameter_count(all) - trained) * 4;
+  EXPECT_EQ(whole.memory[0].weights - part.memory[0].weights, masters);
+}
+
+}  // namespace
+}  // namespace cleave::train
