@@ -45,6 +45,24 @@ TEST(ScheduleCommand, ALatencyCostsItselfHoweverLong) {
   }
 }
 
+TEST(ScheduleCommand, TakesGraphsFrozenStagesAndAbsences) {
+  const TemporaryDirectory directory;
+  const std::string graph = directory.write("vlm.txt", "0>1 1>3  # image\n2>3  # sound\n3>4,4>5\n");
+  const std::string costs = directory.write("costs.csv", "f,i,w\n2,2,2\n1,1,1\n1,1,1\n1,1,1\n");
+  const std::vector<std::pair<std::string, double>> cases = {
+      {"--graph \"0>1,1>3,2>3,3>4,4>5\" --microbatches 24", 84},
+      {"--graph " + graph + " --microbatches 24", 84},
+      {"--graph \"0>1,1>3,2>3,3>4,4>5\" --microbatches 24 --frozen 0,1", 82},
+      {"--stages 4 --microbatches 16 --costs " + costs, 99},
+      {"--stages 4 --microbatches 16 --absent 0:1,0:3,0:5,0:7,0:9,0:11,0:13,0:15 --costs " + costs,
+       75}};
+  for (const auto& [flags, makespan] : cases) {
+    const Answer answer = run_cleave("schedule 1f1b --json " + flags);
+    ASSERT_EQ(answer.exit, 0) << answer.err;
+    EXPECT_EQ(nlohmann::json::parse(answer.out)["makespan"], makespan) << flags;
+  }
+}
+
 TEST(ScheduleCommand, DrawsThePictureByDefault) {
   const Answer answer = run_cleave("schedule 1f1b --stages 2 --microbatches 2");
 
@@ -170,6 +188,17 @@ TEST(ScheduleCommand, NamesTheMistakeInOneSentence) {
       {"1f1b" + shape + "--costs nowhere.csv", "cannot read nowhere.csv"},
       {"1f1b" + shape + "--cost f=2 --costs " + bad_costs, "exclude each other"},
       {"1f1b" + shape + "--memory 0", "--memory 0 must be more than 0"},
+      {"zbv" + shape + "--graph \"0>1\"", "schedule zbv is made for a chain of stages"},
+      {"1f1b" + shape + "--graph \"0-1>2\"", "'0-1>2' is no edge"},
+      {"1f1b" + shape + "--graph \"0>1,1>0\"", "form a cycle"},
+      {"1f1b" + shape + "--graph nowhere.txt", "cannot read nowhere.txt"},
+      {"1f1b" + shape + "--frozen 7", "stage 7 cannot be frozen"},
+      {"1f1b" + shape + "--frozen 0,1", "nothing is left to learn"},
+      {"1f1b" + shape + "--frozen all", "'all' is no stage"},
+      {"1f1b" + shape + "--absent 0:9", "cannot be absent from microbatch 9"},
+      {"1f1b" + shape + "--absent 0", "'0' is no stage:microbatch"},
+      {"1f1b" + shape + "--absent 1:0",
+       "stage 0 takes part in microbatch 0, but nobody that reads it does"},
       {"1f1b" + shape + "--format png", "unknown format 'png'"},
       {"1f1b,zbv" + shape + "--format text", "take one schedule"},
       {"1f1b" + shape + "--format svg --final", "--final says which program"},

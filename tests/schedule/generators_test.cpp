@@ -1,5 +1,6 @@
 #include "cleave/schedule/generators.h"
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <string>

@@ -119,37 +119,46 @@ TEST(Segments, FindTheRecomputeThatAPersonPlaced) {
 }
 
 TEST(Parameters, AreGatheredOneUseAheadAndTwoAtMost) {
-  const Program program = lower(
-      one_stage(1, 3), {.replicas = 2, .grain = Grain::Segment, .parameters = Parameters::Sharded});
+  const Program program =
+      lower(one_stage(1, 3), {.replicas = 2, .grain = Grain::Segment, .sharing = Sharing::Values});
   EXPECT_EQ(text_of(program.lists[1]),
-            "GATHER:0.0 GATHER:0.1 0.0F0 FREE:0.0 GATHER:0.2 0.1F0 0.2F0 0.2B0 "
-            "REDUCE:0.2 FREE:0.2 GATHER:0.0 0.1B0 REDUCE:0.1 FREE:0.1 0.0B0 REDUCE:0.0 FREE:0.0 "
-            "NORM STEP");
+            "GATHER:0.0 GATHER:0.1 WAIT:GATHER:0.0 0.0F0 FREE:0.0 GATHER:0.2 WAIT:GATHER:0.1 0.1F0 "
+            "WAIT:GATHER:0.2 0.2F0 0.2B0 REDUCE:0.2 FREE:0.2 GATHER:0.0 0.1B0 WAIT:REDUCE:0.2 "
+            "REDUCE:0.1 FREE:0.1 WAIT:GATHER:0.0 0.0B0 WAIT:REDUCE:0.1 REDUCE:0.0 FREE:0.0 "
+            "WAIT:REDUCE:0.0 NORM STEP");
 }
 
 TEST(Parameters, AreFreedAfterTheMessageThatOthersWaitFor) {
   const Program program = lower(generate("gpipe", {.devices = 2, .microbatches = 1}),
-                                {.replicas = 2, .parameters = Parameters::Sharded});
+                                {.replicas = 2, .sharing = Sharing::Values});
   EXPECT_EQ(text_of(program.lists[0]),
-            "RECV:0<0 GATHER:0 0F0 SEND:0>0 WAIT:RECV:0<0 WAIT:SEND:0>0 0B0 REDUCE:0 FREE:0 NORM "
-            "STEP");
+            "RECV:0<0 GATHER:0 WAIT:GATHER:0 0F0 SEND:0>0 WAIT:RECV:0<0 WAIT:SEND:0>0 0B0 REDUCE:0 "
+            "FREE:0 WAIT:REDUCE:0 NORM STEP");
   EXPECT_EQ(text_of(program.lists[1]),
-            "RECV:0>0 WAIT:RECV:0>0 GATHER:1 1F0 1B0 SEND:0<0 REDUCE:1 FREE:1 WAIT:SEND:0<0 NORM "
-            "STEP");
+            "RECV:0>0 WAIT:RECV:0>0 GATHER:1 WAIT:GATHER:1 1F0 1B0 SEND:0<0 REDUCE:1 FREE:1 "
+            "WAIT:SEND:0<0 WAIT:REDUCE:1 NORM STEP");
 }
 
 TEST(Gradients, AreReducedAfterTheLastOfEachStage) {
   Program program = generate("interleaved", {.devices = 1, .microbatches = 2});
   program.ties = {{.first = 0, .second = 1}};
   EXPECT_EQ(text_of(lower(program, {.replicas = 2}).lists[0]),
-            "0F0 1F0 1B0 0F1 0B0 1F1 1B1 REDUCE:1 0B1 REDUCE:0 TIE:0 NORM STEP");
+            "0F0 1F0 1B0 0F1 0B0 1F1 1B1 REDUCE:1 0B1 REDUCE:0 WAIT:REDUCE:1 WAIT:REDUCE:0 TIE:0 "
+            "NORM STEP");
+  EXPECT_EQ(text_of(lower(program, {.replicas = 2, .sharing = Sharing::State}).lists[0]),
+            "0F0 1F0 1B0 0F1 0B0 1F1 1B1 REDUCE:1 0B1 REDUCE:0 WAIT:REDUCE:1 WAIT:REDUCE:0 TIE:0 "
+            "NORM STEP REFRESH:0 REFRESH:1 WAIT:REFRESH:0 WAIT:REFRESH:1");
+  EXPECT_EQ(text_of(lower(program, {.replicas = 2, .sharing = Sharing::Gradients}).lists[0]),
+            "0F0 1F0 1B0 0F1 0B0 1F1 1B1 REDUCE:1 0B1 WAIT:REDUCE:1 REDUCE:0 WAIT:REDUCE:0 TIE:0 "
+            "NORM STEP REFRESH:0 REFRESH:1 WAIT:REFRESH:0 WAIT:REFRESH:1");
 }
 
 TEST(Gradients, AreReducedAfterTheMessageThatOthersWaitFor) {
   const Program program =
       lower(generate("gpipe", {.devices = 2, .microbatches = 1}), {.replicas = 2});
   EXPECT_EQ(text_of(program.lists[3]),
-            "RECV:0>0 WAIT:RECV:0>0 1F0 1B0 SEND:0<0 REDUCE:1 WAIT:SEND:0<0 NORM STEP");
+            "RECV:0>0 WAIT:RECV:0>0 1F0 1B0 SEND:0<0 REDUCE:1 WAIT:SEND:0<0 WAIT:REDUCE:1 NORM "
+            "STEP");
 }
 
 /// How much of a program the verifier can ask for after a pass.
@@ -180,7 +189,6 @@ TEST(Passes, LeaveEveryProgramSound) {
               for (int stage = 0; stage < program.stages; ++stage)
                 program.segments[stage] = 1 + stage % 3;
               program.ties = {{.first = 0, .second = program.stages - 1}};
-              if (program.stages == 1) program.ties.clear();
               // A skip connection, and labels that no gradient comes back for.
               if (program.stages > 2) program.edges.push_back({.from = 0, .to = 2});
               if (program.stages > 3)
@@ -190,7 +198,7 @@ TEST(Passes, LeaveEveryProgramSound) {
                                                {.replicas = replicas,
                                                 .recompute = std::vector(program.stages, recompute),
                                                 .grain = grain,
-                                                .parameters = Parameters::Sharded}),
+                                                .sharing = Sharing::Values}),
                         "")
                   << schedule << ' ' << devices << " x " << microbatches << " x " << replicas;
             }

@@ -11,6 +11,7 @@
 
 #include "cleave/base/hash.h"
 #include "cleave/schedule/generators.h"
+#include "cleave/schedule/graph.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/schedule/torch_csv.h"
 #include "cleave/schedule/verifier.h"
@@ -29,10 +30,14 @@ Program full_program() {
   program.edges[0] = {.from = 0, .to = 1, .forward_bytes = 1ll << 40, .backward_bytes = 7};
   program.edges.push_back({.from = 0, .to = 3, .forward_bytes = 64, .backward = false});
   program.budgets = {1000, 2000};
+  program.gradients = {GradientKind::Full, GradientKind::InputOnly, GradientKind::Full,
+                       GradientKind::Full};
+  program.absent = {{.stage = 0, .microbatch = 1}, {.stage = 3, .microbatch = 0}};
+  leave_out_undemanded(program);
   program = lower(program, {.replicas = 2,
                             .recompute = std::vector(4, Recompute::Full),
                             .grain = Grain::Segment,
-                            .parameters = Parameters::Sharded});
+                            .sharing = Sharing::Values});
   program.buffers = {{.kind = BufferKind::Weights, .stage = 1, .bytes = 64, .last = 9, .offset = 0},
                      {.kind = BufferKind::Arriving,
                       .device = 3,
@@ -81,8 +86,47 @@ TEST(Text, MatchesTheGoldenFiles) {
   }
 }
 
-TEST(Text, TakesWhatAPersonWrites) {
+// Written by cleave before version 2 of the form.
+TEST(Text, ReadsVersion1) {
+  for (const auto schedule : schedule_names()) {
+    const std::string path =
+        testing::source_path("tests/golden/version_1/" + std::string(schedule) + "_2x3.txt");
+    std::ifstream file(path);
+    const ReadProgram read = read_text(std::string{std::istreambuf_iterator(file), {}});
+    EXPECT_TRUE(read.hash_matches) << path;
+    EXPECT_EQ(read.program, lower(generate(schedule, {.devices = 2, .microbatches = 3}), {}))
+        << path;
+  }
+}
+
+TEST(Text, AddsTheWaitsOfVersion1) {
   const Program program = parse_program(R"(cleave-program 1
+stages 1
+devices 2
+replicas 2
+microbatches 1
+place 0 0 1
+device 0
+  GATHER:0 0F0 0B0 REDUCE:0 FREE:0 NORM STEP
+device 1
+  GATHER:0 0F0 0B0 REDUCE:0 FREE:0 NORM STEP
+buffer reducing 0 64 3 5 stage 0 offset 0
+buffer reducing 1 64 3 5 stage 0 offset 0
+buffer scratch 0 64 0 6 offset 64
+)");
+
+  EXPECT_EQ(program.sharing, std::vector{Sharing::Values});
+  std::string list;
+  for (const Instruction& i : program.lists[0]) list += to_string(i) + ' ';
+  EXPECT_EQ(list, "GATHER:0 WAIT:GATHER:0 0F0 0B0 REDUCE:0 FREE:0 WAIT:REDUCE:0 NORM STEP ");
+  EXPECT_EQ(program.buffers[0].first, 4);
+  EXPECT_EQ(program.buffers[0].last, 7);
+  EXPECT_EQ(program.buffers[2].last, 8);
+  EXPECT_TRUE(verify(program).empty());
+}
+
+TEST(Text, TakesWhatAPersonWrites) {
+  const Program program = parse_program(R"(cleave-program 2
 # Two devices, and I let go of everything that has a default.
 stages 2
 microbatches 2
@@ -130,18 +174,18 @@ TEST(Text, HashesWhatItHolds) {
 
 TEST(Text, NamesLineAndColumn) {
   const auto error = [](std::string_view text) { return user_error([&] { parse_program(text); }); };
-  const std::string head = "cleave-program 1\nstages 2\nmicrobatches 1\n";
-  EXPECT_EQ(error(""), "line 1, column 1: the text ends before its first line, 'cleave-program 1'");
-  EXPECT_EQ(error("F0 F1"), "line 1, column 1: a program begins with 'cleave-program 1'");
+  const std::string head = "cleave-program 2\nstages 2\nmicrobatches 1\n";
+  EXPECT_EQ(error(""), "line 1, column 1: the text ends before its first line, 'cleave-program 2'");
+  EXPECT_EQ(error("F0 F1"), "line 1, column 1: a program begins with 'cleave-program 2'");
   EXPECT_EQ(error("cleave-program 9"),
-            "line 1, column 16: this is version 9 of the text form; known is 1");
-  EXPECT_EQ(error("cleave-program 1\nstages many"),
+            "line 1, column 16: this is version 9 of the text form; known are 1 to 2");
+  EXPECT_EQ(error("cleave-program 2\nstages many"),
             "line 2, column 8: 'many' is not a whole number");
-  EXPECT_EQ(error("cleave-program 1\nstages -4"),
+  EXPECT_EQ(error("cleave-program 2\nstages -4"),
             "line 2, column 8: '-4' is not between 1 and 2147483647");
-  EXPECT_EQ(error("cleave-program 1\nstages 99999999999999999999"),
+  EXPECT_EQ(error("cleave-program 2\nstages 99999999999999999999"),
             "line 2, column 8: '99999999999999999999' is not between 1 and 2147483647");
-  EXPECT_EQ(error("cleave-program 1\nstages"), "line 2, column 7: 'stages' needs a number here");
+  EXPECT_EQ(error("cleave-program 2\nstages"), "line 2, column 7: 'stages' needs a number here");
   EXPECT_EQ(error(head + "stages 3"), "line 4, column 1: 'stages' are given twice");
   EXPECT_EQ(error(head + "speed 3"), "line 4, column 1: unknown word 'speed'");
   EXPECT_EQ(error(head + "edge 0 2"), "line 4, column 8: '2' is not between 0 and 1");
@@ -150,7 +194,7 @@ TEST(Text, NamesLineAndColumn) {
   EXPECT_EQ(error(head + "device 0\n  0F0 0X0"), "line 5, column 7: '0X0' is no instruction");
   EXPECT_EQ(error(head + "device 1"), "line 4, column 8: the next device is 0");
   EXPECT_EQ(error(head + "device 0\n"), "line 5, column 1: the text ends before 'device 1' of 2");
-  EXPECT_EQ(error("cleave-program 1\nstages 4\ndevices 2\nmicrobatches 1\ndevice 0\n"),
+  EXPECT_EQ(error("cleave-program 2\nstages 4\ndevices 2\nmicrobatches 1\ndevice 0\n"),
             "line 3, column 9: say where the stages are: without 'place', stage s of replica r is "
             "on device r * stages + s, and that needs 4 devices");
 }
@@ -160,7 +204,7 @@ TEST(Text, RefusesClaimsThatTheTextCannotKeep) {
                             "stages 2000000000\nreplicas 2000000000\nmicrobatches 2000000000",
                             "stages 1000000\nmicrobatches 1\nedges chain"})
     EXPECT_NE(user_error([&] {
-                parse_program("cleave-program 1\n" + std::string(claim) + "\ndevice 0\n0F0\n");
+                parse_program("cleave-program 2\n" + std::string(claim) + "\ndevice 0\n0F0\n");
               }).find("the text is too short for"),
               std::string::npos)
         << claim;

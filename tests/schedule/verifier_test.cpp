@@ -85,43 +85,70 @@ TEST(Verifier, WantsGradientsReducedTiedAndStepped) {
   program.edges = {{.from = 0, .to = 1}};
   program.ties = {{.first = 0, .second = 1}};
   const std::string good =
-      "0F0 1.0F0 1.1F0 1.1B0 REDUCE:1.1 1.0B0 0B0 REDUCE:1.0 REDUCE:0 TIE:0 NORM STEP";
+      "0F0 1.0F0 1.1F0 1.1B0 REDUCE:1.1 1.0B0 0B0 WAIT:REDUCE:1.1 REDUCE:1.0 REDUCE:0 "
+      "WAIT:REDUCE:0 WAIT:REDUCE:1.0 TIE:0 NORM STEP";
   program.lists = {written(good), written(good)};
   EXPECT_EQ(verdict(program), "");
 
   const std::string early =
-      "0F0 1.0F0 1.1F0 1.1B0 1.0B0 0B0 REDUCE:1.1 REDUCE:0 TIE:0 REDUCE:1.0 NORM STEP";
+      "0F0 1.0F0 1.1F0 1.1B0 1.0B0 0B0 REDUCE:1.1 REDUCE:1.0 REDUCE:0 WAIT:REDUCE:1.1 "
+      "WAIT:REDUCE:0 TIE:0 WAIT:REDUCE:1.0 NORM STEP";
   program.lists = {written(early), written(early)};
   EXPECT_EQ(verdict(program),
-            "device 0, instruction 8 (TIE:0): comes before the gradient of stage 1 is complete "
-            "(instruction 9)\n"
-            "device 1, instruction 8 (TIE:0): comes before the gradient of stage 1 is complete "
-            "(instruction 9)\n");
+            "device 0, instruction 11 (TIE:0): comes before the gradient of stage 1 is complete "
+            "(instruction 12)\n"
+            "device 1, instruction 11 (TIE:0): comes before the gradient of stage 1 is complete "
+            "(instruction 12)\n");
 
-  // The replicas reduce in different orders: each waits for the other.
+  // What one replica posts first is one sum with what the other posts first.
   program.lists = {written(good),
-                   written("0F0 1.0F0 1.1F0 1.1B0 REDUCE:1.1 1.0B0 0B0 REDUCE:0 REDUCE:1.0 TIE:0 "
-                           "NORM STEP")};
+                   written("0F0 1.0F0 1.1F0 1.1B0 1.0B0 0B0 REDUCE:1.0 REDUCE:1.1 REDUCE:0 "
+                           "WAIT:REDUCE:0 WAIT:REDUCE:1.0 WAIT:REDUCE:1.1 TIE:0 NORM STEP")};
   EXPECT_EQ(verdict(program),
-            "device 0, instruction 7 (REDUCE:1.0): deadlock: device 0 at instruction 7 "
-            "(REDUCE:1.0) waits for device 1 to join it; device 1 at instruction 7 (REDUCE:0) "
-            "waits for device 0 to join it\n");
+            "device 1, instruction 6 (REDUCE:1.0): is posted where device 0 posts REDUCE:1.1\n");
 
-  program.lists = {written(good),
-                   written("0F0 1.0F0 1.1F0 1.1B0 1.0B0 0B0 REDUCE:1.0 REDUCE:0 TIE:0 NORM")};
+  program.lists = {written(good), written("0F0 1.0F0 1.1F0 1.1B0 REDUCE:1.1 1.0B0 0B0 "
+                                          "WAIT:REDUCE:1.1 REDUCE:0 TIE:0 NORM")};
   EXPECT_EQ(verdict(program),
+            "device 1, instruction 8 (REDUCE:0): the WAIT for REDUCE:0 is missing\n"
+            "device 1: REDUCE:1.0 is missing; device 0 posts it\n"
             "device 1: the gradient of stage 1 is not reduced over its 2 replicas in 1 of its "
             "segments\n"
             "device 1: STEP is missing\n");
 }
 
-TEST(Verifier, WantsParametersGatheredWhileUsed) {
-  Program program = chain(1, {"GATHER:0 0F0 FREE:0 GATHER:0 0I0 FREE:0 0W0 STEP"});
+TEST(Verifier, WantsSharesOfAnUpdateExchanged) {
+  Program program;
+  program.stages = program.microbatches = 1;
+  program.devices = program.replicas = 2;
+  program.placement = {{0, 1}};
+  program.segments = {1};
+  program.sharing = {Sharing::State};
+  const std::string good = "0F0 0B0 REDUCE:0 WAIT:REDUCE:0 NORM STEP REFRESH:0 WAIT:REFRESH:0";
+  program.lists = {written(good), written(good)};
   EXPECT_EQ(verdict(program), "");
 
-  replace(program, 0, "GATHER:0 0F0 FREE:0 0I0 GATHER:0 0W0 STEP");
+  program.lists = {written("0F0 0B0 REDUCE:0 WAIT:REDUCE:0 NORM REFRESH:0 WAIT:REFRESH:0 STEP"),
+                   written("0F0 0B0 REDUCE:0 WAIT:REDUCE:0 NORM STEP")};
   EXPECT_EQ(verdict(program),
-            "device 0, instruction 3 (0I0): runs while the parameters of stage 0 are not gathered\n"
+            "device 1: REFRESH:0 is missing; device 0 posts it\n"
+            "device 0, instruction 5 (REFRESH:0): comes before STEP has updated anything\n"
+            "device 1: REFRESH:0 is missing\n");
+  program.sharing.clear();
+  program.lists = {written(good), written(good)};
+  EXPECT_EQ(verify(program)[0].reason, "every replica has updated all parameters of stage 0");
+}
+
+TEST(Verifier, WantsParametersGatheredWhileUsed) {
+  Program program = chain(1, {"GATHER:0 WAIT:GATHER:0 0F0 FREE:0 GATHER:0 WAIT:GATHER:0 0I0 "
+                              "FREE:0 0W0 STEP"});
+  program.sharing = {Sharing::Values};
+  EXPECT_EQ(verdict(program), "");
+
+  replace(program, 0, "GATHER:0 0F0 WAIT:GATHER:0 FREE:0 0I0 GATHER:0 WAIT:GATHER:0 0W0 STEP");
+  EXPECT_EQ(verdict(program),
+            "device 0, instruction 1 (0F0): runs while the parameters of stage 0 are not gathered\n"
+            "device 0, instruction 4 (0I0): runs while the parameters of stage 0 are not gathered\n"
             "device 0: the gathered parameters of stage 0 are never freed\n");
 }
 

@@ -11,7 +11,7 @@ const std::map<std::string, Op> kWords = {
     {"B", Op::Backward},   {"R", Op::Recompute},     {"SEND", Op::Send},
     {"RECV", Op::Receive}, {"WAIT", Op::Wait},       {"GATHER", Op::Gather},
     {"FREE", Op::Free},    {"REDUCE", Op::Reduce},   {"TIE", Op::Tie},
-    {"NORM", Op::Norm},    {"STEP", Op::Step}};
+    {"NORM", Op::Norm},    {"STEP", Op::Step},       {"REFRESH", Op::Refresh}};
 
 void read_place(const std::string& text, Instruction& i) {
   const std::size_t dot = text.find('.');
@@ -42,7 +42,7 @@ Instruction read(const std::string& word) {
     i.completes = kWords.at(word.substr(colon + 1, next - colon - 1));
     colon = next;
   }
-  if (is_message(i.op))
+  if (is_message(i))
     read_message(word.substr(colon + 1), i);
   else if (i.op == Op::Tie)
     i.edge = std::stoi(word.substr(colon + 1));

@@ -67,6 +67,11 @@ void add_schedule_command(CLI::App& app, Exit& answer) {
   verb->add_option("--microbatches", query.microbatches, "Microbatches of a step");
   verb->add_option("--chunks", query.chunks,
                    "Stages on each device (default: what the kind wants)");
+  verb->add_option("--graph", query.graph,
+                   "Who feeds whom, as in 0>1,1>3,2>3, or a file with that; default: a chain");
+  verb->add_option("--frozen", query.frozen, "Stages whose weights do not learn, as in 0,1");
+  verb->add_option("--absent", query.absent,
+                   "stage:microbatch that the stage has no part in, as in 0:1,0:3");
   verb->add_option("--cost", query.costs.uniform,
                    "Time of F, I, W per device and microbatch, and of a message")
       ->capture_default_str();
@@ -84,6 +89,7 @@ void add_schedule_command(CLI::App& app, Exit& answer) {
       kinds() +
       "Examples:\n"
       "  cleave schedule 1f1b --stages 4 --microbatches 8\n"
+      "  cleave schedule 1f1b --graph \"0>1,1>3,2>3,3>4,4>5\" --frozen 0,1 --microbatches 24\n"
       "  cleave schedule 1f1b,zb-h1,zbv --stages 8 --microbatches 24 --cost f=1,i=1,w=0.8,comm=0.1 "
       "--output compare.html");
   verb->callback([flags, &answer] { run(*flags, answer); });

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "schedule/graph_flags.h"
 #include "schedule/program_file.h"
 #include "words.h"
 #include <fmt/format.h>
@@ -24,6 +25,10 @@ namespace {
 using schedule::Program;
 
 Program read_program_for(const std::string& path, const ScheduleQuery& query) {
+  require(
+      query.graph.empty() && query.frozen.empty() && query.absent.empty(), path,
+      " says itself who feeds whom, what learns and what is absent; leave out --graph, --frozen "
+      "and --absent");
   Program program = read_program(path);
   const auto agree = [&](const char* flag, std::optional<int> wanted, int found) {
     require(!wanted || *wanted == found, flag, " ", wanted.value_or(0), " does not agree with ",
@@ -32,6 +37,23 @@ Program read_program_for(const std::string& path, const ScheduleQuery& query) {
   agree("--stages", query.stages, program.devices);
   agree("--microbatches", query.microbatches, program.microbatches);
   return program;
+}
+
+schedule::PipelineShape shape_of(std::string_view kind, const ScheduleQuery& query) {
+  schedule::PipelineShape shape{.chunks = query.chunks, .graph = parse_graph(query.graph)};
+  int stages = 0;
+  for (const schedule::Edge& edge : shape.graph) stages = std::max({stages, edge.from, edge.to});
+  require((query.stages || !shape.graph.empty()) && query.microbatches, "schedule ", kind,
+          " needs --stages and --microbatches, as in: cleave schedule ", kind,
+          " --stages 4 --microbatches 8");
+  shape.devices = query.stages.value_or(stages + 1);
+  shape.microbatches = *query.microbatches;
+  require(shape.devices >= 1, "--stages ", shape.devices, " must be at least 1");
+  require(shape.microbatches >= 1, "--microbatches ", shape.microbatches, " must be at least 1");
+  require(query.chunks >= 0, "--chunks ", query.chunks, " must be at least 1");
+  shape.frozen = parse_frozen(query.frozen);
+  shape.absent = parse_absent(query.absent);
+  return shape;
 }
 
 Program generate_for(std::string_view kind, const ScheduleQuery& query, const CostTable& table) {
@@ -43,15 +65,9 @@ Program generate_for(std::string_view kind, const ScheduleQuery& query, const Co
         hint.empty() ? fmt::format("; give a file that exists or one of {}", fmt::join(known, ", "))
                      : hint));
   }
-  require(query.stages && query.microbatches, "schedule ", kind,
-          " needs --stages and --microbatches, as in: cleave schedule ", kind,
-          " --stages 4 --microbatches 8");
-  require(*query.stages >= 1, "--stages ", *query.stages, " must be at least 1");
-  require(*query.microbatches >= 1, "--microbatches ", *query.microbatches, " must be at least 1");
-  require(query.chunks >= 0, "--chunks ", query.chunks, " must be at least 1");
   const auto costs = [&](const Program& layout) { return costs_for(layout, table); };
   return plan::generate(
-      kind, {.devices = *query.stages, .microbatches = *query.microbatches, .chunks = query.chunks},
+      kind, shape_of(kind, query),
       {.costs = costs, .limit = query.memory.value_or(std::numeric_limits<double>::infinity())});
 }
 

@@ -18,6 +18,9 @@ struct ScheduleQuery {
   std::optional<int> stages;        ///< devices; files bring their own
   std::optional<int> microbatches;  ///< files bring their own
   int chunks = 0;                   ///< 0: what the schedule wants
+  std::string graph;                ///< "0>1,1>2", or a file with it; empty: a chain
+  std::string frozen;               ///< "0,1": stages
+  std::string absent;               ///< "0:1,0:3": stages and microbatches
   CostFlags costs;
   std::optional<double> memory;  ///< microbatches alive per device
 };

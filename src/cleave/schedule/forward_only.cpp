@@ -9,6 +9,8 @@ Program forward_only(const Program& training, int microbatches, const LowerOptio
   program.schedule = "forward";
   program.microbatches = microbatches;
   program.ties.clear();
+  program.gradients.clear();
+  program.absent.clear();
   for (Edge& edge : program.edges) edge.backward = false;
   const Topology topology(program);
   for (int device = 0; device < program.devices; ++device) {

@@ -13,6 +13,11 @@ struct PipelineShape {
   int devices = 1;
   int microbatches = 1;
   int chunks = 0;  ///< stages per device; 0: what the schedule wants
+
+  /// Who feeds whom, if the stages are no chain: one stage on each device, `devices` of them.
+  std::vector<Edge> graph = {};
+  std::vector<int> frozen = {};      ///< stages whose weights do not learn
+  std::vector<Absence> absent = {};  ///< ascending
 };
 
 /// How the stages of a device follow each other through the pipeline.
@@ -32,6 +37,7 @@ struct Schedule {
   int chunks = 1;       ///< stages per device unless told otherwise
   int most_chunks = 1;  ///< equal to `chunks`: it has no other number of them
   Fold fold = Fold::Loop;
+  bool any_graph = false;        ///< otherwise it is made for a chain of stages
   bool splits_backward = false;  ///< I and W apart: the last gradient leaves without waiting for W
   bool keeps_all = false;        ///< every microbatch of the step is alive at the turn
 
@@ -58,9 +64,9 @@ const Schedule& plainest_schedule(std::int64_t chunks);
 /// The names of all schedules.
 std::vector<std::string_view> schedule_names();
 
-/// The compute-only program of one replica: F, I, W, B of whole stages, their placement, and an
-/// edge from each stage to the next, without bytes until a model gives it its size. Throws
-/// UserError on an unknown name and on a shape that the schedule cannot have.
+/// The compute-only program of one replica: F, I, W, B of whole stages as far as frozen stages and
+/// absences leave any, their placement, and the edges, without bytes until a model gives them their
+/// size. Throws UserError on an unknown name and on a shape that the schedule cannot have.
 Program generate(std::string_view schedule, const PipelineShape& shape);
 
 }  // namespace cleave::schedule

@@ -16,12 +16,6 @@ enum class Recompute : std::uint8_t { None, Selective, Full };
 /// Whether an action on a stage is one instruction, or one per segment of the stage.
 enum class Grain : std::uint8_t { Stage, Segment };
 
-/// Where the parameters of a stage live while nobody uses them.
-enum class Parameters : std::uint8_t {
-  Whole,    ///< on every replica
-  Sharded,  ///< in pieces over the replicas (ZeRO-3): gathered for each use
-};
-
 /// What lowering adds to a compute-only program.
 struct LowerOptions {
   int replicas = 1;                       ///< data-parallel copies of the pipeline
@@ -29,7 +23,7 @@ struct LowerOptions {
   /// [stage][segment] true: keeps everything although its stage recomputes; empty: no such segment.
   std::vector<std::vector<bool>> keeping = {};
   Grain grain = Grain::Stage;
-  Parameters parameters = Parameters::Whole;
+  Sharing sharing = Sharing::Nothing;  ///< of all stages, if there are replicas
 
   /// A RECV is posted this many compute instructions before the one that reads it: a transfer that
   /// takes no longer than they do costs nothing, and each adds one message buffer. At least 1.

@@ -1,16 +1,11 @@
 #include "cleave/schedule/program.h"
 
 #include <algorithm>
-#include <array>
 
-#include "cleave/base/check.h"
+#include "cleave/schedule/effects.h"
 
 namespace cleave::schedule {
 namespace {
-
-constexpr std::array<std::string_view, 14> kNames = {"F",      "I",    "W",    "B",      "R",
-                                                     "SEND",   "RECV", "WAIT", "GATHER", "FREE",
-                                                     "REDUCE", "TIE",  "NORM", "STEP"};
 
 void append_place(std::string& text, const Instruction& instruction) {
   text += std::to_string(instruction.stage);
@@ -30,28 +25,35 @@ void append_message(std::string& text, const Instruction& instruction) {
 }  // namespace
 
 std::string_view name_of(Op op) {
-  return kNames.at(static_cast<std::size_t>(op));
+  return effects(op).word;
 }
 
 std::string to_string(const Instruction& instruction) {
   std::string text;
-  const Op op = instruction.op;
-  if (is_compute(op)) append_place(text, instruction);
-  text += name_of(op);
-  if (op == Op::Wait) {
+  const Operand operand = effects(subject(instruction)).operand;
+  if (operand == Operand::Pass) append_place(text, instruction);
+  text += name_of(instruction.op);
+  if (instruction.op == Op::Wait) {
     text += ':';
     text += name_of(instruction.completes);
   }
-  if (is_compute(op)) {
-    text += std::to_string(instruction.microbatch);
-  } else if (is_message(op)) {
-    append_message(text, instruction);
-  } else if (op == Op::Gather || op == Op::Free || op == Op::Reduce) {
-    text += ':';
-    append_place(text, instruction);
-  } else if (op == Op::Tie) {
-    text += ':';
-    text += std::to_string(instruction.edge);
+  switch (operand) {
+    case Operand::Pass:
+      text += std::to_string(instruction.microbatch);
+      break;
+    case Operand::Message:
+      append_message(text, instruction);
+      break;
+    case Operand::Stage:
+      text += ':';
+      append_place(text, instruction);
+      break;
+    case Operand::Tie:
+      text += ':';
+      text += std::to_string(instruction.edge);
+      break;
+    case Operand::Nothing:
+      break;
   }
   return text;
 }
@@ -72,7 +74,9 @@ Topology::Topology(const Program& program)
     : replica(program.devices, -1),
       stages(program.devices),
       incoming(program.stages),
-      outgoing(program.stages) {
+      outgoing(program.stages),
+      microbatches_(static_cast<std::size_t>(program.microbatches)),
+      weight_only_(program.stages) {
   for (int stage = 0; stage < program.stages; ++stage) {
     const auto& devices = program.placement.at(stage);
     for (int r = 0; r < static_cast<int>(devices.size()); ++r) {
@@ -84,6 +88,13 @@ Topology::Topology(const Program& program)
     outgoing.at(program.edges[edge].from).push_back(edge);
     incoming.at(program.edges[edge].to).push_back(edge);
   }
+  for (const Edge& edge : program.edges) edges_.push_back({edge.from, edge.to, edge.backward});
+  for (int stage = 0; stage < program.stages; ++stage)
+    weight_only_[stage] = gradients_of(program, stage) == GradientKind::WeightOnly;
+  if (program.absent.empty()) return;
+  absent_.resize(program.stages * microbatches_);
+  for (const auto& [stage, microbatch] : program.absent)
+    absent_.at(stage * microbatches_ + microbatch) = true;
 }
 
 }  // namespace cleave::schedule

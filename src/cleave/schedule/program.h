@@ -17,14 +17,16 @@ enum class Op : std::uint8_t {
   Recompute,       ///< R: F once more, to bring back what was not kept
   Send,            ///< SEND: posts a message to the stage at the other end of the edge
   Receive,         ///< RECV: posts the buffer that a message will fill
-  Wait,            ///< WAIT: completes one posted SEND or RECV
-  Gather,          ///< GATHER: makes the parameters of a segment whole (ZeRO-3)
+  Wait,            ///< WAIT: until what was posted is complete
+  Gather,          ///< GATHER: posts that the parameters of a segment become whole (ZeRO 3)
   Free,            ///< FREE: gives the gathered parameters back
-  Reduce,          ///< REDUCE: sums gradients of a stage (or segment) over its replicas
-  Tie,             ///< TIE: adds up the gradients of a weight that two stages share
+  Reduce,          ///< REDUCE: posts the sum of a segment's gradients over its replicas
+  Tie,             ///< TIE: adds up the gradients of a weight that has two uses
   Norm,            ///< NORM: the global gradient norm
   Step,            ///< STEP: the optimizer update of all stages of this device
+  Refresh,  ///< REFRESH: posts that replicas send each other what each has updated (ZeRO 1, 2)
 };
+inline constexpr int kOps = static_cast<int>(Op::Refresh) + 1;
 
 /// Activations travel forward along an edge, gradients backward.
 enum class Direction : std::uint8_t { Forward, Backward };
@@ -32,12 +34,12 @@ enum class Direction : std::uint8_t { Forward, Backward };
 /// One instruction of one device. Fields that an op does not use stay -1.
 struct Instruction {
   Op op = Op::Forward;
-  Op completes = Op::Forward;                ///< WAIT only: Send or Receive
-  Direction direction = Direction::Forward;  ///< SEND, RECV, WAIT
-  std::int32_t stage = -1;                   ///< F I W B R GATHER FREE REDUCE
+  Op completes = Op::Forward;                ///< WAIT only: what posted it
+  Direction direction = Direction::Forward;  ///< messages
+  std::int32_t stage = -1;                   ///< F I W B R GATHER FREE REDUCE REFRESH
   std::int32_t segment = -1;                 ///< -1: the whole stage
-  std::int32_t microbatch = -1;              ///< F I W B R SEND RECV WAIT; counted within a replica
-  std::int32_t edge = -1;  ///< SEND RECV WAIT: index into Program::edges; TIE: into ties
+  std::int32_t microbatch = -1;              ///< F I W B R, messages; counted within a replica
+  std::int32_t edge = -1;  ///< messages: index into Program::edges; TIE: into ties
 
   friend auto operator<=>(const Instruction&, const Instruction&) = default;
 };
@@ -53,13 +55,38 @@ struct Edge {
   friend auto operator<=>(const Edge&, const Edge&) = default;
 };
 
-/// Two stages that hold the same weight: `first`'s and `second`'s gradients are added by TIE.
+/// A weight with two uses, in one stage or in two: TIE adds the gradient of `second`'s to
+/// `first`'s.
 struct Tie {
   int first = 0;
   int second = 0;
   std::int64_t bytes = 0;
 
   friend auto operator<=>(const Tie&, const Tie&) = default;
+};
+
+/// What the replicas of a stage hold only a share of; each includes those before it.
+enum class Sharing : std::uint8_t {
+  Nothing,
+  State,      ///< optimizer state (ZeRO 1): REFRESH after STEP
+  Gradients,  ///< sums of gradients as well (ZeRO 2)
+  Values,     ///< parameters as well (ZeRO 3): GATHER before each use, FREE after it
+};
+
+/// What the backward pass of a stage comes to.
+enum class GradientKind : std::uint8_t {
+  Full,        ///< I and W, or B
+  InputOnly,   ///< I: it is frozen, but something before it learns
+  WeightOnly,  ///< W: it learns, and nothing before it does
+  None,        ///< neither: nothing up to here learns
+};
+
+/// A stage that has no part in a microbatch.
+struct Absence {
+  std::int32_t stage = 0;
+  std::int32_t microbatch = 0;
+
+  friend auto operator<=>(const Absence&, const Absence&) = default;
 };
 
 enum class BufferKind : std::uint8_t {
@@ -76,10 +103,9 @@ enum class BufferKind : std::uint8_t {
   Arriving,  ///< filled by a RECV, by a stage of the same device, or (edge -1) by the stage itself
   Leaving,   ///< written by F or I and sent by a SEND; edge -1: y that stays (the loss)
   Gathered,  ///< whole parameters of a segment, from GATHER to FREE
-  Sums,      ///< whole gradients of a segment whose replicas keep shares, from the first W on
+  Sums,      ///< whole gradients of a segment whose replicas keep shares: first W to WAIT:REDUCE
   Share,     ///< what this device keeps of them, from REDUCE on
-  Reducing,  ///< what a REDUCE adds up in; the executor waits for the sum
-             ///< where this ends, at the latest at TIE or NORM
+  Reducing,  ///< what a REDUCE adds up in, until its WAIT
   Scratch,   ///< of the kernels; one per device, whole step
 };
 
@@ -115,6 +141,9 @@ struct Program {
   std::vector<int> segments;                ///< [stage] -> how many segments
   std::vector<Edge> edges;
   std::vector<Tie> ties;
+  std::vector<Sharing> sharing;         ///< [stage]; empty: nothing is shared
+  std::vector<GradientKind> gradients;  ///< [stage]; empty: all full
+  std::vector<Absence> absent;          ///< ascending; all others are present, on every replica
   std::vector<std::vector<Instruction>> lists;  ///< [device]
   std::vector<Buffer> buffers;                  ///< empty until the memory planner ran
   std::vector<std::int64_t> budgets;            ///< [device] bytes; empty: no limit
@@ -130,13 +159,14 @@ constexpr bool is_compute(Op op) {
   return op <= Op::Recompute;
 }
 
-/// SEND, RECV or WAIT.
-constexpr bool is_message(Op op) {
-  return op >= Op::Send && op <= Op::Wait;
+/// SEND, RECV, or the WAIT for one of them.
+constexpr bool is_message(const Instruction& i) {
+  const Op post = i.op == Op::Wait ? i.completes : i.op;
+  return post == Op::Send || post == Op::Receive;
 }
 
 /// "2F0" (stage, op, microbatch), "2.1F0" (its segment 1), "SEND:3>0" (edge 3 forward, microbatch
-/// 0), "WAIT:RECV:3<0" (backward), "REDUCE:2", "GATHER:2.1", "TIE:0", "NORM", "STEP".
+/// 0), "WAIT:RECV:3<0" (backward), "REDUCE:2", "WAIT:GATHER:2.1", "TIE:0", "NORM", "STEP".
 std::string to_string(const Instruction& instruction);
 
 /// Over all devices.
@@ -146,14 +176,64 @@ std::int64_t instruction_count(const Program& program);
 /// lowering.
 bool is_compute_only(const Program& program);
 
+/// What replicas share of a stage.
+inline Sharing sharing_of(const Program& program, int stage) {
+  return program.sharing.empty() ? Sharing::Nothing : program.sharing[stage];
+}
+
+inline GradientKind gradients_of(const Program& program, int stage) {
+  return program.gradients.empty() ? GradientKind::Full : program.gradients[stage];
+}
+
+/// True if stages of this kind run I, or B.
+constexpr bool makes_input_gradient(GradientKind kind) {
+  return kind == GradientKind::Full || kind == GradientKind::InputOnly;
+}
+
+/// True if stages of this kind run W, or B.
+constexpr bool makes_weight_gradient(GradientKind kind) {
+  return kind == GradientKind::Full || kind == GradientKind::WeightOnly;
+}
+
 /// What a program's header implies, computed once: who holds what, who feeds whom.
-struct Topology {
+class Topology {
+ public:
   explicit Topology(const Program& program);
+
+  /// Whether a stage takes part in a microbatch.
+  bool present(int stage, int microbatch) const {
+    return absent_.empty() || !absent_[stage * microbatches_ + microbatch];
+  }
+
+  /// Whether an edge carries this microbatch in this direction: both its ends are present, and
+  /// something flows back if that is the question.
+  bool carries(int edge, Direction direction, int microbatch) const {
+    const auto& [from, to, back] = edges_[edge];
+    return (direction == Direction::Forward || back) && present(from, microbatch) &&
+           present(to, microbatch);
+  }
+
+  /// W of a stage in which nothing flows further back reads dy itself: it does what a B does.
+  Op acts_as(const Instruction& i) const {
+    return i.op == Op::BackwardWeight && weight_only_[i.stage] ? Op::Backward : i.op;
+  }
 
   std::vector<int> replica;                ///< [device], -1: holds no stage
   std::vector<std::vector<int>> stages;    ///< [device] -> its stages, ascending
   std::vector<std::vector<int>> incoming;  ///< [stage] -> edges that end there, ascending
   std::vector<std::vector<int>> outgoing;  ///< [stage] -> edges that begin there, ascending
+
+ private:
+  struct Joint {
+    int from;
+    int to;
+    bool backward;
+  };
+
+  std::size_t microbatches_;
+  std::vector<Joint> edges_;
+  std::vector<bool> absent_;       ///< [stage * microbatches + microbatch]; empty: none is
+  std::vector<char> weight_only_;  ///< [stage]
 };
 
 }  // namespace cleave::schedule

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
+
+#include "cleave/schedule/effects.h"
 
 namespace cleave::schedule {
 namespace {
@@ -18,6 +21,18 @@ constexpr std::array<std::string_view, 17> kBufferKinds = {"weights",         "g
                                                            "share",           "reducing",
                                                            "scratch"};
 static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::Scratch) + 1);
+
+// In the order of Sharing, and of GradientKind.
+constexpr std::array<std::string_view, 4> kSharings = {"nothing", "state", "gradients", "values"};
+constexpr std::array<std::string_view, 4> kGradientKinds = {"full", "input-only", "weight-only",
+                                                            "none"};
+
+template <class Enum>
+std::optional<Enum> find_name(std::span<const std::string_view> names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Enum>(found - names.begin());
+}
 
 /// Reads a token from its front.
 class Cursor {
@@ -66,37 +81,35 @@ bool compute(Cursor& cursor, Instruction& i) {
   return false;
 }
 
-bool wait(Cursor& cursor, Instruction& i) {
-  if (!cursor.word(":")) return false;
-  for (Op op : {Op::Send, Op::Receive})
-    if (cursor.word(name_of(op))) {
-      i.completes = op;
+bool operand(Cursor& cursor, Op op, Instruction& i) {
+  switch (effects(op).operand) {
+    case Operand::Message:
       return cursor.message(i);
-    }
-  return false;
+    case Operand::Stage:
+      return cursor.word(":") && cursor.place(i);
+    case Operand::Tie:
+      return cursor.word(":") && cursor.number(i.edge);
+    default:
+      return true;
+  }
+}
+
+/// The op whose word comes next, among those that are written as words.
+std::optional<Op> word_of_op(Cursor& cursor) {
+  for (int o = static_cast<int>(Op::Send); o < kOps; ++o)
+    if (cursor.word(name_of(static_cast<Op>(o)))) return static_cast<Op>(o);
+  return std::nullopt;
 }
 
 bool named(Cursor& cursor, Instruction& i) {
-  for (int o = static_cast<int>(Op::Send); o <= static_cast<int>(Op::Step); ++o) {
-    i.op = static_cast<Op>(o);
-    if (!cursor.word(name_of(i.op))) continue;
-    switch (i.op) {
-      case Op::Send:
-      case Op::Receive:
-        return cursor.message(i);
-      case Op::Wait:
-        return wait(cursor, i);
-      case Op::Gather:
-      case Op::Free:
-      case Op::Reduce:
-        return cursor.word(":") && cursor.place(i);
-      case Op::Tie:
-        return cursor.word(":") && cursor.number(i.edge);
-      default:
-        return true;
-    }
-  }
-  return false;
+  const std::optional<Op> op = word_of_op(cursor);
+  if (!op) return false;
+  i.op = *op;
+  if (i.op != Op::Wait) return operand(cursor, i.op, i);
+  const std::optional<Op> post = cursor.word(":") ? word_of_op(cursor) : std::nullopt;
+  if (!post || !effects(*post).posts) return false;
+  i.completes = *post;
+  return operand(cursor, *post, i);
 }
 
 }  // namespace
@@ -106,9 +119,23 @@ std::string_view name_of(BufferKind kind) {
 }
 
 std::optional<BufferKind> buffer_kind(std::string_view name) {
-  const auto* found = std::ranges::find(kBufferKinds, name);
-  if (found == kBufferKinds.end()) return std::nullopt;
-  return static_cast<BufferKind>(found - kBufferKinds.begin());
+  return find_name<BufferKind>(kBufferKinds, name);
+}
+
+std::string_view name_of(Sharing sharing) {
+  return kSharings.at(static_cast<std::size_t>(sharing));
+}
+
+std::optional<Sharing> sharing_named(std::string_view name) {
+  return find_name<Sharing>(kSharings, name);
+}
+
+std::string_view name_of(GradientKind kind) {
+  return kGradientKinds.at(static_cast<std::size_t>(kind));
+}
+
+std::optional<GradientKind> gradient_kind(std::string_view name) {
+  return find_name<GradientKind>(kGradientKinds, name);
 }
 
 std::optional<Instruction> parse_instruction(std::string_view token) {

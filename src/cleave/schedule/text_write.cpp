@@ -61,8 +61,8 @@ class TextWriter {
   std::string text_;
 };
 
-void write_header(TextWriter& out, const Program& program) {
-  out.line("cleave-program", kTextVersion);
+void write_header(TextWriter& out, const Program& program, int version) {
+  out.line("cleave-program", version);
   if (!program.schedule.empty()) out.line("schedule", program.schedule);
   out.line("stages", program.stages);
   out.line("devices", program.devices);
@@ -85,6 +85,15 @@ void write_header(TextWriter& out, const Program& program) {
     if (!edge.backward) out.word("forward-only");
     out.end();
   }
+  const auto per_stage = [&](const char* word, const auto& values) {
+    if (values.empty()) return;
+    out.word(word);
+    for (const auto value : values) out.word(name_of(value));
+    out.end();
+  };
+  per_stage("sharing", program.sharing);
+  per_stage("gradients", program.gradients);
+  for (const auto& [stage, microbatch] : program.absent) out.line("absent", stage, microbatch);
   for (const Tie& tie : program.ties) out.line("tie", tie.first, tie.second, tie.bytes);
   for (std::size_t device = 0; device < program.budgets.size(); ++device)
     out.line("budget", static_cast<std::int64_t>(device), program.budgets[device]);
@@ -106,14 +115,14 @@ void write_buffer(TextWriter& out, const Buffer& buffer) {
   out.end();
 }
 
-std::string body(const Program& program) {
+std::string body(const Program& program, int version) {
   const std::string& name = program.schedule;
   const auto breaks = [](unsigned char c) { return c < ' ' || c == '#'; };
   require(std::ranges::none_of(name, breaks) && !name.starts_with(' ') && !name.ends_with(' '),
           "the schedule name '", name, "' cannot be written; leave out #, line breaks and blanks ",
           "at its ends");
   TextWriter out;
-  write_header(out, program);
+  write_header(out, program, version);
   for (std::size_t device = 0; device < program.lists.size(); ++device) {
     out.line("device", static_cast<std::int64_t>(device));
     out.list(program.lists[device]);
@@ -129,13 +138,17 @@ std::uint64_t hash_of_body(const std::string& text) {
 }  // namespace
 
 std::string to_text(const Program& program) {
-  std::string text = body(program);
+  std::string text = body(program, kTextVersion);
   const std::string hash = to_hex(hash_of_body(text));
   return text + "hash " + hash + '\n';
 }
 
+std::uint64_t content_hash(const Program& program, int version) {
+  return hash_of_body(body(program, version));
+}
+
 std::uint64_t content_hash(const Program& program) {
-  return hash_of_body(body(program));
+  return content_hash(program, kTextVersion);
 }
 
 }  // namespace cleave::schedule

@@ -24,13 +24,13 @@ enum class Level : std::uint8_t {
 
 // What the verifier takes for granted about instructions:
 //
-//   collectives  block until all members have come: REDUCE and GATHER the replicas of a stage, TIE
-//                the two devices of one replica (or its one device), NORM all devices;
+//   effects      are those of the table in effects.h. What is posted ends at its WAIT, once all
+//                members have posted theirs; TIE and NORM block until all members have come;
 //   segments     F runs them first to last, I last to first; a stage's messages are made by the
-//   last
-//                of them to run and read by all, since an edge does not say by which;
+//                last of them to run and read by all, since an edge does not say by which;
 //   R            at most once, after F and before I of the same segment;
-//   parameters   of a stage with any GATHER must be gathered for F, I, B and R, not for W.
+//   parameters   whose replicas share values must be gathered for F, I, B and R, not for W;
+//   actions      are those that gradient kinds and absences ask for, and no others.
 //
 // and about the lifetimes of buffers, of which longer ones are always fine:
 //
@@ -42,12 +42,11 @@ enum class Level : std::uint8_t {
 //   SegmentInput      F of the segment before to F of its own, or R where there is one
 //   SegmentGradient   I of the segment after to I of its own
 //   Arriving          RECV, or on one device the F or I that makes it, to F or I; R of segment 0
-//   reads
-//                     activations once more. Without an edge: F to F or that R
+//                     reads activations once more. Without an edge: F to F or that R
 //   Leaving           F or I to WAIT(SEND); without an edge: F
 //   Gathered          GATHER to FREE
-//   Sums              the first W to the last, and REDUCE
-//   Reducing          REDUCE; where it ends, the executor waits for the sum
+//   Sums              the first W to the last, and to the WAIT of REDUCE
+//   Reducing          REDUCE to its WAIT
 //   all others        the whole list
 //
 // Buffers of an edge with bytes must be there. Those of a stage (or segment) must be there for

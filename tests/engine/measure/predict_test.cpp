@@ -63,7 +63,7 @@ TEST(Emulated, ExchangesParametersAndGradientsBehindComputeAsSimulated) {
   program.segments = {3, 3};
   program = schedule::lower(std::move(program), {.replicas = 2,
                                                  .grain = schedule::Grain::Segment,
-                                                 .parameters = schedule::Parameters::Sharded});
+                                                 .sharing = schedule::Sharing::Values});
   plan_messages(program);
   plan::Costs costs = emulated_costs(program, {.f = 6e-3, .i = 6e-3, .w = 6e-3, .speed = {}});
   for (plan::StageCosts& stage : costs.stages) stage.gather = stage.reduce = 6e-3;

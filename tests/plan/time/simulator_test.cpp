@@ -137,7 +137,9 @@ TEST(Simulator, ReplicasReduceTogetherAndTiesPairUpWithinAReplica) {
   program.ties = {{.first = 0, .second = 1, .bytes = 8}};
   program.lists.assign(4, {});
   for (int d = 0; d < 4; ++d)
-    program.lists[d] = {{.op = Op::Reduce, .stage = d % 2}, {.op = Op::Tie, .edge = 0}};
+    program.lists[d] = {{.op = Op::Reduce, .stage = d % 2},
+                        {.op = Op::Wait, .completes = Op::Reduce, .stage = d % 2},
+                        {.op = Op::Tie, .edge = 0}};
   program.lists[3].insert(program.lists[3].begin(), compute(Op::Forward, 1, 0));
   Costs costs = uniform_costs(program, {.f = 10});
   costs.stages[0].reduce = costs.stages[1].reduce = 1;
@@ -145,10 +147,10 @@ TEST(Simulator, ReplicasReduceTogetherAndTiesPairUpWithinAReplica) {
 
   const Trace trace = simulate(program, costs);
 
-  // TIE waits for the REDUCE of its device: of stage 0 from 0 on, of stage 1 from 10 on.
+  // Of stage 0 from 0 on, of stage 1 from 10 on.
   EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Wait, program.lists[0][1]).end, 1);
   EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Wait, program.lists[1][1]).end, 11);
-  EXPECT_DOUBLE_EQ(find(trace, 2, SpanKind::Collective, program.lists[2][1]).begin, 11);
+  EXPECT_DOUBLE_EQ(find(trace, 2, SpanKind::Collective, program.lists[2][2]).begin, 11);
 }
 
 // Two replicas of one stage of two segments; lists to be filled in.
@@ -168,12 +170,21 @@ Instruction of_segment(Op op, int segment) {
       .op = op, .stage = 0, .segment = segment, .microbatch = schedule::is_compute(op) ? 0 : -1};
 }
 
-TEST(Simulator, ReduceGoesOnBehindComputeAndNormWaitsForIt) {
+Instruction wait_for(Op op, int segment) {
+  return {.op = Op::Wait, .completes = op, .stage = 0, .segment = segment};
+}
+
+TEST(Simulator, ReduceGoesOnWhileOthersComputeUntilItsWait) {
   Program program = pair_of_replicas();
   const Instruction norm{.op = Op::Norm};
   for (auto& list : program.lists)
-    list = {of_segment(Op::BackwardWeight, 1), of_segment(Op::Reduce, 1),
-            of_segment(Op::BackwardWeight, 0), of_segment(Op::Reduce, 0), norm};
+    list = {of_segment(Op::BackwardWeight, 1),
+            of_segment(Op::Reduce, 1),
+            of_segment(Op::BackwardWeight, 0),
+            of_segment(Op::Reduce, 0),
+            wait_for(Op::Reduce, 1),
+            wait_for(Op::Reduce, 0),
+            norm};
   // Each segment: W takes 2, REDUCE takes 5 of which 1 is the device's own.
   Costs costs{.stages = {{.weight = 4, .reduce = 10, .reduce_work = 2}}};
   costs.norm = 1;
@@ -185,14 +196,15 @@ TEST(Simulator, ReduceGoesOnBehindComputeAndNormWaitsForIt) {
   EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, program.lists[1][2]).begin, 2);
   EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, program.lists[1][2]).end, 5);
   EXPECT_DOUBLE_EQ(summarise(program, trace).makespan, 11);
-  costs.reduces_in_turn = true;
+  for (auto& list : program.lists) std::swap(list[3], list[4]);  // one after the other
   EXPECT_DOUBLE_EQ(summarise(program, simulate(program, costs)).makespan, 7 + 5 + 1);
 }
 
 TEST(Simulator, APassWaitsForTheGatherOfItsSegmentOnly) {
   Program program = pair_of_replicas();
   const std::vector<Instruction> list = {of_segment(Op::Gather, 0), of_segment(Op::Gather, 1),
-                                         of_segment(Op::Forward, 0), of_segment(Op::Forward, 1)};
+                                         wait_for(Op::Gather, 0),   of_segment(Op::Forward, 0),
+                                         wait_for(Op::Gather, 1),   of_segment(Op::Forward, 1)};
   program.lists = {list, list};
   program.lists[1].insert(program.lists[1].begin() + 1, of_segment(Op::BackwardWeight, 1));
   const Costs costs{.stages = {{.forward = 8, .weight = 6, .gather = 4}}};
@@ -200,16 +212,17 @@ TEST(Simulator, APassWaitsForTheGatherOfItsSegmentOnly) {
   const Trace trace = simulate(program, costs);
 
   // Each GATHER takes 2. Device 1 posts the second one after its W of 3, while device 0 computes.
-  EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Compute, list[2]).begin, 2);
-  EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Compute, list[3]).begin, 6);
-  EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, list[2]).begin, 3);
-  EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, list[3]).begin, 7);
+  EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Compute, list[3]).begin, 2);
+  EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Compute, list[5]).begin, 6);
+  EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, list[3]).begin, 3);
+  EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, list[5]).begin, 7);
 }
 
-TEST(Simulator, ReplicasThatShareStateExchangeItBehindStep) {
+TEST(Simulator, ReplicasRefreshWhatTheyHaveUpdated) {
   Program program = pair_of_replicas();
-  const Instruction step{.op = Op::Step};
-  program.lists = {{step}, {step}};
+  const std::vector<Instruction> list = {
+      {.op = Op::Step}, {.op = Op::Refresh, .stage = 0}, wait_for(Op::Refresh, -1)};
+  program.lists = {list, list};
   const Costs costs{.stages = {{.gather = 4}}, .steps = {1, 3}};
 
   EXPECT_DOUBLE_EQ(summarise(program, simulate(program, costs)).makespan, 7);

@@ -44,6 +44,8 @@ void Layout::read_header() {
   demand(static_cast<int>(p.placement.size()) == p.stages, "placement");
   demand(static_cast<int>(p.segments.size()) == p.stages, "segments");
   demand(p.budgets.empty() || static_cast<int>(p.budgets.size()) == p.devices, "budgets");
+  demand(p.sharing.empty() || static_cast<int>(p.sharing.size()) == p.stages, "sharing");
+  demand(p.gradients.empty() || static_cast<int>(p.gradients.size()) == p.stages, "kinds");
   replica_.assign(p.devices, -1);
   stages_.resize(p.devices);
   for (int s = 0; s < p.stages; ++s) {
@@ -64,8 +66,55 @@ void Layout::read_header() {
   }
   for (const Tie& t : p.ties) {
     demand(0 <= t.first && t.first < p.stages && 0 <= t.second && t.second < p.stages, "tie");
-    demand(t.first != t.second, "tie of a stage with itself");
+    demand(runs_weight(t.first) && runs_weight(t.second), "tie of a frozen weight");
   }
+  read_kinds();
+}
+
+void Layout::read_kinds() {
+  const Program& p = program;
+  for (const auto& [stage, microbatch] : p.absent) {
+    demand(0 <= stage && stage < p.stages && 0 <= microbatch && microbatch < p.microbatches,
+           "absent from nowhere");
+    demand(absent_.empty() || *absent_.rbegin() < std::pair(stage, microbatch), "absent twice");
+    absent_.insert({stage, microbatch});
+  }
+  for (const Edge& e : p.edges)
+    if (e.backward) {
+      demand(runs_input(e.to), "a gradient that nobody makes");
+      demand(runs_input(e.from) || runs_weight(e.from), "a gradient that nobody wants");
+    }
+  for (int s = 0; s < p.stages; ++s)
+    for (int m = 0; m < p.microbatches; ++m) {
+      int readers = 0;
+      int there = 0;
+      for (const Edge& e : p.edges) {
+        readers += e.from == s && e.backward;
+        there += e.from == s && e.backward && present(e.to, m);
+      }
+      demand(!present(s, m) || readers == 0 || there > 0, "nobody reads what it makes");
+    }
+}
+
+bool Layout::sharded(int stage) const {
+  return !program.sharing.empty() && program.sharing[stage] == Sharing::Values;
+}
+
+bool Layout::refreshed(int stage) const {
+  if (program.sharing.empty() || !runs_weight(stage)) return false;
+  return program.sharing[stage] == Sharing::State || program.sharing[stage] == Sharing::Gradients;
+}
+
+bool Layout::runs_input(int stage) const {
+  if (program.gradients.empty()) return true;
+  const GradientKind kind = program.gradients[stage];
+  return kind != GradientKind::None && kind != GradientKind::WeightOnly;
+}
+
+bool Layout::runs_weight(int stage) const {
+  if (program.gradients.empty()) return true;
+  const GradientKind kind = program.gradients[stage];
+  return kind != GradientKind::None && kind != GradientKind::InputOnly;
 }
 
 void Layout::read_lists() {
@@ -73,7 +122,6 @@ void Layout::read_lists() {
     for (const Instruction& i : program.lists[d]) {
       instructions_.insert({d, i.op, i.stage, i.microbatch, i.segment});
       if (i.op == Op::Norm) has_norm_ = true;
-      if (i.op == Op::Gather || i.op == Op::Free) sharded_.insert(i.stage);
     }
 }
 
@@ -123,7 +171,7 @@ void Layout::read_buffer(int index) {
   if (is_edge_buffer(b)) {
     demand(b.edge < static_cast<int>(p.edges.size()), "a buffer of no edge");
     const Edge& e = p.edges[b.edge];
-    demand(b.direction == Direction::Forward || e.backward, "a buffer of nothing");
+    demand(flows(e, b.direction == Direction::Forward, b.microbatch), "a buffer of nothing");
     const int downstream = b.direction == Direction::Forward ? e.to : e.from;
     const int upstream = b.direction == Direction::Forward ? e.from : e.to;
     const bool arriving = b.kind == BufferKind::Arriving;
@@ -132,6 +180,7 @@ void Layout::read_buffer(int index) {
   } else if (b.kind != BufferKind::Scratch) {
     demand(0 <= b.stage && b.stage < p.stages && holds(b.device, b.stage), "a buffer of no stage");
     demand(-1 <= b.segment && b.segment < p.segments[b.stage], "a buffer of no segment");
+    demand(!of_microbatch(b.kind) || present(b.stage, b.microbatch), "a buffer of nobody");
     demand(b.kind != BufferKind::SegmentInput || b.segment > 0, "no segment before it");
     demand(b.kind != BufferKind::SegmentGradient ||
                (b.segment >= 0 && b.segment + 1 < p.segments[b.stage]),

@@ -37,7 +37,19 @@ class Layout {
   /// An instruction of `op` that covers the segment (-1: any segment at all) is in the list.
   bool has(int device, Op op, int stage, int segment, int microbatch) const;
   bool has_norm() const { return has_norm_; }
-  bool sharded(int stage) const { return sharded_.contains(stage); }
+
+  /// What the header says of a stage, spelled out again.
+  bool sharded(int stage) const;    ///< its parameters are gathered for each use
+  bool refreshed(int stage) const;  ///< replicas update shares and exchange them
+  bool runs_input(int stage) const;
+  bool runs_weight(int stage) const;
+  bool present(int stage, int microbatch) const { return !absent_.contains({stage, microbatch}); }
+
+  /// The edge brings something of this microbatch, one way or back.
+  bool flows(const Edge& edge, bool forward, int microbatch) const {
+    return (forward || edge.backward) && present(edge.from, microbatch) &&
+           present(edge.to, microbatch);
+  }
 
   /// R covers the segment, or for -1 all segments.
   bool recomputed(int device, int stage, int segment, int microbatch) const;
@@ -59,6 +71,7 @@ class Layout {
   using Name = std::tuple<int, BufferKind, int, int, int, int, int>;
 
   void read_header();
+  void read_kinds();
   void read_lists();
   void read_buffers();
   void read_buffer(int index);
@@ -69,7 +82,7 @@ class Layout {
   std::vector<std::vector<int>> stages_;
   std::set<std::tuple<int, Op, int, int, int>>
       instructions_;  // device, op, stage, microbatch, segment
-  std::set<int> sharded_;
+  std::set<std::pair<int, int>> absent_;
   bool has_norm_ = false;
   std::map<Name, int> buffers_;
   std::set<std::tuple<BufferKind, int, int, int>> declared_;

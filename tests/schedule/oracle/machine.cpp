@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-// The compute instructions. Messages, collectives and the optimizer are in machine_exchange.cpp,
-// memory in machine_memory.cpp.
+// The compute instructions. What they may name is in machine_operands.cpp; messages, collectives
+// and the optimizer are in machine_exchange.cpp, memory in machine_memory.cpp.
 
 namespace cleave::schedule::oracle {
 Machine::Machine(const Layout& layout, Messages messages) : layout_(&layout), messages_(messages) {
@@ -21,6 +21,9 @@ Machine::Machine(const Layout& layout, Messages messages) : layout_(&layout), me
   for (Gradient& g : gradients_) g.contributions.assign(p.replicas * p.microbatches, 0);
   tied_.resize(p.ties.size() * p.replicas);
   gathered_.assign(p.devices * p.stages, 0);
+  coming_.assign(p.devices * p.stages, 0);
+  refreshed_.assign(p.devices * p.stages, 0);
+  postings_.resize(p.stages * p.replicas);
   memory_.resize(p.buffers.size());
   alive_.resize(p.devices);
   shares_.resize(p.devices);
@@ -36,7 +39,7 @@ Machine::Outcome Machine::step(int d) {
     check_operands(d, i);
     begin_instruction(d);
   }
-  if (is_compute(i.op) || i.op < Op::Gather || i.op == Op::Free || i.op == Op::Step) {
+  if (i.op != Op::Tie && i.op != Op::Norm) {
     if (!execute(d, i)) return Outcome::Blocked;
     end_instruction(d);
     return Outcome::Ran;
@@ -63,42 +66,28 @@ void Machine::finish() const {
     for (int r = 0; r < p.replicas; ++r)
       for (int m = 0; m < p.microbatches; ++m) {
         const Unit& u = unit(p.placement[s][r], s, m);
-        demand(u.forward == all(s) && u.input == all(s) && u.weight == all(s), "work left undone");
+        const bool there = layout_->present(s, m);
+        demand(u.forward == (there ? all(s) : 0), "F left undone");
+        demand(!there || !layout_->runs_input(s) || u.input == all(s), "I left undone");
+        demand(!there || !layout_->runs_weight(s) || u.weight == all(s), "W left undone");
       }
   if (messages_ == Messages::Implied) return;
   for (const Mail& m : mail_)
     demand(m.sent == m.send_done && m.received == m.receive_done, "a message nobody waited for");
   for (int d = 0; d < p.devices; ++d)
-    demand(stepped_[d] || layout_->stages(d).empty(), "weights not updated");
+    for (const int s : layout_->stages(d)) {
+      demand(stepped_[d] || !layout_->runs_weight(s), "weights not updated");
+      demand(refreshed_[d * p.stages + s] == (layout_->refreshed(s) ? 2 : 0), "old weights");
+    }
+  for (const auto& posted : postings_)
+    for (const Posting& posting : posted) demand(posting.done, "a collective nobody waited for");
   for (const Mask gathered : gathered_) demand(gathered == 0, "parameters never freed");
 }
 
-void Machine::check_operands(int d, const Instruction& i) const {
-  const Program& p = layout_->program;
-  demand(messages_ == Messages::Explicit || is_compute(i.op), "not compute");
-  const auto microbatch_exists = [&] { return 0 <= i.microbatch && i.microbatch < p.microbatches; };
-  if (i.op == Op::Norm || i.op == Op::Step) return;
-  if (i.op == Op::Tie) {
-    demand(0 <= i.edge && i.edge < static_cast<int>(p.ties.size()), "no such tie");
-    demand(layout_->holds(d, p.ties[i.edge].first) || layout_->holds(d, p.ties[i.edge].second),
-           "a tie of others");
-    return;
-  }
-  if (is_message(i.op)) {
-    demand(i.op != Op::Wait || i.completes == Op::Send || i.completes == Op::Receive, "WAIT what?");
-    demand(0 <= i.edge && i.edge < static_cast<int>(p.edges.size()), "no such edge");
-    demand(microbatch_exists(), "no such microbatch");
-    const Edge& e = p.edges[i.edge];
-    const bool sends = i.op == Op::Send || (i.op == Op::Wait && i.completes == Op::Send);
-    const bool forward = i.direction == Direction::Forward;
-    demand(forward || e.backward, "nothing flows back");
-    demand(layout_->holds(d, sends == forward ? e.from : e.to), "a message of others");
-    demand(!layout_->same_device(e, layout_->replica(d)), "a message to oneself");
-    return;
-  }
-  demand(0 <= i.stage && i.stage < p.stages && layout_->holds(d, i.stage), "no such stage here");
-  demand(-1 <= i.segment && i.segment < p.segments[i.stage], "no such segment");
-  demand(!is_compute(i.op) || microbatch_exists(), "no such microbatch");
+bool Machine::whole(int d, int stage, int segment) const {
+  if (!layout_->sharded(stage) || messages_ == Messages::Implied) return true;
+  const std::size_t at = d * layout_->program.stages + stage;
+  return gathered_[at] & ~coming_[at] & (kWhole | bit(segment));
 }
 
 std::vector<int> Machine::pieces(const Instruction& i) const {
@@ -139,6 +128,8 @@ bool Machine::execute(int d, const Instruction& i) {
     case Op::BackwardInput:
       return backward_input(d, i);
     case Op::BackwardWeight:
+      // Where nothing flows further back, it works on dy itself.
+      if (!layout_->runs_input(i.stage) && !backward_input(d, i)) return false;
       for (const int k : pieces(i)) weight_piece(d, i, k);
       return true;
     case Op::Backward:
@@ -156,6 +147,11 @@ bool Machine::execute(int d, const Instruction& i) {
     case Op::Step:
       step_weights(d);
       return true;
+    case Op::Gather:
+    case Op::Reduce:
+    case Op::Refresh:
+      post_collective(d, i);
+      return true;
     default:
       post(d, i);
       return true;
@@ -170,7 +166,8 @@ bool Machine::inputs_there(int d, const Instruction& i, Direction direction) con
   const bool forward = direction == Direction::Forward;
   for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
     const Edge& edge = p.edges[e];
-    if ((forward ? edge.to : edge.from) != i.stage || (!forward && !edge.backward)) continue;
+    if ((forward ? edge.to : edge.from) != i.stage || !layout_->flows(edge, forward, i.microbatch))
+      continue;
     const int maker = forward ? edge.from : edge.to;
     const int where = p.placement[maker][replica];
     const Unit& made = unit(where, maker, i.microbatch);
@@ -197,8 +194,7 @@ bool Machine::forward(int d, const Instruction& i) {
 void Machine::forward_piece(int d, const Instruction& i, int k) {
   Unit& u = unit(d, i.stage, i.microbatch);
   demand(u.forward == bit(k) - 1, "F twice or out of order");
-  const Mask gathered = gathered_[d * layout_->program.stages + i.stage];
-  demand(!layout_->sharded(i.stage) || (gathered & (kWhole | bit(k))), "F without parameters");
+  demand(whole(d, i.stage, k), "F without parameters");
   read_inputs(d, i, Direction::Forward);
   keep(d, i, k, false);
   read(kept(d, BufferKind::SegmentInput, i, k), 1);
@@ -212,8 +208,7 @@ void Machine::recompute_piece(int d, const Instruction& i, int k) {
   demand(u.forward & bit(k), "R before F");
   demand(!(u.recompute & bit(k)), "R twice");
   demand(!(u.input & bit(k)), "R after I");
-  const Mask gathered = gathered_[d * layout_->program.stages + i.stage];
-  demand(!layout_->sharded(i.stage) || (gathered & (kWhole | bit(k))), "R without parameters");
+  demand(whole(d, i.stage, k), "R without parameters");
   if (k == 0) read_inputs(d, i, Direction::Forward);
   for (const int level : {-1, k})
     if (layout_->recomputed(d, i.stage, level, i.microbatch)) {
@@ -238,8 +233,7 @@ void Machine::input_piece(int d, const Instruction& i, int k) {
   demand(u.forward == all(i.stage), "I before F");
   demand((u.input | bit(k)) == (all(i.stage) & ~(bit(k) - 1)) && !(u.input & bit(k)),
          "I twice or out of order");
-  const Mask gathered = gathered_[d * layout_->program.stages + i.stage];
-  demand(!layout_->sharded(i.stage) || (gathered & (kWhole | bit(k))), "I without parameters");
+  demand(whole(d, i.stage, k), "I without parameters");
   read_inputs(d, i, Direction::Backward);
   for (const int level : {-1, k}) {
     read(kept(d, BufferKind::KeptForInput, i, level), bit(k));
@@ -256,7 +250,9 @@ void Machine::weight_piece(int d, const Instruction& i, int k) {
   const int replica = layout_->replica(d);
   Gradient& g = gradient(replica, i.stage, k);
   demand(u.input & bit(k), "W before I");
-  demand(g.last_microbatch + 1 == i.microbatch, "W out of microbatch order");
+  int next = g.last_microbatch + 1;
+  while (!layout_->present(i.stage, next)) ++next;
+  demand(next == i.microbatch, "W out of microbatch order");
   demand(g.reduced == 0, "W after REDUCE");
   for (const int level : {-1, k}) {
     read(kept(d, BufferKind::KeptForWeight, i, level), bit(k));

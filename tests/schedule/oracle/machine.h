@@ -47,8 +47,16 @@ class Machine {
   // Of one segment of one stage on one replica: how often each (replica, microbatch) is in it.
   struct Gradient {
     std::vector<std::uint8_t> contributions;
+    std::vector<std::uint8_t> posted;  // what its REDUCE took along
+    bool in_flight = false;
     int last_microbatch = -1;
     int reduced = 0;
+  };
+  // What one replica has posted of a stage, in order.
+  struct Posting {
+    Op op;
+    int segment;
+    bool done = false;
   };
   struct TiedGradient {
     int times = 0;
@@ -70,6 +78,9 @@ class Machine {
   void weight_piece(int d, const Instruction& i, int segment);
   void post(int d, const Instruction& i);
   bool wait(int d, const Instruction& i);
+  void post_collective(int d, const Instruction& i);
+  bool wait_collective(int d, const Instruction& i);
+  std::vector<Posting>& postings(int replica, int stage);
   bool collective(int d, const Instruction& i);
   void join(int d, const Instruction& i);
   void conclude(const std::vector<int>& members, const Instruction& i);
@@ -80,6 +91,8 @@ class Machine {
   bool inputs_there(int d, const Instruction& i, Direction direction) const;
   void check_gradients(int d) const;
   void check_operands(int d, const Instruction& i) const;
+  void check_stage_operands(int d, const Instruction& i) const;
+  bool whole(int d, int stage, int segment) const;
   std::vector<int> pieces(const Instruction& i) const;
   Mask all(int stage) const { return (Mask{1} << layout_->program.segments[stage]) - 1; }
   Unit& unit(int d, int stage, int microbatch);
@@ -113,7 +126,10 @@ class Machine {
   std::vector<Mail> mail_;
   std::vector<Gradient> gradients_;
   std::vector<TiedGradient> tied_;
-  std::vector<Mask> gathered_;  // [device][stage], bit 31: the whole stage
+  std::vector<Mask> gathered_;  // [device][stage], bit 31: the whole stage; also while it comes
+  std::vector<Mask> coming_;    // of those, posted and not waited for
+  std::vector<std::vector<Posting>> postings_;  // [stage][replica]
+  std::vector<char> refreshed_;                 // [device][stage] how far: posted, done
   std::vector<char> normed_, stepped_;
   std::vector<Memory> memory_;                             // [buffer]
   std::vector<std::vector<int>> alive_;                    // [device]

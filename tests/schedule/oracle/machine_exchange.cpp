@@ -28,6 +28,7 @@ void Machine::post(int d, const Instruction& i) {
 }
 
 bool Machine::wait(int d, const Instruction& i) {
+  if (i.completes != Op::Send && i.completes != Op::Receive) return wait_collective(d, i);
   Mail& m = mail(d, i);
   if (i.completes == Op::Send) {
     demand(m.sent && !m.send_done, "WAIT for no SEND");
@@ -45,16 +46,92 @@ bool Machine::wait(int d, const Instruction& i) {
   return true;
 }
 
+std::vector<Machine::Posting>& Machine::postings(int replica, int stage) {
+  return postings_[stage * layout_->program.replicas + replica];
+}
+
+// Replicas match what they post by its number, so they must agree on what comes when.
+void Machine::post_collective(int d, const Instruction& i) {
+  const Program& p = layout_->program;
+  const int replica = layout_->replica(d);
+  auto& posted = postings(replica, i.stage);
+  for (const Posting& other : posted)
+    demand(other.done || other.op != i.op || other.segment != i.segment, "posts again");
+  for (int r = 0; r < p.replicas; ++r)
+    if (const auto& theirs = postings(r, i.stage); theirs.size() > posted.size())
+      demand(theirs[posted.size()].op == i.op && theirs[posted.size()].segment == i.segment,
+             "replicas post different things");
+  posted.push_back({i.op, i.segment});
+
+  if (i.op == Op::Gather) {
+    Mask& gathered = gathered_[d * p.stages + i.stage];
+    const Mask in_the_way = i.segment < 0 ? ~Mask{0} : kWhole | bit(i.segment);
+    demand(!(gathered & in_the_way), "gathers again");
+    gathered |= i.segment < 0 ? kWhole : bit(i.segment);
+    coming_[d * p.stages + i.stage] |= i.segment < 0 ? kWhole : bit(i.segment);
+    hold_gathered(d, i);
+  } else if (i.op == Op::Reduce) {
+    demand(!normed_[d] && !stepped_[d], "REDUCE after NORM or STEP");
+    for (const int k : pieces(i)) {
+      Gradient& g = gradient(replica, i.stage, k);
+      demand(g.reduced++ == 0, "reduces again");
+      g.posted = g.contributions;
+      g.in_flight = true;
+    }
+    for (const BufferKind kind : {BufferKind::Sums, BufferKind::Share, BufferKind::Reducing})
+      touch(kept(d, kind, i, i.segment));
+    shares_[d].push_back(kept(d, BufferKind::Share, i, i.segment));
+    for (std::size_t t = 0; t < p.ties.size(); ++t) {
+      const Tie& tie = p.ties[t];
+      if (tie.first == i.stage || tie.second == i.stage)
+        demand(tied_[t * p.replicas + replica].times == 0, "REDUCE after TIE");
+    }
+  } else {
+    demand(stepped_[d], "nothing is updated yet");
+    demand(refreshed_[d * p.stages + i.stage]++ == 0, "refreshes again");
+  }
+}
+
+bool Machine::wait_collective(int d, const Instruction& i) {
+  const Program& p = layout_->program;
+  auto& posted = postings(layout_->replica(d), i.stage);
+  const auto mine = std::ranges::find_if(posted, [&](const Posting& other) {
+    return !other.done && other.op == i.completes && other.segment == i.segment;
+  });
+  demand(mine != posted.end(), "WAIT for what is not posted");
+  const std::size_t number = mine - posted.begin();
+  for (int r = 0; r < p.replicas; ++r)
+    if (postings(r, i.stage).size() <= number) return false;
+  mine->done = true;
+
+  if (i.completes == Op::Gather) {
+    coming_[d * p.stages + i.stage] &= ~(i.segment < 0 ? kWhole : bit(i.segment));
+  } else if (i.completes == Op::Reduce) {
+    for (const BufferKind kind : {BufferKind::Sums, BufferKind::Reducing})
+      touch(kept(d, kind, i, i.segment));
+    for (const int k : pieces(i)) {
+      Gradient& g = gradient(layout_->replica(d), i.stage, k);
+      std::ranges::fill(g.contributions, 0);
+      for (int r = 0; r < p.replicas; ++r)
+        for (std::size_t c = 0; c < g.contributions.size(); ++c)
+          g.contributions[c] =
+              static_cast<std::uint8_t>(g.contributions[c] + gradient(r, i.stage, k).posted[c]);
+      g.in_flight = false;
+    }
+  } else {
+    ++refreshed_[d * p.stages + i.stage];
+  }
+  return true;
+}
+
 std::vector<int> Machine::members(int d, const Instruction& i) const {
   const Program& p = layout_->program;
   std::set<int> who;
   if (i.op == Op::Norm)
     for (int device = 0; device < p.devices; ++device) who.insert(device);
-  else if (i.op == Op::Tie)
+  else
     who = {p.placement[p.ties[i.edge].first][layout_->replica(d)],
            p.placement[p.ties[i.edge].second][layout_->replica(d)]};
-  else
-    who.insert(p.placement[i.stage].begin(), p.placement[i.stage].end());
   return {who.begin(), who.end()};
 }
 
@@ -69,8 +146,6 @@ bool Machine::collective(int d, const Instruction& i) {
     const Instruction& other = list[at_[member]];
     if (other.op != i.op) return false;
     if (i.op == Op::Tie && other.edge != i.edge) return false;
-    const bool of_stage = i.op == Op::Gather || i.op == Op::Reduce;
-    if (of_stage && (other.stage != i.stage || other.segment != i.segment)) return false;
   }
   conclude(who, i);
   for (const int member : who) {
@@ -81,61 +156,37 @@ bool Machine::collective(int d, const Instruction& i) {
 }
 
 void Machine::join(int d, const Instruction& i) {
-  const int replica = layout_->replica(d);
-  if (i.op == Op::Gather) {
-    Mask& gathered = gathered_[d * layout_->program.stages + i.stage];
-    const Mask in_the_way = i.segment < 0 ? ~Mask{0} : kWhole | bit(i.segment);
-    demand(!(gathered & in_the_way), "gathers again");
-    gathered |= i.segment < 0 ? kWhole : bit(i.segment);
-    hold_gathered(d, i);
-  } else if (i.op == Op::Reduce) {
-    for (const int k : pieces(i))
-      demand(gradient(replica, i.stage, k).reduced++ == 0, "reduces again");
-    demand(!normed_[d] && !stepped_[d], "REDUCE after NORM or STEP");
-    for (const BufferKind kind : {BufferKind::Sums, BufferKind::Share, BufferKind::Reducing})
-      touch(kept(d, kind, i, i.segment));
-    shares_[d].push_back(kept(d, BufferKind::Share, i, i.segment));
-    for (std::size_t t = 0; t < layout_->program.ties.size(); ++t) {
-      const Tie& tie = layout_->program.ties[t];
-      if (tie.first == i.stage || tie.second == i.stage)
-        demand(tied_[t * layout_->program.replicas + replica].times == 0, "REDUCE after TIE");
-    }
-  } else if (i.op == Op::Tie) {
-    demand(!normed_[d] && !stepped_[d], "TIE after NORM or STEP");
-  } else if (i.op == Op::Norm) {
-    demand(!normed_[d] && !stepped_[d], "NORM again or after STEP");
+  demand(!normed_[d] && !stepped_[d], "TIE or NORM after NORM or STEP");
+  if (i.op == Op::Norm) {
     check_gradients(d);
     normed_[d] = 1;
+    return;
   }
+  for (const int stage :
+       {layout_->program.ties[i.edge].first, layout_->program.ties[i.edge].second})
+    for (int k = 0; k < layout_->program.segments[stage] && layout_->holds(d, stage); ++k)
+      demand(!gradient(layout_->replica(d), stage, k).in_flight, "TIE of a sum on its way");
 }
 
 void Machine::conclude(const std::vector<int>& who, const Instruction& i) {
+  if (i.op != Op::Tie) return;
   const Program& p = layout_->program;
-  if (i.op == Op::Reduce) {
-    for (const int k : pieces(i)) {
-      std::vector<std::uint8_t> sum(p.replicas * p.microbatches, 0);
-      for (int r = 0; r < p.replicas; ++r)
-        for (std::size_t c = 0; c < sum.size(); ++c)
-          sum[c] = static_cast<std::uint8_t>(sum[c] + gradient(r, i.stage, k).contributions[c]);
-      for (int r = 0; r < p.replicas; ++r) gradient(r, i.stage, k).contributions = sum;
+  const int replica = layout_->replica(who[0]);
+  TiedGradient& tied = tied_[i.edge * p.replicas + replica];
+  ++tied.times;
+  tied.contributions.clear();
+  for (const int stage : {p.ties[i.edge].first, p.ties[i.edge].second})
+    for (int k = 0; k < p.segments[stage]; ++k) {
+      const auto& from = gradient(replica, stage, k).contributions;
+      tied.contributions.insert(tied.contributions.end(), from.begin(), from.end());
     }
-  } else if (i.op == Op::Tie) {
-    const int replica = layout_->replica(who[0]);
-    TiedGradient& tied = tied_[i.edge * p.replicas + replica];
-    ++tied.times;
-    tied.contributions.clear();
-    for (const int stage : {p.ties[i.edge].first, p.ties[i.edge].second})
-      for (int k = 0; k < p.segments[stage]; ++k) {
-        const auto& from = gradient(replica, stage, k).contributions;
-        tied.contributions.insert(tied.contributions.end(), from.begin(), from.end());
-      }
-  }
 }
 
 void Machine::free_parameters(int d, const Instruction& i) {
   Mask& gathered = gathered_[d * layout_->program.stages + i.stage];
   const Mask mine = i.segment < 0 ? kWhole : bit(i.segment);
   demand(gathered & mine, "frees what is not gathered");
+  demand(!(coming_[d * layout_->program.stages + i.stage] & mine), "frees what is on its way");
   gathered &= ~mine;
   for (auto& [key, buffer] : holding_)
     if (key == std::vector<int>{d, i.stage, i.segment}) {
@@ -147,21 +198,34 @@ void Machine::free_parameters(int d, const Instruction& i) {
 // Every weight of the device has all contributions, each once.
 void Machine::check_gradients(int d) const {
   const Program& p = layout_->program;
-  const auto complete = [](const std::vector<std::uint8_t>& contributions) {
-    return std::ranges::all_of(contributions, [](std::uint8_t times) { return times == 1; });
+  // `contributions` is a row of microbatches, once or more.
+  const auto complete = [&](const std::vector<std::uint8_t>& contributions, int stage) {
+    for (std::size_t c = 0; c < contributions.size(); ++c)
+      if (contributions[c] != layout_->present(stage, static_cast<int>(c) % p.microbatches))
+        return false;
+    return true;
   };
   const int replica = layout_->replica(d);
   for (const int stage : layout_->stages(d)) {
+    if (!layout_->runs_weight(stage)) continue;
     int reduced = 0;
     for (int k = 0; k < p.segments[stage]; ++k) {
-      demand(complete(gradient(replica, stage, k).contributions), "an incomplete gradient");
+      demand(complete(gradient(replica, stage, k).contributions, stage), "an incomplete gradient");
+      demand(!gradient(replica, stage, k).in_flight, "a sum on its way");
       reduced += gradient(replica, stage, k).reduced;
     }
     demand(reduced == 0 || reduced == p.segments[stage], "a gradient reduced in part");
     for (std::size_t t = 0; t < p.ties.size(); ++t) {
       if (p.ties[t].first != stage && p.ties[t].second != stage) continue;
       const TiedGradient& tied = tied_[t * p.replicas + replica];
-      demand(tied.times == 1 && complete(tied.contributions), "an incomplete tied gradient");
+      // Of both stages, one after the other.
+      const std::size_t row = static_cast<std::size_t>(p.replicas) * p.microbatches;
+      const std::size_t first = row * p.segments[p.ties[t].first];
+      demand(tied.times == 1 && tied.contributions.size() >= first, "not tied once");
+      const auto middle = tied.contributions.begin() + static_cast<std::ptrdiff_t>(first);
+      demand(complete({tied.contributions.begin(), middle}, p.ties[t].first) &&
+                 complete({middle, tied.contributions.end()}, p.ties[t].second),
+             "an incomplete tied gradient");
     }
   }
 }

@@ -114,7 +114,8 @@ void Machine::read_inputs(int d, const Instruction& i, Direction direction) {
   const bool forward = direction == Direction::Forward;
   for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
     const Edge& edge = p.edges[e];
-    if ((forward ? edge.to : edge.from) != i.stage || (!forward && !edge.backward)) continue;
+    if ((forward ? edge.to : edge.from) != i.stage || !layout_->flows(edge, forward, i.microbatch))
+      continue;
     read(carried(d, BufferKind::Arriving, e, direction, i.microbatch), 1);
   }
   if (!forward || messages_ == Messages::Implied) return;
@@ -131,7 +132,8 @@ void Machine::write_outputs(int d, const Instruction& i, Direction direction) {
   const bool forward = direction == Direction::Forward;
   for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
     const Edge& edge = p.edges[e];
-    if ((forward ? edge.from : edge.to) != i.stage || (!forward && !edge.backward)) continue;
+    if ((forward ? edge.from : edge.to) != i.stage || !layout_->flows(edge, forward, i.microbatch))
+      continue;
     const bool stays = layout_->same_device(edge, layout_->replica(d));
     write(
         carried(d, stays ? BufferKind::Arriving : BufferKind::Leaving, e, direction, i.microbatch),

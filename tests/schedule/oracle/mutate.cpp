@@ -87,7 +87,17 @@ class Mutation {
   }
 
   std::string header() {
-    switch (draw(8)) {
+    switch (draw(11)) {
+      case 8:
+        if (p_.sharing.empty()) p_.sharing.assign(p_.stages, Sharing::Nothing);
+        p_.sharing[draw(p_.stages)] = static_cast<Sharing>(draw(4));
+        return "change sharing";
+      case 9:
+        if (p_.gradients.empty()) p_.gradients.assign(p_.stages, GradientKind::Full);
+        p_.gradients[draw(p_.stages)] = static_cast<GradientKind>(draw(4));
+        return "change a gradient kind";
+      case 10:
+        return absence();
       case 0:
         return edge();
       case 1:
@@ -153,6 +163,16 @@ class Mutation {
     list.insert(list.begin() + target, moved);
   }
 
+  std::string absence() {
+    if (!p_.absent.empty() && draw(2)) {
+      p_.absent.erase(p_.absent.begin() + draw(static_cast<int>(p_.absent.size())));
+      return "drop an absence";
+    }
+    p_.absent.push_back({draw(p_.stages + 1), draw(std::max(p_.microbatches, 0) + 1)});
+    if (draw(4)) std::ranges::sort(p_.absent);
+    return "add an absence";
+  }
+
   std::string edge() {
     if (p_.edges.empty()) return "nothing";
     const int k = draw(static_cast<int>(p_.edges.size()));
@@ -202,9 +222,9 @@ class Mutation {
 
   std::string retarget_kind(Instruction& i) {
     if (i.op == Op::Wait && draw(2))
-      i.completes = i.completes == Op::Send ? Op::Receive : Op::Send;
+      i.completes = static_cast<Op>(draw(kOps));
     else
-      i.op = static_cast<Op>(draw(static_cast<int>(Op::Step) + 1));
+      i.op = static_cast<Op>(draw(kOps));
     return "retarget op";
   }
 

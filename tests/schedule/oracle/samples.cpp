@@ -18,13 +18,42 @@ bool chance(std::mt19937& random, int percent) {
   return draw(random, 0, 99) < percent;
 }
 
+// Edges that lead forward; a stage that nothing feeds, or that feeds nothing, may be anywhere.
+std::vector<Edge> graph(int stages, std::mt19937& random) {
+  std::vector<Edge> edges;
+  for (int from = 0; from < stages; ++from)
+    for (int to = from + 1; to < stages; ++to)
+      if (chance(random, to == from + 1 ? 60 : 30)) edges.push_back({.from = from, .to = to});
+  return edges;
+}
+
+// Stages that somebody reads are present where a reader is.
+std::vector<Absence> absences(const PipelineShape& shape, std::mt19937& random) {
+  std::vector<Absence> absent;
+  for (int m = 0; m < shape.microbatches; ++m)
+    for (int s = shape.devices - 1; s >= 0; --s) {
+      const auto reads = [&](const Edge& e) { return e.from == s; };
+      const auto gone = [&](const Edge& e) {
+        return e.from != s || std::ranges::count(absent, Absence{e.to, m}) > 0;
+      };
+      const bool read = std::ranges::any_of(shape.graph, reads);
+      if ((read && std::ranges::all_of(shape.graph, gone)) || chance(random, 15))
+        absent.push_back({s, m});
+    }
+  std::ranges::sort(absent);
+  return absent;
+}
+
 Program pipeline(std::mt19937& random) {
   const auto names = schedule_names();
   for (;;) {
     const auto name = names[random() % names.size()];
     const int most = chance(random, 5) ? 9 : chance(random, 25) ? 5 : 3;
-    const PipelineShape shape{.devices = draw(random, 1, most),
-                              .microbatches = draw(random, 1, most)};
+    PipelineShape shape{.devices = draw(random, 1, most), .microbatches = draw(random, 1, most)};
+    if (chance(random, 40)) shape.graph = graph(shape.devices, random);
+    if (chance(random, 30)) shape.frozen.push_back(draw(random, 0, shape.devices - 1));
+    if (chance(random, 10)) shape.frozen.push_back(0);
+    if (!shape.graph.empty() && chance(random, 40)) shape.absent = absences(shape, random);
     try {
       return generate(name, shape);
     } catch (const UserError&) {
@@ -35,13 +64,17 @@ Program pipeline(std::mt19937& random) {
 
 // Skip connections, labels that do not flow back, tied weights, more segments.
 void add_joints(Program& p, std::mt19937& random) {
-  if (p.stages > 2 && chance(random, 30)) p.edges.push_back({.from = 0, .to = p.stages - 1});
+  const auto kind = [&](int stage) { return gradients_of(p, stage); };
+  if (p.stages > 2 && p.absent.empty() && chance(random, 30)) {
+    const bool back = kind(0) != GradientKind::None && makes_input_gradient(kind(p.stages - 1));
+    p.edges.push_back({.from = 0, .to = p.stages - 1, .backward = back});
+  }
   if (p.stages > 1 && chance(random, 20))
     p.edges.push_back({.from = 0, .to = p.stages - 1, .backward = false});
-  while (p.stages > 1 && chance(random, 35)) {
-    const int first = draw(random, 0, p.stages - 1);
-    p.ties.push_back(
-        {.first = first, .second = (first + draw(random, 1, p.stages - 1)) % p.stages});
+  while (chance(random, 35)) {
+    const Tie tie{.first = draw(random, 0, p.stages - 1), .second = draw(random, 0, p.stages - 1)};
+    if (makes_weight_gradient(kind(tie.first)) && makes_weight_gradient(kind(tie.second)))
+      p.ties.push_back(tie);
   }
   if (chance(random, 40))
     for (int& segments : p.segments) segments = draw(random, 1, 3);
@@ -51,7 +84,7 @@ LowerOptions options(const Program& p, std::mt19937& random) {
   LowerOptions options;
   options.replicas = chance(random, 35) ? 2 : 1;
   options.grain = chance(random, 40) ? Grain::Segment : Grain::Stage;
-  options.parameters = chance(random, 40) ? Parameters::Sharded : Parameters::Whole;
+  options.sharing = static_cast<Sharing>(draw(random, 0, 3));
   options.receive_ahead = draw(random, 1, 2);
   if (chance(random, 25))
     for (int s = 0; s < p.stages; ++s)
@@ -68,10 +101,12 @@ LowerOptions options(const Program& p, std::mt19937& random) {
 // A single replica may reduce its gradients with itself.
 void add_lone_reductions(Program& p) {
   for (int s = 0; s < p.stages; ++s) {
+    if (!makes_weight_gradient(gradients_of(p, s))) continue;
     auto& list = p.lists[p.placement[s][0]];
     const auto tail =
         std::ranges::find_if(list, [](const Instruction& i) { return i.op >= Op::Tie; });
-    list.insert(tail, {.op = Op::Reduce, .stage = s});
+    list.insert(tail, {{.op = Op::Reduce, .stage = s},
+                       {.op = Op::Wait, .completes = Op::Reduce, .stage = s}});
   }
 }
 

@@ -115,7 +115,7 @@ std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options) 
   return shares;
 }
 
-/// Ties between stages; within a stage the executor adds the gradients by itself.
+/// Weights with a second use, in the same stage or in a later one.
 void set_ties(CompiledStep& step) {
   std::map<std::string, int> owners;
   for (int s = 0; s < step.program.stages; ++s) {
@@ -123,7 +123,7 @@ void set_ties(CompiledStep& step) {
       for (const LayerSpec& layer : segment.layers) {
         for (const ParameterSpec& parameter : layer.parameters) {
           owners.emplace(parameter.name, s);
-          if (parameter.tied_to.empty() || owners.at(parameter.tied_to) == s) continue;
+          if (parameter.tied_to.empty()) continue;
           if (!parameter.trainable) continue;  // neither has a gradient
           step.program.ties.push_back({owners.at(parameter.tied_to), s, parameter.elements() * 4});
           step.tie_names.push_back(parameter.tied_to);

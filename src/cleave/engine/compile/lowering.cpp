@@ -30,10 +30,9 @@ std::vector<std::vector<plan::Keep>> keep_of(std::span<const std::vector<Segment
 
 schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep,
                                    const Layout& layout) {
-  schedule::LowerOptions options{
-      .replicas = layout.data,
-      .grain = schedule::Grain::Segment,
-      .parameters = layout.zero == 3 ? schedule::Parameters::Sharded : schedule::Parameters::Whole};
+  schedule::LowerOptions options{.replicas = layout.data,
+                                 .grain = schedule::Grain::Segment,
+                                 .sharing = static_cast<schedule::Sharing>(layout.zero)};
   for (const auto& stage : keep) {
     std::vector<bool> keeping;
     for (const plan::Keep kept : stage) keeping.push_back(kept == plan::Keep::Everything);

@@ -53,8 +53,8 @@ class Traffic {
       add_tie(i.edge);
     } else if (i.op == Op::Norm) {
       add_norm();
-    } else if (i.op == Op::Step) {
-      add_updated();
+    } else if (i.op == Op::Refresh) {
+      add_updated(i.stage);
     }
   }
 
@@ -92,15 +92,11 @@ class Traffic {
                     size_of(parts_.stages[stage]->parameters().layout().options.dtype);
   }
 
-  /// Replicas send each other what they updated, unless it is gathered for each use.
-  void add_updated() {
-    for (const int stage : topology_.stages[parts_.place]) {
-      const plan::StateLayout& layout = parts_.stages[stage]->parameters().layout();
-      if (layout.shares_values()) continue;
-      for (const SegmentState& segment : layout.segments) {
-        for (const ShareRun& run : segment.runs)
-          if (run.trained && !run.borrowed) add_gather(stage, run);
-      }
+  /// Replicas send each other what they updated.
+  void add_updated(int stage) {
+    for (const SegmentState& segment : parts_.stages[stage]->parameters().layout().segments) {
+      for (const ShareRun& run : segment.runs)
+        if (run.trained && !run.borrowed) add_gather(stage, run);
     }
   }
 

@@ -135,7 +135,6 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
   device.clear_slots();
 
   plan::Costs costs = share(mine, step, device.place(), world);
-  costs.reduces_in_turn = step.zero > 1;
   // All devices add up their squares at the same time, as far as there are cores for them.
   costs.norm *= std::max(1.0, static_cast<double>(program.devices) / places);
   costs.edges = profile_links(program, device.peers());

@@ -6,6 +6,8 @@
 
 #include <sys/prctl.h>
 
+#include "cleave/schedule/effects.h"
+
 namespace cleave::engine {
 
 using schedule::Instruction;
@@ -22,10 +24,9 @@ void sleep_until(std::chrono::steady_clock::time_point until) {
   while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
 }
 
-bool needs(const Instruction& instruction, const Instruction& posted) {
-  if (posted.op == Op::Reduce) return instruction.op == Op::Tie || instruction.op == Op::Norm;
-  return schedule::is_compute(instruction.op) && instruction.stage == posted.stage &&
-         instruction.segment == posted.segment;
+bool completes(const Instruction& wait, const Instruction& posted) {
+  return wait.completes == posted.op && wait.stage == posted.stage &&
+         wait.segment == posted.segment;
 }
 
 }  // namespace
@@ -54,26 +55,26 @@ void Emulator::look() {
       exchange.end = Clock::now() + seconds_of(exchange.instruction);
 }
 
-void Emulator::finish_what(const Instruction& instruction) {
+void Emulator::finish(const Instruction& wait) {
   for (Exchange& exchange : exchanges_) {
-    if (!needs(instruction, exchange.instruction)) continue;
+    if (!completes(wait, exchange.instruction)) continue;
     if (exchange.meeting.in_flight()) {
       exchange.meeting.wait();
       exchange.end = Clock::now() + seconds_of(exchange.instruction);
     }
     if (Clock::now() < exchange.end) sleep_until(exchange.end);
   }
-  std::erase_if(exchanges_, [&](const Exchange& e) { return needs(instruction, e.instruction); });
+  std::erase_if(exchanges_, [&](const Exchange& e) { return completes(wait, e.instruction); });
 }
 
 void Emulator::run(const Instruction& instruction) {
   look();
-  if (instruction.op == Op::Gather || instruction.op == Op::Reduce) {
+  if (instruction.op == Op::Wait) return finish(instruction);
+  if (schedule::is_posted_collective(instruction.op)) {
     if (replicas_[instruction.stage]->size() == 1) return;
     exchanges_.push_back({instruction, replicas_[instruction.stage]->barrier(), {}});
     return;
   }
-  finish_what(instruction);
   const Clock::duration length = seconds_of(instruction);
   if (length.count() > 0) sleep_until(Clock::now() + length);
   if (schedule::is_compute(instruction.op)) group_.barrier().wait();

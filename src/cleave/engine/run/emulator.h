@@ -21,14 +21,14 @@ class Emulator {
   Emulator(const schedule::Program& program, plan::Costs costs, int place,
            comm::Communicator& peers, comm::Communicator& group);
 
-  /// Takes as long as the costs say, from now on. GATHER and REDUCE are only posted, as in
-  /// training: a pass waits for the GATHER of its segment, TIE and NORM for every REDUCE.
+  /// Takes as long as the costs say, from now on. What is posted goes on until its WAIT, as in
+  /// training.
   void run(const schedule::Instruction& instruction);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// A GATHER or REDUCE; it ends a while after its last member is there.
+  /// A GATHER, REDUCE or REFRESH; it ends a while after its last member is there.
   struct Exchange {
     schedule::Instruction instruction;
     comm::Pending meeting;
@@ -37,7 +37,7 @@ class Emulator {
 
   Clock::duration seconds_of(const schedule::Instruction& instruction) const;
   void look();
-  void finish_what(const schedule::Instruction& instruction);
+  void finish(const schedule::Instruction& wait);
 
   const schedule::Program* program_;
   plan::Costs costs_;

@@ -27,13 +27,11 @@ std::size_t over_replicas(const Stage& stage, int segment) {
   return std::max<std::size_t>(1, runs.size());
 }
 
-std::size_t after_update(std::span<Stage* const> stages) {
+/// What replicas have updated of a stage.
+std::size_t refreshing(const Stage& stage) {
   std::size_t count = 0;
-  for (const Stage* stage : stages) {
-    if (stage == nullptr) continue;
-    const int segments = static_cast<int>(stage->segments().size());
-    for (int s = 0; s < segments; ++s) count += over_replicas(*stage, s);
-  }
+  const int segments = static_cast<int>(stage.segments().size());
+  for (int s = 0; s < segments; ++s) count += over_replicas(stage, s);
   return count;
 }
 
@@ -45,11 +43,11 @@ std::size_t most_exchanges(const LinkedProgram& program, std::span<Stage* const>
     const schedule::Instruction& i = entry.instruction;
     const int segment = std::max(i.segment, 0);
     if (i.op == Op::Tie) ++count;
-    if (i.op == Op::Step) count += after_update(stages);
     if (i.stage < 0 || stages[i.stage] == nullptr) continue;
     const Stage& stage = *stages[i.stage];
     if (schedule::is_compute(i.op)) count += inside_layers(stage.segments()[segment]);
     if (i.op == Op::Reduce || i.op == Op::Gather) count += over_replicas(stage, segment);
+    if (i.op == Op::Refresh) count += refreshing(stage);
   }
   return count;
 }

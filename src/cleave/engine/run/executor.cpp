@@ -6,7 +6,6 @@
 
 #include "cleave/base/check.h"
 #include "cleave/engine/run/exchanges.h"
-#include "cleave/ops/elementwise.h"
 
 namespace cleave::engine {
 
@@ -100,11 +99,10 @@ StepResult Executor::run(const StepInput& input) {
 void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   ops::Compute& compute = *parts_.compute;
   const Instruction& instruction = entry.instruction;
-  if (parts_.emulator != nullptr && !schedule::is_message(instruction.op))
+  if (parts_.emulator != nullptr && !schedule::is_message(instruction))
     return emulate(instruction, input);
   Pass pass = entry.pass;
   pass.loss_scale = input.loss_scale;
-  if (schedule::is_compute(instruction.op)) values_.finish(instruction.stage, pass.segment);
   switch (instruction.op) {
     case Op::Forward:
       loss_of(instruction.microbatch) += forward(entry, *input.source, input.search);
@@ -123,7 +121,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     case Op::Receive:
       return post(entry);
     case Op::Wait:
-      return pending_[entry.slot].wait();
+      return finish(entry);
     case Op::Reduce:
       return sync_.reduce(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
     case Op::Tie:
@@ -131,8 +129,9 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     case Op::Norm:
       return norm(input);
     case Op::Step:
-      step(input);
-      return values_.gather_updated();
+      return step(input);
+    case Op::Refresh:
+      return values_.refresh(instruction.stage);
     case Op::Gather:
       return values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
     case Op::Free:
@@ -171,12 +170,11 @@ void Executor::evaluate(MicrobatchSource& source, std::span<double> sums) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     const Instruction& instruction = entry.instruction;
     if (instruction.op == Op::Forward) {
-      values_.finish(instruction.stage, entry.pass.segment);
       sums[first + instruction.microbatch] += forward(entry, source, Search::Off);
     } else if (instruction.op == Op::Gather) {
       values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
     } else if (instruction.op == Op::Wait) {
-      pending_[entry.slot].wait();
+      finish(entry);
     } else if (instruction.op != Op::Free) {
       post(entry);
     }
@@ -192,30 +190,29 @@ void Executor::post(const LinkedInstruction& entry) {
                              : peers.receive(entry.message, entry.peer, entry.tag);
 }
 
+void Executor::finish(const LinkedInstruction& entry) {
+  const Instruction& wait = entry.instruction;
+  switch (wait.completes) {
+    case Op::Reduce:
+      return sync_.finish(wait.stage, std::max(wait.segment, 0));
+    case Op::Gather:
+      return values_.finish(wait.stage, std::max(wait.segment, 0));
+    case Op::Refresh:
+      return values_.finish(wait.stage);
+    default:
+      return pending_[entry.slot].wait();
+  }
+}
+
 /// Says at what instruction of the program the device was lost that this one waited for.
 void Executor::throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const {
   const Instruction& at = entry.instruction;
   std::string edge;
-  if (schedule::is_message(at.op)) {
+  if (schedule::is_message(at)) {
     const schedule::Edge& along = parts_.program->edges[at.edge];
     edge = detail::concat(" (edge ", at.edge, ", stage ", along.from, " to stage ", along.to, ")");
   }
   throw DeviceLost(detail::concat("at ", to_string(at), edge, ": ", error.what()));
-}
-
-/// A weight that two layers of one stage share has a gradient for each use: head + embedding.
-/// Between stages TIE does it.
-void Executor::tie_within_stages() {
-  for (Stage* stage : parts_.stages) {
-    if (stage == nullptr) continue;
-    for (const ParameterState& user : stage->parameters().all()) {
-      if (!user.spec->trainable || !user.borrowed || user.elements() == 0) continue;
-      for (const ParameterState& owner : stage->parameters().all()) {
-        if (owner.spec->name != user.spec->tied_to) continue;
-        ops::add(*parts_.compute, user.gradient, owner.gradient, owner.gradient);
-      }
-    }
-  }
 }
 
 double& Executor::loss_of(int microbatch) {
@@ -252,8 +249,6 @@ void Executor::square_gradients() {
 /// Makes losses and squares known to all devices. Every number comes from one of them; the others
 /// add zero, so no order of summation can change it.
 void Executor::norm(const StepInput& input) {
-  sync_.finish_reductions();
-  tie_within_stages();
   const std::span<double> squares =
       std::span(shared_).last(static_cast<std::size_t>(norm_.pieces()));
   square_gradients();

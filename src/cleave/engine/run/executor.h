@@ -73,7 +73,7 @@ class Executor {
   int evaluated_at_once() const { return parts_.evaluated_at_once; }
 
   /// Brings the values that replicas have shares of in line with the shares. All devices call it.
-  void gather_values() { values_.gather_updated(); }
+  void gather_values() { values_.refresh_all(); }
 
   /// Times F, I, W, B of the first `microbatches` in the order of a step, in its memory, without
   /// messages; seconds it took in all. Leaves garbage in the gradients.
@@ -82,8 +82,7 @@ class Executor {
   /// Times this device's share of NORM, and STEP. Leaves garbage in weights and optimizer state.
   void rehearse_update(const StepInput& input, Rehearsal& into);
 
-  /// Times REDUCE, GATHER, TIE and the exchange behind STEP, with the other devices: all call it at
-  /// the same time.
+  /// Times REDUCE, GATHER, TIE and REFRESH, with the other devices: all call it at the same time.
   void rehearse_exchanges(Rehearsal& into);
 
   /// A step without messages and collectives: the least that this device can take for its part.
@@ -107,16 +106,15 @@ class Executor {
   double forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
   void look_after_messages();
   void post(const LinkedInstruction& entry);
+  void finish(const LinkedInstruction& entry);
   [[noreturn]] void throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const;
   void take_lasting();
   void norm(const StepInput& input);
   void step(const StepInput& input);
   double time_of(const LinkedInstruction& entry, const StepInput& input);
-  void rehearse_exchange_of_updates(Rehearsal& into);
-  void own_norm();
+  bool has_both_ends(const schedule::Instruction& tie) const;
   void place_ungathered_values();
   void square_gradients();
-  void tie_within_stages();
   double& loss_of(int microbatch);
   double total_loss();
   double now() const;

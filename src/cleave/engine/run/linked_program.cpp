@@ -232,7 +232,7 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
       entry.peer = linker.peer(list[i]);
       entry.tag = linker.tag(list[i]);
       entry.slot = slots.take(list[i]);
-    } else if (list[i].op == Op::Wait) {
+    } else if (list[i].op == Op::Wait && schedule::is_message(list[i])) {
       entry.slot = slots.give_back(list[i]);
     } else if (list[i].op == Op::Reduce) {
       entry.workspace = linker.workspace(list[i]);

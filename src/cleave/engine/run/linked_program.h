@@ -26,7 +26,7 @@ struct LinkedInstruction {
   std::span<std::byte> workspace;  ///< REDUCE: to add up in; GATHER: whole parameters
   int peer = -1;                   ///< SEND, RECV: the device at the other end
   int tag = -1;                    ///< SEND, RECV
-  int slot = -1;                   ///< SEND, RECV, WAIT: which message in flight
+  int slot = -1;                   ///< SEND, RECV and their WAIT: which message in flight
   std::vector<Block> acquire;      ///< before it runs
   std::vector<Block> release;      ///< after it ran
 };

@@ -103,10 +103,10 @@ double Executor::time_of(const LinkedInstruction& entry, const StepInput& input)
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// What NORM does before the devices meet.
-void Executor::own_norm() {
-  tie_within_stages();
-  norm_.square(*parts_.compute);
+/// A tie that this device adds up by itself.
+bool Executor::has_both_ends(const Instruction& tie) const {
+  const schedule::Tie& uses = parts_.program->ties[tie.edge];
+  return parts_.stages[uses.first] != nullptr && parts_.stages[uses.second] != nullptr;
 }
 
 /// Segments whose parameters would be gathered compute with what happens to be there.
@@ -125,7 +125,8 @@ void Executor::compute_alone(const StepInput& input) {
     const Op op = entry.instruction.op;
     if (schedule::is_compute(op)) execute(entry, input);
     if (op == Op::Step) step(input);
-    if (op == Op::Norm) own_norm();
+    if (op == Op::Norm) norm_.square(*parts_.compute);
+    if (op == Op::Tie && has_both_ends(entry.instruction)) execute(entry, input);
   }
 }
 
@@ -158,7 +159,7 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
 
 void Executor::rehearse_update(const StepInput& input, Rehearsal& into) {
   const Clock::time_point start = Clock::now();
-  own_norm();
+  norm_.square(*parts_.compute);
   const Clock::time_point middle = Clock::now();
   step(input);
   into.norm.add(std::chrono::duration<double>(middle - start).count());
@@ -178,35 +179,21 @@ void Executor::rehearse_exchanges(Rehearsal& into) {
       into.ties[i.edge].add(time_of(entry, {}));
     } else if (i.op == Op::Reduce) {
       sync_.reduce(i.stage, segment, entry.workspace);
-      sync_.finish_reductions();
+      sync_.finish(i.stage, segment);
     } else if (i.op == Op::Gather && gathered.insert({i.stage, segment}).second) {
       values_.gather(i.stage, segment, entry.workspace);
       values_.finish(i.stage, segment);
+    } else if (i.op == Op::Refresh) {
+      values_.refresh(i.stage);
+      values_.finish(i.stage);
     }
     watch.stop();
   }
   for (const auto& [what, watch] : stages) {
     if (what.first == Op::Reduce) watch.add_to(into.stages[what.second].reduce);
-    if (what.first == Op::Gather) watch.add_to(into.stages[what.second].gather);
+    if (what.first == Op::Gather || what.first == Op::Refresh)
+      watch.add_to(into.stages[what.second].gather);
   }
-  rehearse_exchange_of_updates(into);
-}
-
-/// A device exchanges what its stages have updated all at once; they get an equal share of it.
-void Executor::rehearse_exchange_of_updates(Rehearsal& into) {
-  std::vector<Rehearsal::Exchange*> shared;
-  for (std::size_t s = 0; s < parts_.stages.size(); ++s) {
-    if (parts_.stages[s] == nullptr) continue;
-    const plan::StateLayout& layout = parts_.stages[s]->parameters().layout();
-    if (layout.shares_state() && !layout.shares_values()) shared.push_back(&into.stages[s].gather);
-  }
-  if (shared.empty()) return;
-  Stopwatch watch;
-  watch.start();
-  values_.gather_updated();
-  watch.stop();
-  for (Rehearsal::Exchange* each : shared)
-    watch.add_to(*each, 1.0 / static_cast<double>(shared.size()));
 }
 
 }  // namespace cleave::engine

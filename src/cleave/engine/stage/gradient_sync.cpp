@@ -103,8 +103,6 @@ void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace
   if (replicas_[stage]->size() == 1) return;
   const StageParameters& parameters = parts_.stages[stage]->parameters();
   if (parameters.layout().segments[segment].elements == 0) return;  // nothing here is trained
-  // The plan leaves whole gradients there no longer than to the next REDUCE.
-  if (parameters.keeps_shares_apart()) finish_reductions();
   for (const plan::ShareRun& run : parameters.layout().segments[segment].runs)
     if (run.trained) reduce_run(stage, segment, run, workspace);
   if (parameters.layout().shares_state()) return;
@@ -152,8 +150,9 @@ void GradientSync::look() {
   }
 }
 
-void GradientSync::finish_reductions() {
+void GradientSync::finish(int stage, int segment) {
   for (Reduction& reduction : reductions_) {
+    if (reduction.stage != stage || reduction.segment != segment) continue;
     if (!reduction.pending.in_flight()) continue;
     reduction.pending.wait();
     arrived(reduction);
@@ -161,7 +160,6 @@ void GradientSync::finish_reductions() {
 }
 
 void GradientSync::tie(int index) {
-  finish_reductions();
   const schedule::Tie& tie = parts_.program->ties[index];
   const std::string& name = parts_.tie_names[index];
   View owner;
@@ -176,7 +174,7 @@ void GradientSync::tie(int index) {
   if ((owner ? owner : user).elements() == 0) return;  // another replica's
   if (owner && user) return ops::add(*parts_.compute, user, owner, owner);
 
-  // Nothing computes between TIE and STEP: the kernels' scratch is free.
+  // No pass runs meanwhile: the kernels' scratch is free.
   const View gradient = owner ? owner : user;
   const std::size_t bytes = static_cast<std::size_t>(gradient.byte_count());
   const auto workspace = static_cast<std::size_t>(tie_workspace(gradient.byte_count()));

@@ -50,7 +50,7 @@ class GradientSync {
   /// After the W of a microbatch in a segment: merges what the fold says.
   void merge(int stage, int segment, int microbatch);
 
-  /// REDUCE: posts the sum over the replicas; it goes on behind the compute that follows.
+  /// REDUCE: posts the sum over the replicas; it goes on while others compute, until finish().
   void reduce(int stage, int segment, std::span<std::byte> workspace);
 
   /// Notes which sums have arrived. Call it behind Communicator::progress().
@@ -59,8 +59,8 @@ class GradientSync {
   /// TIE: head + embedding, on both devices that hold the weight.
   void tie(int index);
 
-  /// Waits for every REDUCE posted so far.
-  void finish_reductions();
+  /// WAIT:REDUCE: until the sum is there.
+  void finish(int stage, int segment);
 
   /// True while a REDUCE is on its way.
   bool reducing() const { return in_flight_ > 0; }

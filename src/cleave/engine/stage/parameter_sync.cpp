@@ -30,21 +30,32 @@ void ParameterSync::post(int stage, int segment, const plan::ShareRun& run, std:
   gatherings_.push_back({stage, segment, replicas_[stage]->all_gather(values, borders_)});
 }
 
-void ParameterSync::gather_updated() {
-  for (int s = 0; s < static_cast<int>(stages_.size()); ++s) {
-    if (stages_[s] == nullptr || replicas_[s]->size() == 1) continue;
-    const StageParameters& parameters = stages_[s]->parameters();
-    if (parameters.layout().shares_values()) continue;
-    for (int segment = 0; segment < static_cast<int>(parameters.layout().segments.size());
-         ++segment) {
-      for (const plan::ShareRun& run : parameters.layout().segments[segment].runs) {
-        if (run.trained && !run.borrowed)
-          post(s, segment, run, parameters.whole_values(segment).data());
-      }
+void ParameterSync::finish_if(const auto& mine) {
+  for (Gathering& gathering : gatherings_)
+    if (mine(gathering)) gathering.pending.wait();
+  std::erase_if(gatherings_, mine);
+}
+
+void ParameterSync::refresh(int stage) {
+  if (stages_[stage] == nullptr || replicas_[stage]->size() == 1) return;
+  const StageParameters& parameters = stages_[stage]->parameters();
+  if (parameters.layout().shares_values()) return;
+  for (int segment = 0; segment < static_cast<int>(parameters.layout().segments.size());
+       ++segment) {
+    for (const plan::ShareRun& run : parameters.layout().segments[segment].runs) {
+      if (run.trained && !run.borrowed)
+        post(stage, segment, run, parameters.whole_values(segment).data());
     }
   }
-  for (Gathering& gathering : gatherings_) gathering.pending.wait();
-  gatherings_.clear();
+}
+
+void ParameterSync::finish(int stage) {
+  finish_if([&](const Gathering& gathering) { return gathering.stage == stage; });
+}
+
+void ParameterSync::refresh_all() {
+  for (int s = 0; s < static_cast<int>(stages_.size()); ++s) refresh(s);
+  finish_if([](const Gathering&) { return true; });
 }
 
 void ParameterSync::gather(int stage, int segment, std::span<std::byte> whole) {
@@ -56,11 +67,7 @@ void ParameterSync::gather(int stage, int segment, std::span<std::byte> whole) {
 }
 
 void ParameterSync::finish(int stage, int segment) {
-  if (gatherings_.empty()) return;
-  const auto mine = [&](const Gathering& g) { return g.stage == stage && g.segment == segment; };
-  for (Gathering& gathering : gatherings_)
-    if (mine(gathering)) gathering.pending.wait();
-  std::erase_if(gatherings_, mine);
+  finish_if([&](const Gathering& g) { return g.stage == stage && g.segment == segment; });
 }
 
 }  // namespace cleave::engine

@@ -15,15 +15,21 @@ class ParameterSync {
   /// `replicas`: [stage] the devices that hold it, null where it is not on this one.
   ParameterSync(std::span<Stage* const> stages, std::vector<comm::Communicator*> replicas);
 
-  /// After an update: every replica has updated its share, and gets those of the others. Nothing
-  /// where values are gathered for each use. All replicas call it.
-  void gather_updated();
+  /// REFRESH: every replica has updated its share of a stage, and posts that it gets those of the
+  /// others. Nothing where values are gathered for each use.
+  void refresh(int stage);
+
+  /// WAIT:REFRESH.
+  void finish(int stage);
+
+  /// REFRESH of all stages, to the end. All replicas call it.
+  void refresh_all();
 
   /// GATHER: posts the values of a segment, into `whole`; they arrive behind what is computed
   /// meanwhile.
   void gather(int stage, int segment, std::span<std::byte> whole);
 
-  /// Before the segment computes: waits for what its GATHER posted.
+  /// WAIT:GATHER.
   void finish(int stage, int segment);
 
  private:
@@ -34,6 +40,7 @@ class ParameterSync {
   };
 
   void post(int stage, int segment, const plan::ShareRun& run, std::byte* whole);
+  void finish_if(const auto& mine);
 
   std::vector<Stage*> stages_;
   std::vector<comm::Communicator*> replicas_;

@@ -18,6 +18,7 @@ class ActivationBuffers {
       : program_(program), topology_(topology), memory_(memory), marks_(marks), list_(list) {}
 
   void add(int stage, int m) {
+    if (!topology_.present(stage, m)) return;
     for (int piece = 0; piece < marks_.pieces(stage); ++piece) {
       add_kept(stage, m, piece);
       add_passed(stage, m, piece);
@@ -49,9 +50,13 @@ class ActivationBuffers {
       keep(BufferKind::KeptForRecompute, bytes.kept_for_recompute, at.forward, at.recompute);
       keep(BufferKind::Recomputed, bytes.recomputed, at.recompute, at.end_of(Op::BackwardWeight));
     }
-    keep(BufferKind::KeptForInput, bytes.kept_for_input, written, at.end_of(Op::BackwardInput));
-    keep(BufferKind::KeptForWeight, bytes.kept_for_weight, written, at.end_of(Op::BackwardWeight));
-    if (at.input == kNowhere) return;
+    const schedule::GradientKind kind = gradients_of(program_, stage);
+    if (kind != schedule::GradientKind::None)
+      keep(BufferKind::KeptForInput, bytes.kept_for_input, written, at.end_of(Op::BackwardInput));
+    if (makes_weight_gradient(kind))
+      keep(BufferKind::KeptForWeight, bytes.kept_for_weight, written,
+           at.end_of(Op::BackwardWeight));
+    if (at.input == kNowhere || at.weight == kNowhere) return;
     const bool fused = at.input == at.weight;
     keep(BufferKind::InputKept, fused ? bytes.backward_work : bytes.input_kept, at.input,
          at.end_of(Op::BackwardWeight));
@@ -134,6 +139,10 @@ class ActivationBuffers {
     return program_.placement[edge.from][replica] == program_.placement[edge.to][replica];
   }
 
+  bool carries(int e, Direction direction, int m) const {
+    return topology_.carries(e, direction, m);
+  }
+
   void add_message(BufferKind kind, int e, Direction direction, int m, int first, int last) {
     const schedule::Edge& edge = program_.edges[e];
     list_.add({.kind = kind,
@@ -149,7 +158,7 @@ class ActivationBuffers {
   void add_incoming(int e, int m) {
     const schedule::Edge& edge = program_.edges[e];
     const int stage = edge.to;
-    if (marks_.begin_of_forward(stage, m) == kNowhere) return;
+    if (marks_.begin_of_forward(stage, m) == kNowhere || !carries(e, Direction::Forward, m)) return;
     const MessageMarks& x = marks_.message(e, Direction::Forward, m);
     int first = x.posted == kNowhere ? marks_.begin_of_forward(stage, m) : x.posted;
     int last = end_of_x(stage, m);
@@ -160,7 +169,7 @@ class ActivationBuffers {
     add_message(BufferKind::Arriving, e, Direction::Forward, m, first, last);
 
     const int written = marks_.end_of_input(stage, m);
-    if (is_local(edge) || !edge.backward || written == kNowhere) return;
+    if (is_local(edge) || !carries(e, Direction::Backward, m) || written == kNowhere) return;
     const int sent = marks_.message(e, Direction::Backward, m).completed;
     add_message(BufferKind::Leaving, e, Direction::Backward, m, written, std::max(written, sent));
   }
@@ -170,14 +179,14 @@ class ActivationBuffers {
     const schedule::Edge& edge = program_.edges[e];
     const int stage = edge.from;
     const int written = marks_.end_of_forward(stage, m);
-    if (written == kNowhere) return;
+    if (written == kNowhere || !carries(e, Direction::Forward, m)) return;
     if (!is_local(edge)) {
       const int sent = marks_.message(e, Direction::Forward, m).completed;
       add_message(BufferKind::Leaving, e, Direction::Forward, m, written,
                   std::max(sent, marks_.end_of(memory_[stage].output_until, stage, m)));
     }
     const int read = end_of_gradient(stage, m);
-    if (!edge.backward || marks_.end_of_input(stage, m) == kNowhere) return;
+    if (!carries(e, Direction::Backward, m) || marks_.end_of_input(stage, m) == kNowhere) return;
     const MessageMarks& dy = marks_.message(e, Direction::Backward, m);
     const int first = is_local(edge)          ? marks_.end_of_input(edge.to, m)
                       : dy.posted == kNowhere ? marks_.begin_of_input(stage, m)

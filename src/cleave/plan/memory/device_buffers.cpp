@@ -1,6 +1,7 @@
 #include "cleave/plan/memory/device_buffers.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "cleave/plan/memory/activation_buffers.h"
@@ -80,22 +81,24 @@ class DeviceBuffers {
 
   // The first W of what a REDUCE sums up.
   int first_weight(const Instruction& reduce) const {
-    if (reduce.segment >= 0) return marks_.piece(reduce.stage, 0, reduce.segment).weight;
+    int m = 0;
+    while (!topology_.present(reduce.stage, m)) ++m;
+    if (reduce.segment >= 0) return marks_.piece(reduce.stage, m, reduce.segment).weight;
     int first = list_.end();
     for (int piece = 0; piece < marks_.pieces(reduce.stage); ++piece)
-      first = std::min(first, marks_.piece(reduce.stage, 0, piece).weight);
+      first = std::min(first, marks_.piece(reduce.stage, m, piece).weight);
     return first;
   }
 
-  // A REDUCE goes on while other segments compute, until its sum is needed; where whole gradients
-  // are in the way, only until the next one.
+  // A REDUCE goes on while other segments compute, until its WAIT.
   void add_gradients() {
-    int needed = list_.end();
-    int next = list_.end();
+    std::map<std::pair<int, int>, int> waits;  // stage and segment -> where the sum is waited for
     for (int at = static_cast<int>(instructions_.size()) - 1; at >= 0; --at) {
       const Instruction& i = instructions_[at];
-      if (i.op == Op::Tie || i.op == Op::Norm) needed = next = at;
+      if (i.op == Op::Wait && i.completes == Op::Reduce) waits[{i.stage, i.segment}] = at;
       if (i.op != Op::Reduce || memory_[i.stage].segments.empty()) continue;
+      const auto wait = waits.find({i.stage, i.segment});
+      const int end = wait == waits.end() ? list_.end() : wait->second;
       const SegmentMemory& bytes = memory_[i.stage].segments[std::max(i.segment, 0)];
       const bool apart = bytes.sums > 0 && shares_ == Shares::Apart;
       const auto add = [&](BufferKind kind, std::int64_t size, int first, int last) {
@@ -107,11 +110,10 @@ class DeviceBuffers {
                    .last = last});
       };
       if (apart) {
-        add(BufferKind::Sums, bytes.sums, first_weight(i), next);
+        add(BufferKind::Sums, bytes.sums, first_weight(i), end);
         add(BufferKind::Share, bytes.share, at, list_.end());
       }
-      add(BufferKind::Reducing, bytes.reducing, at, apart ? next : needed);
-      next = at;
+      add(BufferKind::Reducing, bytes.reducing, at, end);
     }
   }
 

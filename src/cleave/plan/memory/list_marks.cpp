@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cleave/schedule/effects.h"
+
 namespace cleave::plan {
 
 using schedule::Instruction;
@@ -26,7 +28,7 @@ ListMarks::ListMarks(const schedule::Program& program, const schedule::Topology&
   }
   marks_.resize(static_cast<std::size_t>(pieces) * microbatches_);
   messages_.resize(static_cast<std::size_t>(edges) * 2 * microbatches_);
-  for (int at = 0; at < static_cast<int>(list.size()); ++at) note(list[at], at);
+  for (int at = 0; at < static_cast<int>(list.size()); ++at) note(topology, list[at], at);
 }
 
 int ListMarks::end_of(Op pass, int stage, int m) const {
@@ -35,20 +37,21 @@ int ListMarks::end_of(Op pass, int stage, int m) const {
   return end;
 }
 
-void ListMarks::note(const Instruction& i, int at) {
+void ListMarks::note(const schedule::Topology& topology, const Instruction& i, int at) {
   if (i.op == Op::Receive) messages_[slot(i.edge, i.direction, i.microbatch)].posted = at;
   if (i.op == Op::Wait && i.completes == Op::Send)
     messages_[slot(i.edge, i.direction, i.microbatch)].completed = at;
   if (!schedule::is_compute(i.op)) return;
+  const Op op = topology.acts_as(i);
   const int first = std::max(0, i.segment);
   const int last = i.segment < 0 ? pieces_[i.stage] - 1 : i.segment;
   for (int p = first; p <= last; ++p) {
     PieceMarks& m =
         marks_[static_cast<std::size_t>(first_piece_[i.stage] + p) * microbatches_ + i.microbatch];
-    if (i.op == Op::Forward) m.forward = at;
-    if (i.op == Op::Recompute) m.recompute = at;
-    if (i.op == Op::BackwardInput || i.op == Op::Backward) m.input = at;
-    if (i.op == Op::BackwardWeight || i.op == Op::Backward) m.weight = at;
+    if (op == Op::Forward) m.forward = at;
+    if (op == Op::Recompute) m.recompute = at;
+    if (reads(op, schedule::Thing::OutputGradient)) m.input = at;
+    if (writes(op, schedule::Thing::Gradients)) m.weight = at;
   }
 }
 

@@ -57,7 +57,7 @@ class ListMarks {
     const int way = direction == schedule::Direction::Forward ? 0 : 1;
     return static_cast<std::size_t>(local_edge_[edge] * 2 + way) * microbatches_ + microbatch;
   }
-  void note(const schedule::Instruction& i, int at);
+  void note(const schedule::Topology& topology, const schedule::Instruction& i, int at);
 
   int microbatches_;
   std::vector<int> pieces_;       ///< [stage]

@@ -24,11 +24,11 @@ struct SegmentMemory {
   schedule::Op dy_until = schedule::Op::BackwardInput;
 
   std::int64_t gathered = 0;  ///< from GATHER to FREE
-  /// Whole gradients, where replicas keep shares: from the first W to the REDUCE, TIE or NORM
-  /// behind its own REDUCE; or all the time, with the share in them.
+  /// Whole gradients, where replicas keep shares: from the first W to the WAIT of REDUCE; or all
+  /// the time, with the share in them.
   std::int64_t sums = 0;
   std::int64_t share = 0;     ///< of `sums` where those end, from REDUCE on
-  std::int64_t reducing = 0;  ///< from REDUCE to TIE or NORM, or as long as `sums` if they end
+  std::int64_t reducing = 0;  ///< from REDUCE to its WAIT
 };
 
 /// What one stage occupies, in bytes.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <tuple>
 
 #include "cleave/base/check.h"
@@ -11,6 +12,7 @@
 #include "cleave/plan/order/problem.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
+#include "cleave/schedule/graph.h"
 
 namespace cleave::plan {
 
@@ -70,6 +72,12 @@ std::optional<Program> try_generate(std::string_view name, const PipelineShape& 
   }
 }
 
+bool is_chain(const Program& layout) {
+  for (const schedule::Edge& edge : layout.edges)
+    if (edge.to != edge.from + 1) return false;
+  return true;
+}
+
 class AutoScheduler {
  public:
   AutoScheduler(const Program& layout, const Costs& costs, Problem problem)
@@ -106,14 +114,19 @@ class AutoScheduler {
   }
 
   std::vector<Program> named_that_fit() const {
-    const PipelineShape shape{.devices = layout_.devices,
-                              .microbatches = layout_.microbatches,
-                              .chunks = layout_.stages / layout_.devices};
+    PipelineShape shape{.devices = layout_.devices,
+                        .microbatches = layout_.microbatches,
+                        .chunks = layout_.stages / layout_.devices};
+    if (!is_chain(layout_)) shape.graph = layout_.edges;
     std::vector<Program> named;
-    for (const std::string_view name : schedule::schedule_names())
-      if (auto program = try_generate(name, shape);
-          program && program->placement == layout_.placement && fits(ordering::to_orders(*program)))
-        named.push_back(std::move(*program));
+    for (const std::string_view name : schedule::schedule_names()) {
+      auto program = try_generate(name, shape);
+      if (!program || program->placement != layout_.placement) continue;
+      program->edges = layout_.edges;
+      program->gradients = layout_.gradients;
+      leave_out_undemanded(*program);
+      if (fits(ordering::to_orders(*program))) named.push_back(std::move(*program));
+    }
     return named;
   }
 
@@ -144,7 +157,8 @@ class AutoScheduler {
   std::vector<int> ahead(int extra) const {
     std::vector<int> most;
     if (extra < 0) return most;
-    for (int s = 0; s < layout_.stages; ++s) most.push_back(layout_.stages - s + extra);
+    const auto after = schedule::longest_paths(layout_.stages, layout_.edges);
+    for (int s = 0; s < layout_.stages; ++s) most.push_back(after.value()[s] + 1 + extra);
     return most;
   }
 
@@ -190,7 +204,14 @@ Program auto_schedule(const Program& layout, const Costs& costs, const Activatio
           " stages x ", layout.microbatches, " microbatches are more than the ", kMostForwards,
           " forwards that auto can order; take a named schedule");
   check(layout, costs);
-  return AutoScheduler(layout, costs, make_problem(layout, costs, limits)).run();
+  // Microbatches must be alike for the search: it orders them as if every stage took part in all of
+  // them, and what is absent is left out at the end.
+  Program whole = layout;
+  whole.absent.clear();
+  Program program = AutoScheduler(whole, costs, make_problem(whole, costs, limits)).run();
+  program.absent = layout.absent;
+  if (!program.absent.empty()) leave_out_undemanded(program);
+  return program;
 }
 
 std::vector<Program> placements(const PipelineShape& shape) {
@@ -200,10 +221,34 @@ std::vector<Program> placements(const PipelineShape& shape) {
     const auto known = [&](const Program& p) { return p.placement == program->placement; };
     if (program && std::ranges::none_of(found, known)) found.push_back(std::move(*program));
   }
-  // Bad devices or microbatches: let a schedule that takes any shape say so.
-  if (found.empty()) found.push_back(schedule::generate("interleaved", shape));
+  // Bad devices, microbatches or edges: let a schedule that takes such a shape say so.
+  if (found.empty())
+    found.push_back(schedule::generate(
+        schedule::plainest_schedule(shape.graph.empty() ? schedule::kMostChunks : 1).name, shape));
   return found;
 }
+
+namespace {
+
+/// With absences left out a named schedule may beat what was best with them.
+void take_better_named(const PipelineShape& shape, const AutoOptions& options, double least,
+                       Program& best) {
+  for (const std::string_view name : schedule::schedule_names()) {
+    auto program = try_generate(name, shape);
+    if (!program || program->placement != best.placement) continue;
+    const Costs costs = options.costs ? options.costs(*program) : uniform_costs(*program, {});
+    const Summary summary =
+        summarise(*program, simulate(*program, costs, {.record = Record::DevicesOnly}));
+    const auto alive = [](const DeviceSummary& d) { return d.peak_activations; };
+    if (std::ranges::max(summary.devices | std::views::transform(alive)) > options.limit) continue;
+    if (summary.makespan + summary.cost >= least) continue;
+    least = summary.makespan + summary.cost;
+    best = std::move(*program);
+    best.schedule = "auto";
+  }
+}
+
+}  // namespace
 
 Program generate(std::string_view kind, const PipelineShape& shape, const AutoOptions& options) {
   if (kind != "auto") return schedule::generate(kind, shape);
@@ -221,6 +266,7 @@ Program generate(std::string_view kind, const PipelineShape& shape, const AutoOp
     least = summary.makespan + summary.cost;
     best = std::move(program);
   }
+  if (!shape.absent.empty()) take_better_named(resolved, options, least, *best);
   return *best;
 }
 

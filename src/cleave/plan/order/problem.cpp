@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cleave/base/check.h"
+#include "cleave/schedule/graph.h"
 
 namespace cleave::plan::ordering {
 
@@ -28,8 +29,13 @@ Problem make_problem(const schedule::Program& layout, const Costs& costs,
   for (int s = 0; s < layout.stages; ++s) {
     problem.device_of.push_back(layout.placement[s].at(0));
     const StageCosts& stage = costs.stages[s];
-    for (const double seconds : {stage.forward, stage.input, stage.weight})
-      problem.duration.push_back(seconds);
+    const schedule::GradientKind kind = gradients_of(layout, s);
+    problem.duration.push_back(stage.forward);
+    const bool weight_only = kind == schedule::GradientKind::WeightOnly;
+    problem.duration.push_back(makes_input_gradient(kind) ? stage.input : 0);
+    problem.duration.push_back(weight_only                   ? stage.input + stage.weight
+                               : makes_weight_gradient(kind) ? stage.weight
+                                                             : 0);
   }
   for (std::size_t e = 0; e < layout.edges.size(); ++e) {
     const schedule::Edge& edge = layout.edges[e];
@@ -51,25 +57,31 @@ Orders to_orders(const schedule::Program& program) {
   Orders orders(program.devices);
   for (int d = 0; d < program.devices; ++d)
     for (const Instruction& i : program.lists[d]) {
-      if (i.op == Op::Forward) orders[d].push_back(lane_of(i.stage, kForward));
-      if (i.op == Op::BackwardInput || i.op == Op::Backward)
+      const schedule::GradientKind kind = gradients_of(program, i.stage);
+      const bool forward = i.op == Op::Forward;
+      const bool input = i.op == Op::BackwardInput || i.op == Op::Backward;
+      const bool weight = i.op == Op::BackwardWeight || i.op == Op::Backward;
+      const bool ends = forward && kind == schedule::GradientKind::None;
+      if (forward) orders[d].push_back(lane_of(i.stage, kForward));
+      if (input || ends || (weight && !makes_input_gradient(kind)))
         orders[d].push_back(lane_of(i.stage, kInput));
-      if (i.op == Op::BackwardWeight || i.op == Op::Backward)
+      if (weight || ends || (input && !makes_weight_gradient(kind)))
         orders[d].push_back(lane_of(i.stage, kWeight));
     }
   return orders;
 }
 
 schedule::Program to_program(const schedule::Program& layout, const Orders& orders) {
-  constexpr std::array<Op, kPasses> kOps = {Op::Forward, Op::BackwardInput, Op::BackwardWeight};
+  constexpr std::array<Op, kPasses> kPassOps = {Op::Forward, Op::BackwardInput, Op::BackwardWeight};
   schedule::Program program = layout;
   std::vector<int> turn(layout.stages * kPasses, 0);
   for (int d = 0; d < layout.devices; ++d) {
     program.lists[d].clear();
     for (const int lane : orders[d])
       program.lists[d].push_back(
-          {.op = kOps[pass_of(lane)], .stage = stage_of(lane), .microbatch = turn[lane]++});
+          {.op = kPassOps[pass_of(lane)], .stage = stage_of(lane), .microbatch = turn[lane]++});
   }
+  leave_out_undemanded(program);
   return program;
 }
 

@@ -62,10 +62,12 @@ using Orders = std::vector<std::vector<int>>;
 Problem make_problem(const schedule::Program& layout, const Costs& costs,
                      std::span<const double> activation, std::span<const double> limit);
 
-/// Splits every B into I and W. The program has compute only, one replica, microbatches in order.
+/// Splits every B into I and W, and puts passes that a stage's gradient kind leaves out right where
+/// they take no time. The program has compute only, one replica, all stages in all microbatches,
+/// and microbatches in order.
 Orders to_orders(const schedule::Program& program);
 
-/// `layout` with these lists.
+/// `layout` with these lists, less the passes that gradient kinds leave out.
 schedule::Program to_program(const schedule::Program& layout, const Orders& orders);
 
 /// True if every pass follows the one before it and memory holds at every instruction.

@@ -36,7 +36,7 @@ double share_of(double stage, const Program& program, const Instruction& instruc
 
 double own_work(const Program& program, const Costs& costs, const Instruction& instruction) {
   const StageCosts& stage = costs.stages[instruction.stage];
-  return share_of(instruction.op == Op::Gather ? stage.gather_work : stage.reduce_work, program,
+  return share_of(instruction.op == Op::Reduce ? stage.reduce_work : stage.gather_work, program,
                   instruction);
 }
 
@@ -51,12 +51,18 @@ double duration(const Program& program, const Costs& costs, int device,
     case Op::BackwardInput:
       return share(&StageCosts::input);
     case Op::BackwardWeight:
-      return share(&StageCosts::weight);
+      // Where nothing flows further back, W goes through all layers of the stage: it is the whole
+      // backward.
+      return share(&StageCosts::weight) +
+             (gradients_of(program, instruction.stage) == schedule::GradientKind::WeightOnly
+                  ? share(&StageCosts::input)
+                  : 0);
     case Op::Backward:
       return share(&StageCosts::input) + share(&StageCosts::weight);
     case Op::Recompute:
       return share(&StageCosts::recompute);
     case Op::Gather:
+    case Op::Refresh:
       return share(&StageCosts::gather);
     case Op::Reduce:
       return share(&StageCosts::reduce);

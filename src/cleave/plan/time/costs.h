@@ -11,11 +11,10 @@ namespace cleave::plan {
 struct StageCosts {
   double forward = 0;    ///< F
   double input = 0;      ///< I
-  double weight = 0;     ///< W; a B takes input + weight
+  double weight = 0;     ///< W; a B takes input + weight, and so does W where there is no I
   double recompute = 0;  ///< R
 
-  /// GATHER, once all members are there; where there is none, the exchange behind STEP.
-  double gather = 0;
+  double gather = 0;       ///< GATHER or REFRESH, once all members are there
   double gather_work = 0;  ///< of it, what occupies the device: copying
   double reduce = 0;       ///< REDUCE, once all members are there; per step
   double reduce_work = 0;  ///< of it, what occupies the device: copying and adding
@@ -35,7 +34,6 @@ struct Costs {
   std::vector<double> ties = {};        ///< [tie] TIE; empty: nothing
   std::vector<double> steps = {};       ///< [device] STEP; empty: nothing
   double norm = 0;                      ///< NORM, once all devices are there
-  bool reduces_in_turn = false;  ///< a REDUCE waits for the one before it, as in ZeRO 2 and 3
 };
 
 /// The costs of `cleave schedule --cost`: per device and microbatch, and a latency per message.
@@ -54,7 +52,7 @@ Costs uniform_costs(const schedule::Program& program, const UniformCosts& unifor
 double duration(const schedule::Program& program, const Costs& costs, int device,
                 const schedule::Instruction& instruction);
 
-/// What of a GATHER or REDUCE occupies each of its members.
+/// What of a GATHER, REDUCE or REFRESH occupies each of its members.
 double own_work(const schedule::Program& program, const Costs& costs,
                 const schedule::Instruction& instruction);
 

@@ -10,6 +10,7 @@
 #include "cleave/plan/time/simulation/messages.h"
 #include "cleave/plan/time/simulation/setting.h"
 #include "cleave/plan/time/simulation/timeline.h"
+#include "cleave/schedule/effects.h"
 
 namespace cleave::plan {
 
@@ -68,7 +69,7 @@ class Simulation {
   void end_computation() {
     const auto [device, begin, end] = cores_.advance();
     const Instruction& instruction = *devices_[device].computing;
-    timeline_.add(device, span_kind(instruction.op), begin, end, instruction);
+    timeline_.add(device, kind_of(instruction), begin, end, instruction);
     resume(device, end);
     cores_.release();
   }
@@ -77,13 +78,10 @@ class Simulation {
   void resume(int d, double time) {
     Device& device = devices_[d];
     const std::vector<Instruction>& list = setting_.program.lists[d];
-    if (const Instruction* ended = std::exchange(device.computing, nullptr)) {
+    if (const Instruction* ended = std::exchange(device.computing, nullptr))
       messages_.post_implied(d, *ended, time);
-      if (ended->op == Op::Step && collectives_.exchange(d, *ended, time)) return;
-    }
     while (device.next < list.size()) {
       const Instruction& instruction = list[device.next];
-      if (finishes_work(d, instruction, time)) return;
       if (messages_.blocks(d, instruction, time) || collectives_.blocks(d, instruction, time)) {
         if (!std::exchange(device.blocked, true)) device.blocked_since = time;
         return;
@@ -101,44 +99,43 @@ class Simulation {
     collectives_.waited(d, time - device.blocked_since);
   }
 
-  // TIE and NORM need the sums that this device has not added up yet.
-  bool finishes_work(int d, const Instruction& instruction, double time) {
-    if (instruction.op != Op::Tie && instruction.op != Op::Norm) return false;
-    const double work = devices_[d].blocked ? 0 : collectives_.take_work(d);
-    if (work > 0) occupy(d, instruction, time, work);
+  // Starts `instruction`; true if the device is then occupied and will be woken.
+  bool start(int d, const Instruction& instruction, double time) {
+    const schedule::Effects& effects = schedule::effects(instruction.op);
+    if (instruction.op == Op::Wait) return add_up(d, instruction, time);
+    if (instruction.op == Op::Free) return false;
+    if (effects.posts) {
+      if (schedule::is_message(instruction))
+        messages_.post(d, instruction, time);
+      else
+        collectives_.post(d, instruction, time);
+      return false;
+    }
+    if (effects.members != schedule::Members::Alone) {
+      collectives_.enter(d, instruction, time);
+      return true;
+    }
+    occupy(d, instruction, time,
+           duration(setting_.program, setting_.costs, d, instruction) + collectives_.take_work(d));
+    return true;
+  }
+
+  // A sum is not there before this device has added up its part of it.
+  bool add_up(int d, const Instruction& wait, double time) {
+    const double work = wait.completes == Op::Reduce ? collectives_.take_work(d) : 0;
+    if (work > 0) occupy(d, wait, time, work);
     return work > 0;
   }
 
-  // Starts `instruction`; true if the device is then occupied and will be woken.
-  bool start(int d, const Instruction& instruction, double time) {
-    switch (instruction.op) {
-      case Op::Send:
-      case Op::Receive:
-        messages_.post(d, instruction, time);
-        return false;
-      case Op::Wait:
-      case Op::Free:
-        return false;
-      case Op::Gather:
-      case Op::Reduce:
-        collectives_.post(d, instruction, time);
-        return false;
-      case Op::Tie:
-      case Op::Norm:
-        collectives_.enter(d, instruction, time);
-        return true;
-      default:
-        occupy(
-            d, instruction, time,
-            duration(setting_.program, setting_.costs, d, instruction) + collectives_.take_work(d));
-        return true;
-    }
+  // What occupies a device at a WAIT is its part of a sum.
+  static SpanKind kind_of(const Instruction& instruction) {
+    return instruction.op == Op::Wait ? SpanKind::Collective : span_kind(instruction.op);
   }
 
   void occupy(int d, const Instruction& instruction, double time, double length) {
     devices_[d].computing = &instruction;
     if (setting_.options.at_once > 0) return cores_.compute(d, time, length);
-    timeline_.add(d, span_kind(instruction.op), time, time + length, instruction);
+    timeline_.add(d, kind_of(instruction), time, time + length, instruction);
     timeline_.wake(d, time + length);
   }
 

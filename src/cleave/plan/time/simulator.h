@@ -31,8 +31,8 @@ struct SimulateOptions {
 /// SEND and RECV post and take no time; a message starts when both are posted (no buffering) and
 /// takes latency + bytes * per_byte; WAIT blocks until it has arrived. An edge between devices on
 /// which the program has no SEND is implied: the message leaves when its producer ends and the
-/// consumer waits for it. A collective starts when all its members have come. REDUCE and GATHER
-/// only post: TIE and NORM wait for the first, a pass for the second (simulation/collectives.h).
+/// consumer waits for it. A collective starts when all its members have come. REDUCE, GATHER and
+/// REFRESH only post, and their WAIT blocks (simulation/collectives.h).
 /// Time grows linearly with instructions.
 ///
 /// Throws UserError if the program stops making progress, naming who waits where.

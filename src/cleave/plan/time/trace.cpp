@@ -5,6 +5,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
+#include "cleave/schedule/effects.h"
 
 namespace cleave::plan {
 
@@ -26,6 +27,7 @@ SpanKind span_kind(Op op) {
     case Op::Reduce:
     case Op::Tie:
     case Op::Norm:
+    case Op::Refresh:
       return SpanKind::Collective;
     case Op::Send:
     case Op::Receive:
@@ -96,25 +98,33 @@ Summary summarise(const Program& program, const Trace& trace) {
 
 namespace {
 
-// How many pieces of F have started and of W have ended, for one stage and microbatch.
+// How many pieces of F have started and of its last pass have ended, for one stage and microbatch.
 struct Life {
   int forward = 0;
-  int weight = 0;
+  int ended = 0;
 };
+
+// What a microbatch lives for: W, or I where there is no W, or F where there is no backward.
+bool is_last_pass(const Program& program, const Instruction& i) {
+  const schedule::GradientKind kind = gradients_of(program, i.stage);
+  if (makes_weight_gradient(kind)) return writes(i.op, schedule::Thing::Gradients);
+  return i.op == (makes_input_gradient(kind) ? Op::BackwardInput : Op::Forward);
+}
 
 int peak_alive(const std::vector<Instruction>& list, const Program& program) {
   std::vector<Life> lives(static_cast<std::size_t>(program.stages) * program.microbatches);
   int alive = 0;
   int peak = 0;
   for (const Instruction& instruction : list) {
+    if (!schedule::is_compute(instruction.op)) continue;
     const bool forward = instruction.op == Op::Forward;
-    const bool weight = instruction.op == Op::BackwardWeight || instruction.op == Op::Backward;
-    if (!forward && !weight) continue;
+    const bool last = is_last_pass(program, instruction);
+    if (!forward && !last) continue;
     Life& life = lives[static_cast<std::size_t>(instruction.stage) * program.microbatches +
                        instruction.microbatch];
     const int pieces = instruction.segment < 0 ? 1 : program.segments[instruction.stage];
     if (forward && life.forward++ == 0) peak = std::max(peak, ++alive);
-    if (weight && ++life.weight == pieces) --alive;
+    if (last && ++life.ended == pieces) --alive;
   }
   return peak;
 }

@@ -66,16 +66,21 @@ class Passes {
   bool all_again_;
 };
 
+// A pass that the stage does not run needs nothing: what is made for it lives at its making.
+Span until(std::int32_t made, std::int32_t last) {
+  return {made, std::max(made, last)};
+}
+
 Span use_of_kept(const Tables& t, const Buffer& b) {
   const Passes passes(t, b);
   const Span again = passes.recompute();
   // What a recompute brings back need not be kept before.
   const std::int32_t made = again.empty() ? passes.forward_first() : again.first;
-  if (b.kind == BufferKind::KeptForInput) return {made, passes.input_last()};
-  if (b.kind == BufferKind::KeptForWeight) return {made, passes.weight_last()};
+  if (b.kind == BufferKind::KeptForInput) return until(made, passes.input_last());
+  if (b.kind == BufferKind::KeptForWeight) return until(made, passes.weight_last());
   if (b.kind == BufferKind::Recomputed)
-    return again.empty() ? Span{} : Span{again.first, passes.weight_last()};
-  if (b.kind == BufferKind::InputKept) return {passes.input_first(), passes.weight_last()};
+    return again.empty() ? Span{} : until(again.first, passes.weight_last());
+  if (b.kind == BufferKind::InputKept) return until(passes.input_first(), passes.weight_last());
   if (b.kind == BufferKind::SegmentInput)
     return {passes.input_made(), std::max(passes.forward_last(), again.last)};
   if (b.kind == BufferKind::SegmentGradient) return {passes.gradient_made(), passes.input_last()};
@@ -112,15 +117,17 @@ Span use_of_stage_end(const Tables& t, const Buffer& b) {
   return {unit.forward.first, last_forward_read(t, b.stage, replica, b.microbatch)};
 }
 
-// From the W of the first microbatch to REDUCE, which comes behind that of the last.
+// From the W of the first microbatch to the end of REDUCE, which comes after that of the last.
 Span use_of_sums(const Tables& t, const Buffer& b) {
   const int replica = t.topology.replica[b.device];
   Buffer of_microbatch = b;
-  of_microbatch.microbatch = 0;
+  of_microbatch.microbatch = t.next_present(b.stage, 0);
+  if (of_microbatch.microbatch == t.program.microbatches) return {};
   const std::int32_t first = Passes(t, of_microbatch).weight_first();
   of_microbatch.microbatch = t.program.microbatches - 1;
+  while (!t.topology.present(b.stage, of_microbatch.microbatch)) --of_microbatch.microbatch;
   const std::int32_t last = Passes(t, of_microbatch).weight_last();
-  return {first, std::max(last, t.reduce_position(b.stage, replica, b.segment))};
+  return {first, std::max(last, t.reduction(b.stage, replica, b.segment).last)};
 }
 
 }  // namespace
@@ -151,6 +158,9 @@ bool belongs(const Tables& t, const Buffer& b) {
   if (b.kind == BufferKind::Scratch) return true;
   const bool per_microbatch = is_kept(b) || is_carried(b) || is_stage_end(b);
   if (per_microbatch && (b.microbatch < 0 || b.microbatch >= p.microbatches)) return false;
+  if (per_microbatch && b.edge < 0 && b.stage >= 0 && b.stage < p.stages &&
+      !t.topology.present(b.stage, b.microbatch))
+    return false;
   if (!is_carried(b)) {
     const int first = b.kind == BufferKind::SegmentInput      ? 1
                       : b.kind == BufferKind::SegmentGradient ? 0
@@ -161,7 +171,7 @@ bool belongs(const Tables& t, const Buffer& b) {
   }
   if (b.edge >= std::ssize(p.edges)) return false;
   const Edge& edge = p.edges[b.edge];
-  if (b.direction == Direction::Backward && !edge.backward) return false;
+  if (!t.topology.carries(b.edge, b.direction, b.microbatch)) return false;
   const bool arriving = b.kind == BufferKind::Arriving;
   if (!holds(t, b.device, endpoint(edge, arriving ? Op::Receive : Op::Send, b.direction)))
     return false;
@@ -177,8 +187,9 @@ Span use_of(const Tables& t, const Buffer& b) {
   const auto size = static_cast<std::int32_t>(t.program.lists[b.device].size());
   const std::int32_t end = std::max(size - 1, 0);
   if (is_static(b)) return {0, end};
-  const std::int32_t at = t.reduce_position(b.stage, t.topology.replica[b.device], b.segment);
-  return {at, b.kind == BufferKind::Share && at >= 0 ? end : at};
+  const Span reduction = t.reduction(b.stage, t.topology.replica[b.device], b.segment);
+  const bool lasts = b.kind == BufferKind::Share && !reduction.empty();
+  return lasts ? Span{reduction.first, end} : reduction;
 }
 
 Sort sort_of(const Tables& t, const Buffer& b) {

@@ -23,7 +23,12 @@ void check_messages(Tables& tables, Findings& findings);
 /// An edge inside a device: its producer runs before its consumer.
 void check_local_edges(const Tables& tables, Findings& findings);
 
-/// Each gradient reduced once after its last W, tied once after that, then NORM, then STEP.
+/// Each collective that replicas post is waited for once, and all replicas of a stage post the same
+/// ones in the same order. Fills postings.
+void check_postings(Tables& tables, Findings& findings);
+
+/// Each gradient reduced once after its last W, tied once after that, then NORM, then STEP, then
+/// REFRESH of what replicas have updated shares of.
 void check_gradients(Tables& tables, Level level, Findings& findings);
 
 /// GATHER before use and FREE after, in turns.

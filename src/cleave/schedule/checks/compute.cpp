@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "cleave/schedule/checks/checks.h"
+#include "cleave/schedule/effects.h"
 
 namespace cleave::schedule::checks {
 namespace {
@@ -11,7 +12,11 @@ namespace {
 class ComputeWalk {
  public:
   ComputeWalk(Tables& tables, Findings& findings)
-      : t_(tables), findings_(findings), next_microbatch_(tables.last_weight.size(), 0) {}
+      : t_(tables), findings_(findings), next_microbatch_(tables.last_weight.size(), 0) {
+    for (int stage = 0; stage < t_.program.stages; ++stage)
+      std::fill_n(next_microbatch_.begin() + t_.segment_index(stage, 0),
+                  t_.program.replicas * t_.segments[stage], t_.next_present(stage, 0));
+  }
 
   void visit(int device, std::int32_t at, const Instruction& i) {
     device_ = device;
@@ -20,10 +25,11 @@ class ComputeWalk {
     total_ = t_.segments[i.stage];
     unit_ = &t_.unit(i.stage, replica_, i.microbatch);
     if (i.segment >= 0) record_piece(i);
-    if (i.op == Op::Forward) forward(i);
-    if (i.op == Op::Recompute) recompute(i);
-    if (i.op == Op::BackwardInput || i.op == Op::Backward) backward_input(i);
-    if (i.op == Op::BackwardWeight || i.op == Op::Backward) backward_weight(i);
+    const Op op = t_.topology.acts_as(i);
+    if (op == Op::Forward) forward(i);
+    if (op == Op::Recompute) recompute(i);
+    if (reads(op, Thing::OutputGradient)) backward_input(i);
+    if (writes(op, Thing::Gradients)) backward_weight(i);
   }
 
  private:
@@ -32,7 +38,7 @@ class ComputeWalk {
     const auto record = [&](Op op) {
       t_.pieces.push_back({Tables::piece_key(unit, i.segment, op), at_});
     };
-    if (i.op != Op::Backward) return record(i.op);
+    if (t_.topology.acts_as(i) != Op::Backward) return record(i.op);
     record(Op::BackwardInput);
     record(Op::BackwardWeight);
   }
@@ -93,7 +99,7 @@ class ComputeWalk {
       }
       if (i.microbatch > next)
         complain("runs before microbatch ", next, "; W of a stage goes in microbatch order");
-      next = i.microbatch + 1;
+      next = t_.next_present(i.stage, i.microbatch + 1);
       ++unit_->weight_done;
       t_.last_weight[base + segment] = at_;
     }
@@ -115,7 +121,9 @@ void check_complete(const Tables& t, Level level, Findings& findings) {
   for (int stage = 0; stage < p.stages; ++stage)
     for (int replica = 0; replica < p.replicas; ++replica)
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch, ++unit) {
+        if (!t.topology.present(stage, microbatch)) continue;
         const int total = t.segments[stage];
+        const GradientKind kind = gradients_of(p, stage);
         const auto missing = [&](int done, const char* what) {
           if (done >= total) return;
           findings.add(
@@ -126,8 +134,8 @@ void check_complete(const Tables& t, Level level, Findings& findings) {
         };
         missing(unit->forward_done, "F");
         if (level == Level::Forward) continue;
-        missing(unit->input_done, "I (or B)");
-        missing(unit->weight_done, "W (or B)");
+        if (makes_input_gradient(kind)) missing(unit->input_done, "I (or B)");
+        if (makes_weight_gradient(kind)) missing(unit->weight_done, "W (or B)");
       }
 }
 

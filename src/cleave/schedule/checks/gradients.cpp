@@ -18,14 +18,16 @@ class GradientWalk {
       has_norm_ |= std::ranges::any_of(list, [](const Instruction& i) { return i.op == Op::Norm; });
     ties_of_.resize(p_.stages);
     for (int tie = 0; tie < std::ssize(p_.ties); ++tie) {
-      ties_of_[p_.ties[tie].first].push_back(tie);
-      ties_of_[p_.ties[tie].second].push_back(tie);
+      const auto [first, second, bytes] = p_.ties[tie];
+      ties_of_[first].push_back(tie);
+      if (second != first) ties_of_[second].push_back(tie);
     }
   }
 
   void device(int d) {
     d_ = d;
     norm_ = step_ = last_tie_ = -1;
+    std::ranges::fill(refreshed_, -1);
     for (const int stage : t_.topology.stages[d])
       for (const int tie : ties_of_[stage]) tied_at_[tie] = -1;
 
@@ -36,11 +38,14 @@ class GradientWalk {
     for (const int stage : t_.topology.stages[d]) ready_ = std::max(ready_, finish_stage(stage));
     for (const int stage : t_.topology.stages[d]) finish_ties(stage);
     finish_optimizer();
+    for (const int stage : t_.topology.stages[d]) finish_refresh(stage);
   }
 
  private:
   void visit(std::int32_t at, const Instruction& i) {
     if (i.op == Op::Reduce) reduce(at, i);
+    if (i.op == Op::Wait && i.completes == Op::Reduce) summed(at, i);
+    if (i.op == Op::Refresh) once(refreshed_[i.stage], at);
     if (i.op == Op::Tie) once(tied_at_[i.edge], at), last_tie_ = at;
     if (i.op == Op::Norm) once(norm_, at);
     if (i.op == Op::Step) once(step_, at);
@@ -67,16 +72,28 @@ class GradientWalk {
     }
   }
 
+  void summed(std::int32_t at, const Instruction& i) {
+    const int first = std::max(i.segment, 0);
+    const int last = i.segment < 0 ? t_.segments[i.stage] - 1 : i.segment;
+    const std::int64_t base = t_.segment_index(i.stage, t_.topology.replica[d_]);
+    for (int segment = first; segment <= last; ++segment) t_.summed[base + segment] = at;
+  }
+
+  bool learns(int stage) const { return makes_weight_gradient(gradients_of(p_, stage)); }
+
   // The position from which the gradients of `stage` are complete.
   std::int32_t finish_stage(int stage) {
+    if (!learns(stage)) return ready_of_[stage] = -1;
     const std::int64_t base = t_.segment_index(stage, t_.topology.replica[d_]);
     std::int32_t ready = -1;
     int reduced = 0;
     for (int segment = 0; segment < t_.segments[stage]; ++segment) {
-      ready = std::max({ready, t_.last_weight[base + segment], t_.reduced[base + segment]});
+      ready = std::max({ready, t_.last_weight[base + segment], t_.reduced[base + segment],
+                        t_.summed[base + segment]});
       reduced += t_.reduced[base + segment] >= 0;
     }
-    const bool none_is_fine = p_.replicas == 1 || !final_;
+    const bool takes_part = t_.next_present(stage, 0) < p_.microbatches;
+    const bool none_is_fine = p_.replicas == 1 || !final_ || !takes_part;
     if (reduced < t_.segments[stage] && !(reduced == 0 && none_is_fine))
       findings_.add(d_, -1, "the gradient of stage ", stage, " is not reduced over its ",
                     p_.replicas, " replicas",
@@ -99,9 +116,10 @@ class GradientWalk {
   }
 
   void finish_optimizer() {
-    const bool holds_stages = !t_.topology.stages[d_].empty();
+    const bool any_learns =
+        std::ranges::any_of(t_.topology.stages[d_], [&](int stage) { return learns(stage); });
     if (has_norm_ && norm_ < 0) findings_.add(d_, -1, "NORM is missing; other devices take part");
-    if (final_ && holds_stages && step_ < 0) findings_.add(d_, -1, "STEP is missing");
+    if (final_ && any_learns && step_ < 0) findings_.add(d_, -1, "STEP is missing");
     const auto after = [&](std::int32_t at, std::int32_t needed, const char* what) {
       if (at >= 0 && at < needed)
         findings_.add(d_, at, "comes before ", what, " (instruction ", needed, ")");
@@ -113,14 +131,26 @@ class GradientWalk {
     after(step_, norm_, "NORM");
   }
 
+  // The values of a stage are whole again at the end of the step.
+  void finish_refresh(int stage) {
+    const Sharing sharing = sharing_of(p_, stage);
+    const bool shared = sharing == Sharing::State || sharing == Sharing::Gradients;
+    const std::int32_t at = refreshed_[stage];
+    if (final_ && shared && learns(stage) && at < 0)
+      findings_.add(d_, -1, "REFRESH:", stage, " is missing");
+    if (at >= 0 && (step_ < 0 || at < step_))
+      findings_.add(d_, at, "comes before STEP has updated anything");
+  }
+
   Tables& t_;
   const Program& p_;
   bool final_;
   bool has_norm_ = false;
   Findings& findings_;
   std::vector<std::int32_t> tied_at_;  // [tie] on the present device
-  std::vector<std::int32_t> ready_of_ = std::vector<std::int32_t>(p_.stages);  // [stage]
-  std::vector<std::vector<int>> ties_of_;                                      // [stage]
+  std::vector<std::int32_t> ready_of_ = std::vector<std::int32_t>(p_.stages);   // [stage]
+  std::vector<std::int32_t> refreshed_ = std::vector<std::int32_t>(p_.stages);  // [stage]
+  std::vector<std::vector<int>> ties_of_;                                       // [stage]
   int d_ = 0;
   std::int32_t norm_ = -1;
   std::int32_t step_ = -1;

@@ -116,7 +116,8 @@ class Inventory {
 
     Buffer b = like;
     auto next = there.begin();
-    const int count = is_kept(like) || is_stage_end(like) ? p_.microbatches : 1;
+    const bool per_microbatch = is_kept(like) || is_stage_end(like);
+    const int count = per_microbatch ? p_.microbatches : 1;
     for (int replica = 0; replica < p_.replicas; ++replica)
       for (int microbatch = 0; microbatch < count; ++microbatch) {
         if (next != there.end() && next->which == which_of(replica, microbatch)) {
@@ -125,6 +126,7 @@ class Inventory {
         }
         b.device = p_.placement[like.stage][replica];
         b.microbatch = microbatch;
+        if (per_microbatch && !t_.topology.present(b.stage, microbatch)) continue;
         const Sort wanted = sort(b);
         if (wanted != Sort::Exempt && sorts_there[static_cast<int>(wanted)])
           findings_.add(b.device, -1, "buffer ", text_of(b), " is missing");
@@ -147,6 +149,7 @@ class Inventory {
     for (int replica = 0; replica < p_.replicas; ++replica)
       for (int microbatch = 0; microbatch < p_.microbatches; ++microbatch)
         for (const BufferKind kind : {BufferKind::Arriving, BufferKind::Leaving}) {
+          if (!t_.topology.carries(edge, direction, microbatch)) break;
           if (kind == BufferKind::Leaving && !t_.crosses(edge, replica)) continue;
           const Op post = kind == BufferKind::Arriving ? Op::Receive : Op::Send;
           Buffer wanted{.kind = kind, .edge = edge, .direction = direction};

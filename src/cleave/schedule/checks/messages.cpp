@@ -19,7 +19,7 @@ class MessageChecks {
     for (int device = 0; device < t_.program.devices; ++device) {
       const auto& list = t_.program.lists[device];
       for (std::int32_t at = 0; at < std::ssize(list); ++at)
-        if (is_message(list[at].op)) collect(device, at, list[at]);
+        if (is_message(list[at])) collect(device, at, list[at]);
     }
   }
 
@@ -105,8 +105,9 @@ void check_messages(Tables& tables, Findings& findings) {
     for (int replica = 0; replica < p.replicas; ++replica) {
       if (!tables.crosses(edge, replica)) continue;
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
-        checks.check({edge, replica, Direction::Forward, microbatch});
-        if (p.edges[edge].backward) checks.check({edge, replica, Direction::Backward, microbatch});
+        for (const Direction direction : {Direction::Forward, Direction::Backward})
+          if (tables.topology.carries(edge, direction, microbatch))
+            checks.check({edge, replica, direction, microbatch});
       }
       if (findings.full()) return;
     }
@@ -122,6 +123,7 @@ void check_local_edges(const Tables& t, Findings& findings) {
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
         const Unit& from = t.unit(edge.from, replica, microbatch);
         const Unit& to = t.unit(edge.to, replica, microbatch);
+        if (!t.topology.carries(e, Direction::Forward, microbatch)) continue;
         if (to.forward.first < from.forward.last)
           findings.add(device, to.forward.first, "runs before F of stage ", edge.from,
                        " (instruction ", from.forward.last, "), which feeds it");

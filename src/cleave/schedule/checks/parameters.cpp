@@ -1,25 +1,21 @@
 #include <algorithm>
 
 #include "cleave/schedule/checks/checks.h"
+#include "cleave/schedule/effects.h"
 
 namespace cleave::schedule::checks {
 namespace {
 
-// Which segments of sharded parameters are whole at the moment.
+// Which segments of shared parameters are whole at the moment.
 class ParameterWalk {
  public:
   ParameterWalk(const Tables& tables, Findings& findings)
       : t_(tables),
         findings_(findings),
-        segment_(tables.last_weight.size(), 0),
-        gathered_(static_cast<std::int64_t>(tables.program.stages) * tables.program.replicas),
-        sharded_(tables.program.stages, 0) {
-    for (const auto& list : tables.program.lists)
-      for (const Instruction& i : list)
-        if (i.op == Op::Gather || i.op == Op::Free) sharded_[i.stage] = 1;
-  }
+        segment_(tables.last_weight.size(), State::Away),
+        gathered_(static_cast<std::int64_t>(tables.program.stages) * tables.program.replicas) {}
 
-  bool needed() const { return std::ranges::count(sharded_, 1) > 0; }
+  bool needed() const { return std::ranges::count(t_.program.sharing, Sharing::Values) > 0; }
 
   void device(int d) {
     d_ = d;
@@ -27,65 +23,78 @@ class ParameterWalk {
     const auto& list = t_.program.lists[d];
     for (std::int32_t at = 0; at < std::ssize(list); ++at) visit(at, list[at]);
     for (const int stage : t_.topology.stages[d])
-      if (gathered(stage).stage || gathered(stage).segments > 0)
+      if (gathered(stage).stage != State::Away || gathered(stage).begun > 0)
         findings_.add(d, -1, "the gathered parameters of stage ", stage, " are never freed");
   }
 
  private:
+  enum class State : char { Away, Coming, Whole };
+
   // Of one stage on one device. FREE gives back what one GATHER brought: a stage or a segment.
   struct Gathered {
-    bool stage = false;
-    int segments = 0;
+    State stage = State::Away;
+    int begun = 0;  // segments that are not away
+    int whole = 0;  // segments
   };
 
   Gathered& gathered(int stage) {
     return gathered_[static_cast<std::int64_t>(stage) * t_.program.replicas + replica_];
   }
 
-  char& segment(const Instruction& i) {
+  State& segment(const Instruction& i) {
     return segment_[t_.segment_index(i.stage, replica_) + i.segment];
   }
 
   void visit(std::int32_t at, const Instruction& i) {
     if (i.op == Op::Gather) return gather(at, i);
+    if (i.op == Op::Wait && i.completes == Op::Gather) return arrive(i);
     if (i.op == Op::Free) return free(at, i);
-    // W needs what I kept, not the parameters.
-    const bool uses = is_compute(i.op) && i.op != Op::BackwardWeight;
-    if (!uses || !sharded_[i.stage]) return;
+    // W needs what I kept, not the parameters; STEP and REFRESH work on shares and whole stages.
+    const bool uses = is_compute(i.op) && reads(t_.topology.acts_as(i), Thing::Values);
+    if (!uses || sharing_of(t_.program, i.stage) != Sharing::Values) return;
     const Gathered& g = gathered(i.stage);
-    if (g.stage || (i.segment < 0 ? g.segments == t_.segments[i.stage] : segment(i) == 1)) return;
+    if (g.stage == State::Whole ||
+        (i.segment < 0 ? g.whole == t_.segments[i.stage] : segment(i) == State::Whole))
+      return;
     findings_.add(d_, at, "runs while the parameters of stage ", i.stage, " are not gathered");
   }
 
   void gather(std::int32_t at, const Instruction& i) {
     Gathered& g = gathered(i.stage);
-    if (g.stage || (i.segment < 0 ? g.segments > 0 : segment(i) == 1))
+    if (g.stage != State::Away || (i.segment < 0 ? g.begun > 0 : segment(i) != State::Away))
       return findings_.add(d_, at, "gathers what is gathered already");
     if (i.segment < 0) {
-      g.stage = true;
+      g.stage = State::Coming;
     } else {
-      segment(i) = 1;
-      ++g.segments;
+      segment(i) = State::Coming;
+      ++g.begun;
     }
+  }
+
+  // That the GATHER is there was checked with all postings; a FREE before its WAIT shows here.
+  void arrive(const Instruction& i) {
+    Gathered& g = gathered(i.stage);
+    State& state = i.segment < 0 ? g.stage : segment(i);
+    if (state != State::Coming) return;
+    state = State::Whole;
+    if (i.segment >= 0) ++g.whole;
   }
 
   void free(std::int32_t at, const Instruction& i) {
     Gathered& g = gathered(i.stage);
-    if (!(i.segment < 0 ? g.stage : segment(i) == 1))
+    State& state = i.segment < 0 ? g.stage : segment(i);
+    if (state != State::Whole)
       return findings_.add(d_, at, "frees what no GATHER of the same name has brought");
-    if (i.segment < 0) {
-      g.stage = false;
-    } else {
-      segment(i) = 0;
-      --g.segments;
-    }
+    state = State::Away;
+    if (i.segment < 0) return;
+    --g.begun;
+    --g.whole;
   }
 
   const Tables& t_;
   Findings& findings_;
-  std::vector<char> segment_;       // [segment_index + segment]: gathered by itself
+  std::vector<State> segment_;      // [segment_index + segment]: gathered by itself
   std::vector<Gathered> gathered_;  // [stage * replicas + replica]
-  std::vector<char> sharded_;       // [stage]
   int d_ = 0;
   int replica_ = 0;
 };

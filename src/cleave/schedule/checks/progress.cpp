@@ -3,6 +3,7 @@
 #include <queue>
 
 #include "cleave/schedule/checks/checks.h"
+#include "cleave/schedule/effects.h"
 
 namespace cleave::schedule::checks {
 namespace {
@@ -21,16 +22,8 @@ class Run {
         at_(p_.devices, 0),
         needs_(p_.devices),
         waiters_(p_.devices),
-        first_collective_(p_.stages) {
-    std::size_t collectives = 0;
-    for (int stage = 0; stage < p_.stages; ++stage) {
-      first_collective_[stage] = collectives;
-      collectives += 2 * (t_.segments[stage] + std::size_t{1});
-    }
-    first_tie_ = collectives;
-    norm_ = first_tie_ + p_.ties.size() * p_.replicas;
-    collectives_.resize(norm_ + 1);
-  }
+        norm_(p_.ties.size() * p_.replicas),
+        collectives_(norm_ + 1) {}
 
   void run() {
     for (int d = p_.devices - 1; d >= 0; --d) ready_.push_back(d);
@@ -63,7 +56,7 @@ class Run {
     needs_[d] = {};
     while (at_[d] < std::ssize(list)) {
       const Instruction& i = list[at_[d]];
-      if (is_collective(i.op)) return arrive(d, i);
+      if (is_meeting(i.op)) return arrive(d, i);
       const Need need = level_ == Level::Compute ? implied_need(d, i) : need_of(d, i);
       if (need.device != kNobody) {
         needs_[d] = need;
@@ -82,10 +75,12 @@ class Run {
     }
   }
 
-  // A message moves only when both ends are posted, so each WAIT needs the other end's post.
+  // A message moves only when both ends are posted, a collective when all members have posted it:
+  // each WAIT needs the posts of the others.
   Need need_of(int d, const Instruction& i) const {
     if (i.op != Op::Wait) return {};
     const int replica = t_.topology.replica[d];
+    if (!is_message(i)) return need_of_collective(d, replica, i);
     const Message& m = t_.message(i.edge, replica, i.direction, i.microbatch);
     const Op other = i.completes == Op::Send ? Op::Receive : Op::Send;
     const int peer = p_.placement[endpoint(p_.edges[i.edge], other, i.direction)][replica];
@@ -93,14 +88,26 @@ class Run {
     return at_[peer] > post ? Need{} : Need{peer, post};
   }
 
+  Need need_of_collective(int d, int replica, const Instruction& i) const {
+    const std::size_t number = t_.completed_by(i.stage, replica, at_[d]);
+    for (int other = 0; other < p_.replicas; ++other) {
+      const int peer = p_.placement[i.stage][other];
+      const std::int32_t post = t_.posted(i.stage, other)[number].post;
+      if (at_[peer] <= post) return {peer, post};
+    }
+    return {};
+  }
+
   // Without messages in the lists, F and I need their producers on other devices.
   Need implied_need(int d, const Instruction& i) const {
-    const bool forward = i.op == Op::Forward;
-    if (!forward && i.op != Op::BackwardInput && i.op != Op::Backward) return {};
+    const Op op = t_.topology.acts_as(i);
+    const bool forward = op == Op::Forward;
+    if (!forward && !reads(op, Thing::OutputGradient)) return {};
+    const Direction direction = forward ? Direction::Forward : Direction::Backward;
     const int replica = t_.topology.replica[d];
     for (const int e : (forward ? t_.topology.incoming : t_.topology.outgoing)[i.stage]) {
       const Edge& edge = p_.edges[e];
-      if (!forward && !edge.backward) continue;
+      if (!t_.topology.carries(e, direction, i.microbatch)) continue;
       const int from = forward ? edge.from : edge.to;
       const int peer = p_.placement[from][replica];
       if (peer == d) continue;
@@ -111,34 +118,30 @@ class Run {
     return {};
   }
 
-  static bool is_collective(Op op) {
-    return op == Op::Gather || op == Op::Reduce || op == Op::Tie || op == Op::Norm;
+  /// TIE and NORM: nobody goes on before all have come.
+  static bool is_meeting(Op op) {
+    return !effects(op).posts && effects(op).members != Members::Alone;
   }
 
   std::size_t collective_of(int d, const Instruction& i) const {
-    if (i.op == Op::Norm) return norm_;
-    if (i.op == Op::Tie)
-      return first_tie_ + static_cast<std::size_t>(i.edge) * p_.replicas + t_.topology.replica[d];
-    const std::size_t kind = i.op == Op::Gather ? 0 : 1;
-    return first_collective_[i.stage] + 2 * (i.segment + std::size_t{1}) + kind;
+    if (effects(i.op).members == Members::All) return norm_;
+    return static_cast<std::size_t>(i.edge) * p_.replicas + t_.topology.replica[d];
   }
 
   std::vector<int> members(int d, const Instruction& i) const {
-    if (i.op == Op::Tie) {
+    if (effects(i.op).members == Members::Tied) {
       const int replica = t_.topology.replica[d];
       const int first = p_.placement[p_.ties[i.edge].first][replica];
       const int second = p_.placement[p_.ties[i.edge].second][replica];
       return first == second ? std::vector{first} : std::vector{first, second};
     }
-    if (i.op != Op::Norm) return p_.placement[i.stage];
     std::vector<int> all(p_.devices);
     for (int device = 0; device < p_.devices; ++device) all[device] = device;
     return all;
   }
 
   std::int64_t member_count(int d, const Instruction& i) const {
-    if (i.op == Op::Norm) return p_.devices;
-    return i.op == Op::Tie ? std::ssize(members(d, i)) : p_.replicas;
+    return effects(i.op).members == Members::All ? p_.devices : std::ssize(members(d, i));
   }
 
   // Whoever has arrived stands still, so the next time round cannot begin before this one ends.
@@ -234,9 +237,7 @@ class Run {
   std::vector<std::int32_t> at_;  // [device] the instruction to run next
   std::vector<Need> needs_;
   std::vector<std::priority_queue<Waiter, std::vector<Waiter>, std::greater<>>> waiters_;
-  std::vector<std::size_t> first_collective_;  // [stage]
-  std::size_t first_tie_ = 0;
-  std::size_t norm_ = 0;
+  std::size_t norm_;  // in collectives_, after the ties of every replica
   std::vector<Collective> collectives_;
   std::vector<int> ready_;
 };

@@ -9,8 +9,7 @@ std::vector<int> named_segments(const Program& program) {
   std::vector<int> segments(program.stages, 1);
   for (const auto& list : program.lists)
     for (const Instruction& i : list)
-      if (i.op < Op::Tie && !is_message(i.op) && i.segment >= 0)
-        segments[i.stage] = program.segments[i.stage];
+      if (i.stage >= 0 && i.segment >= 0) segments[i.stage] = program.segments[i.stage];
   return segments;
 }
 
@@ -23,6 +22,8 @@ Tables::Tables(const Program& sane)
   }
   last_weight.assign(total * program.replicas, -1);
   reduced.assign(total * program.replicas, -1);
+  summed.assign(total * program.replicas, -1);
+  postings.resize(static_cast<std::size_t>(program.stages) * program.replicas);
   units.resize(unit_index(program.stages, 0, 0));
 
   std::int32_t crossing = 0;
@@ -61,11 +62,30 @@ const Message& Tables::message(int edge, int replica, Direction direction, int m
   return messages[(row * 2 + static_cast<int>(direction)) * program.microbatches + microbatch];
 }
 
-std::int32_t Tables::reduce_position(int stage, int replica, int segment) const {
-  if (segment >= segments[stage]) return -1;
-  const std::int32_t at = reduced[segment_index(stage, replica) + std::max(segment, 0)];
+Span Tables::reduction(int stage, int replica, int segment) const {
+  if (segment >= segments[stage]) return {};
+  const std::int64_t index = segment_index(stage, replica) + std::max(segment, 0);
+  const std::int32_t at = reduced[index];
   const auto& list = program.lists[program.placement[stage][replica]];
-  return at >= 0 && list[at].segment == segment ? at : -1;
+  return at >= 0 && list[at].segment == segment ? Span{at, summed[index]} : Span{};
+}
+
+std::size_t Tables::completed_by(int stage, int replica, std::int32_t wait) const {
+  const auto& all = posted(stage, replica);
+  const auto& list = program.lists[program.placement[stage][replica]];
+  // Waited for in about the order of posting: the one it completes is the last of its name before.
+  for (auto before = std::ranges::lower_bound(all, wait, {}, &Posting::post);
+       before != all.begin();) {
+    --before;
+    if (before->op == list[wait].completes && before->segment == list[wait].segment)
+      return static_cast<std::size_t>(before - all.begin());
+  }
+  return all.size();
+}
+
+int Tables::next_present(int stage, int microbatch) const {
+  while (microbatch < program.microbatches && !topology.present(stage, microbatch)) ++microbatch;
+  return microbatch;
 }
 
 std::uint64_t Tables::piece_key(std::int64_t unit, int segment, Op op) {

@@ -40,6 +40,14 @@ struct Message {
   std::int32_t receive_wait = -1;
 };
 
+/// A collective that replicas post, from its post to its WAIT.
+struct Posting {
+  Op op = Op::Reduce;
+  std::int32_t segment = -1;
+  std::int32_t post = -1;
+  std::int32_t wait = -1;
+};
+
 /// An instruction that names its segment.
 struct Piece {
   std::uint64_t key = 0;  ///< unit, segment, op; see Tables::piece_key
@@ -64,8 +72,18 @@ struct Tables {
 
   static std::uint64_t piece_key(std::int64_t unit, int segment, Op op);
 
-  /// Position of the REDUCE that names this segment (-1: the stage as a whole); -1: none.
-  std::int32_t reduce_position(int stage, int replica, int segment) const;
+  /// From the REDUCE that names this segment (-1: the stage as a whole) to its WAIT; empty: none.
+  Span reduction(int stage, int replica, int segment) const;
+
+  /// Which posting of the stage the WAIT at this position of the replica's list completes.
+  std::size_t completed_by(int stage, int replica, std::int32_t wait) const;
+
+  const std::vector<Posting>& posted(int stage, int replica) const {
+    return postings[static_cast<std::size_t>(stage) * program.replicas + replica];
+  }
+
+  /// The first microbatch from this one on in which the stage takes part; their number if none.
+  int next_present(int stage, int microbatch) const;
 
   /// Position of `op` on this segment of the unit, where instructions name it; -1 otherwise.
   std::int32_t piece_position(std::int64_t unit, int segment, Op op) const;
@@ -74,9 +92,11 @@ struct Tables {
   Topology topology;
   std::vector<int> segments;  ///< [stage]; 1 where no instruction names one
   std::vector<Unit> units;
-  std::vector<std::int32_t> last_weight;  ///< [segment_index + segment] position of the last W
-  std::vector<std::int32_t> reduced;      ///< [segment_index + segment] position of the REDUCE
-  std::vector<Piece> pieces;              ///< sorted
+  std::vector<std::int32_t> last_weight;       ///< [segment_index + segment] position of the last W
+  std::vector<std::int32_t> reduced;           ///< [segment_index + segment] position of the REDUCE
+  std::vector<std::int32_t> summed;            ///< [segment_index + segment] position of its WAIT
+  std::vector<std::vector<Posting>> postings;  ///< [stage * replicas + replica] as posted
+  std::vector<Piece> pieces;                   ///< sorted
   std::vector<std::int32_t> slot;  ///< [edge * replicas + replica], -1: both ends on one device
   std::vector<Message> messages;
 

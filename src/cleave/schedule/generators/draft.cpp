@@ -1,6 +1,7 @@
 #include <string>
 
 #include "cleave/schedule/generators/generator.h"
+#include "cleave/schedule/graph.h"
 
 namespace cleave::schedule {
 
@@ -15,8 +16,10 @@ Draft::Draft(std::string_view schedule, const PipelineShape& shape, Fold fold) :
   for (int device = 0; device < shape.devices; ++device)
     for (int chunk = 0; chunk < shape.chunks; ++chunk)
       program_.placement[stage_of(device, chunk)] = {device};
-  for (int stage = 0; stage + 1 < program_.stages; ++stage)
+  program_.edges = shape.graph;
+  for (int stage = 0; stage + 1 < program_.stages && shape.graph.empty(); ++stage)
     program_.edges.push_back({.from = stage, .to = stage + 1});
+  after_ = longest_paths(program_.stages, program_.edges).value();
 }
 
 int Draft::stage_of(int device, int chunk) const {

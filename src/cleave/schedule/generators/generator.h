@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +20,10 @@ class Draft {
   void backward(int device, int chunk, int microbatch);  ///< B
   void emit(Op op, int device, int chunk, int microbatch);
 
+  /// Stages on the longest path that follows a device's first stage: on a chain, all after it.
+  int after(int device) const { return after_[device]; }
+  int longest() const { return std::ranges::max(after_); }
+
   Program finish() && { return std::move(program_); }
 
  private:
@@ -26,6 +31,7 @@ class Draft {
 
   Fold fold_;
   Program program_;
+  std::vector<int> after_;  ///< [stage]
 };
 
 /// Each is defined in the file of its name. `shape` is valid and its chunks are set.

@@ -4,6 +4,8 @@
 
 #include "cleave/base/check.h"
 #include "cleave/schedule/generators/generator.h"
+#include "cleave/schedule/graph.h"
+#include "cleave/schedule/verifier.h"
 
 namespace cleave::schedule {
 namespace {
@@ -11,13 +13,13 @@ namespace {
 // clang-format off
 std::vector<Schedule> built_in() {
   return {
-      {.name = "gpipe", .generate = gpipe, .keeps_all = true, .rank = 9},
-      {.name = "1f1b", .generate = one_f_one_b, .rank = 0, .on_clusters = true},
+      {.name = "gpipe", .generate = gpipe, .any_graph = true, .keeps_all = true, .rank = 9},
+      {.name = "1f1b", .generate = one_f_one_b, .any_graph = true, .rank = 0, .on_clusters = true},
       {.name = "interleaved", .generate = interleaved, .chunks = 2, .most_chunks = kMostChunks,
        .rank = 2, .searched_chunks = 4, .on_clusters = true},
       {.name = "looped-bfs", .generate = looped_bfs, .chunks = 2, .most_chunks = kMostChunks,
        .keeps_all = true, .rank = 10, .searched_chunks = 4},
-      {.name = "zb-h1", .generate = zb_h1, .splits_backward = true, .rank = 1,
+      {.name = "zb-h1", .generate = zb_h1, .any_graph = true, .splits_backward = true, .rank = 1,
        .on_clusters = true},
       {.name = "zb-h2", .generate = zb_h2, .splits_backward = true, .rank = 7,
        .on_clusters = true},
@@ -50,6 +52,27 @@ std::string names_with_any_chunks() {
     if (schedule.most_chunks > schedule.chunks)
       (names += names.empty() ? "" : " or ") += schedule.name;
   return names;
+}
+
+std::string names_for_graphs() {
+  std::string names;
+  for (const Schedule& schedule : table())
+    if (schedule.any_graph) (names += schedule.name) += ", ";
+  return names;
+}
+
+void check_graph(const Schedule& schedule, const PipelineShape& shape) {
+  require(schedule.any_graph, "schedule ", schedule.name,
+          " is made for a chain of stages, not for a graph; take ", names_for_graphs(), "or auto");
+  for (const Edge& edge : shape.graph) {
+    for (const int stage : {edge.from, edge.to})
+      require(stage >= 0 && stage < shape.devices, "the edge ", edge.from, ">", edge.to,
+              " names stage ", stage, ", but there are ", shape.devices, ", from 0 on");
+    require(edge.from != edge.to, "the edge ", edge.from, ">", edge.to,
+            " leads from a stage to itself");
+  }
+  require(longest_paths(shape.devices, shape.graph).has_value(),
+          "the edges of the graph form a cycle; data must flow one way");
 }
 
 /// Keeps every index and count of a program within 32 bits, and a mistyped size from filling the
@@ -112,7 +135,22 @@ Program generate(std::string_view name, const PipelineShape& shape) {
   PipelineShape resolved = shape;
   if (resolved.chunks == 0) resolved.chunks = schedule.chunks;
   check(schedule, resolved);
-  return schedule.generate(resolved);
+  if (!shape.graph.empty()) check_graph(schedule, resolved);
+  for (const auto& [stage, microbatch] : shape.absent)
+    require(stage >= 0 && stage < resolved.devices * resolved.chunks && microbatch >= 0 &&
+                microbatch < shape.microbatches,
+            "stage ", stage, " cannot be absent from microbatch ", microbatch, "; there are ",
+            resolved.devices * resolved.chunks, " stages and ", shape.microbatches,
+            " microbatches, from 0 on");
+  Program program = schedule.generate(resolved);
+  program.absent = shape.absent;
+  if (!shape.frozen.empty()) freeze(program, shape.frozen);
+  if (!program.gradients.empty() || !program.absent.empty()) leave_out_undemanded(program);
+  if (program.absent.empty()) return program;
+  const std::vector<Violation> faults = verify_compute(program);
+  require(faults.empty(), "with these absences ", faults.empty() ? "" : faults[0].reason,
+          "; let it be absent as well");
+  return program;
 }
 
 }  // namespace cleave::schedule

@@ -21,8 +21,8 @@ ActionIndex::ActionIndex(const Program& program)
   for (int device = 0; device < program.devices; ++device) {
     const auto& list = program.lists[device];
     for (int at = 0; at < static_cast<int>(list.size()); ++at) {
-      const auto& [op, completes, direction, stage, segment, microbatch, edge] = list[at];
-      if (!is_compute(op)) continue;
+      const auto& [written, completes, direction, stage, segment, microbatch, edge] = list[at];
+      if (!is_compute(written)) continue;
       require(stage >= 0 && stage < program.stages && microbatch >= 0 &&
                   microbatch < program.microbatches,
               "device ", device, ": ", to_string(list[at]), " is outside of ", program.stages,
@@ -31,21 +31,29 @@ ActionIndex::ActionIndex(const Program& program)
       require(std::ranges::binary_search(topology.stages[device], stage), "device ", device, ": ",
               to_string(list[at]), " belongs to another device; see the placement of stage ",
               stage);
+      const Op op = topology.acts_as(list[at]);
       if (op == Op::BackwardWeight || op == Op::Recompute) continue;
       int& position = (op == Op::Forward ? forward_ : backward_)[slot(replica, stage, microbatch)];
       require(position < 0, "device ", device, " runs ", to_string(list[at]), " twice");
       position = at;
     }
   }
+  check_complete(program, topology);
+}
+
+void ActionIndex::check_complete(const Program& program, const Topology& topology) const {
   // A program that only evaluates has no backward at all.
   const bool trains = std::ranges::any_of(backward_, [](int at) { return at >= 0; });
-  for (const auto& [found, letter] : {std::pair(&forward_, 'F'), std::pair(&backward_, 'I')}) {
-    if (letter == 'I' && !trains) break;
-    const auto missing = std::ranges::find(*found, -1);
-    if (missing == found->end()) continue;
-    const std::size_t at = static_cast<std::size_t>(missing - found->begin());
-    throw UserError(detail::concat("no device runs ", at / microbatches_ % stages_, letter,
-                                   at % microbatches_, letter == 'I' ? " (or B)" : ""));
+  for (std::size_t at = 0; at < forward_.size(); ++at) {
+    const int stage = static_cast<int>(at / microbatches_ % stages_);
+    const int microbatch = static_cast<int>(at % microbatches_);
+    if (!topology.present(stage, microbatch)) continue;
+    require(forward_[at] >= 0, "no device runs ", stage, 'F', microbatch);
+    const GradientKind kind = gradients_of(program, stage);
+    if (!trains || kind == GradientKind::None) continue;
+    require(backward_[at] >= 0, "no device runs ", stage,
+            kind == GradientKind::WeightOnly ? 'W' : 'I', microbatch,
+            kind == GradientKind::Full ? " (or B)" : "");
   }
 }
 

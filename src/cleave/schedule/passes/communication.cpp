@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <deque>
 #include <queue>
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/schedule/effects.h"
 #include "cleave/schedule/passes/pass.h"
 
 // Where messages go. For a tensor that X on one device makes and Y on another reads:
@@ -16,7 +18,9 @@
 //               (LowerOptions::receive_ahead looks further ahead);
 //   WAIT(recv)  right before Y;
 //   WAIT(send)  before Z, the first compute instruction of the sender that reads a message which
-//               the receiver made at Y or later; at the end of the list if there is none.
+//               the receiver made at Y or later; at the end of the list if there is none. A frozen
+//               stage never hears of Y: it waits for the oldest message before it would have more
+//               of them on their way than passes/send_windows.cpp allows.
 //
 // No deadlock, even if a send completes only once its receive is posted and nothing is buffered:
 // take any order of the compute instructions that respects the lists and the edges (there is one,
@@ -50,10 +54,13 @@ struct Outbox {
 
 class Writer {
  public:
-  Writer(const Program& program, const Topology& topology, const ActionIndex& index, int device)
+  Writer(const Program& program, const Topology& topology, const ActionIndex& index,
+         const std::vector<int>& windows, int device)
       : program_(program),
         topology_(topology),
         index_(index),
+        windows_(windows),
+        unheard_(program.edges.size()),
         replica_(topology.replica[device]),
         device_(device) {}
 
@@ -69,14 +76,17 @@ class Writer {
       messages_read_by(list[at]);
       for (const Message& m : messages_) wait_for(m);
       for (const Message& m : messages_) settle(outbox(m.peer));
-      out_.push_back(list[at]);
       messages_made_by(list[at]);
+      for (const Message& m : messages_) make_room(m);
+      out_.push_back(list[at]);
       for (const Message& m : messages_) send(m);
     }
     for (Outbox& box : outboxes_) {
       box.heard = kEverything;
       settle(box);
     }
+    for (const auto& edge : unheard_)
+      for (const Message& m : edge) emit(Op::Wait, m, Op::Send);
     return std::move(out_);
   }
 
@@ -85,23 +95,24 @@ class Writer {
 
   void messages_read_by(const Instruction& i) {
     messages_.clear();
-    if (i.op == Op::Forward)
+    const Op op = topology_.acts_as(i);
+    if (op == Op::Forward)
       for (int edge : topology_.incoming[i.stage]) add(edge, Direction::Forward, i, false);
-    if (i.op == Op::BackwardInput || i.op == Op::Backward)
+    if (reads(op, Thing::OutputGradient))
       for (int edge : topology_.outgoing[i.stage]) add(edge, Direction::Backward, i, true);
   }
 
   void messages_made_by(const Instruction& i) {
     messages_.clear();
-    if (i.op == Op::Forward)
+    if (writes(i.op, Thing::Output))
       for (int edge : topology_.outgoing[i.stage]) add(edge, Direction::Forward, i, true);
-    if (i.op == Op::BackwardInput || i.op == Op::Backward)
+    if (writes(i.op, Thing::InputGradient))
       for (int edge : topology_.incoming[i.stage]) add(edge, Direction::Backward, i, false);
   }
 
   void add(int edge, Direction direction, const Instruction& i, bool peer_is_to) {
     const Edge& e = program_.edges[edge];
-    if (direction == Direction::Backward && !e.backward) return;
+    if (!topology_.carries(edge, direction, i.microbatch)) return;
     const int peer = program_.placement[peer_is_to ? e.to : e.from][replica_];
     if (peer != device_) messages_.push_back({edge, direction, i.microbatch, peer});
   }
@@ -116,8 +127,16 @@ class Writer {
     box.heard = std::max(box.heard, made_at);
   }
 
+  void make_room(const Message& m) {
+    auto& edge = unheard_[m.edge];
+    if (windows_[m.edge] == 0 || std::ssize(edge) < windows_[m.edge]) return;
+    emit(Op::Wait, edge.front(), Op::Send);
+    edge.pop_front();
+  }
+
   void send(const Message& m) {
     emit(Op::Send, m);
+    if (windows_[m.edge] > 0) return unheard_[m.edge].push_back(m);
     const Edge& e = program_.edges[m.edge];
     const int read_at = m.direction == Direction::Forward
                             ? index_.forward(replica_, e.to, m.microbatch)
@@ -146,6 +165,8 @@ class Writer {
   const Program& program_;
   const Topology& topology_;
   const ActionIndex& index_;
+  const std::vector<int>& windows_;           ///< [edge]
+  std::vector<std::deque<Message>> unheard_;  ///< [edge] sends of stages that never hear back
   int replica_;
   int device_;
   std::vector<Message> messages_;
@@ -160,10 +181,11 @@ Program add_communication(Program program, const LowerOptions& options) {
           options.receive_ahead);
   const Topology topology(program);
   const ActionIndex index(program);
+  const std::vector<int> windows = send_windows(program, topology);
   std::vector<std::vector<Instruction>> lists;
   lists.reserve(program.devices);
   for (int device = 0; device < program.devices; ++device)
-    lists.push_back(Writer(program, topology, index, device).write(options.receive_ahead));
+    lists.push_back(Writer(program, topology, index, windows, device).write(options.receive_ahead));
   program.lists = std::move(lists);
   return program;
 }

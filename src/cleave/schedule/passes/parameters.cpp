@@ -1,15 +1,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "cleave/schedule/effects.h"
 #include "cleave/schedule/passes/pass.h"
 
-// A use is a run of F, I, B, R on the same segment; W needs no parameters. While one use computes,
+// A use is a run of F, I, B, R on the same segment; a W after an I needs no parameters. While one use computes,
 // the next one's parameters are gathered, so at most two segments are whole:
 //
-//   GATHER 0  GATHER 1  use 0  FREE 0  GATHER 2  use 1  FREE 1  GATHER 3  use 2 ...
+//   GATHER 0  GATHER 1  WAIT 0  use 0  FREE 0  GATHER 2  WAIT 1  use 1  FREE 1  GATHER 3  WAIT 2
+//   ...
 //
-// A segment that the use after next needs again stays. All replicas have the same lists, hence
-// enter their collectives in the same order.
+// The WAIT stands right before the first instruction of the use. A segment that the use after next
+// needs again stays. All replicas have the same lists, hence enter their collectives in the same
+// order.
 
 namespace cleave::schedule {
 namespace {
@@ -25,11 +28,11 @@ struct Use {
   }
 };
 
-std::vector<Use> uses_of(const std::vector<Instruction>& list) {
+std::vector<Use> uses_of(const std::vector<Instruction>& list, const Topology& topology) {
   std::vector<Use> uses;
   for (std::size_t at = 0; at < list.size(); ++at) {
     const Instruction& i = list[at];
-    if (!is_compute(i.op) || i.op == Op::BackwardWeight) continue;
+    if (!is_compute(i.op) || !reads(topology.acts_as(i), Thing::Values)) continue;
     const Use use{i.stage, i.segment, at, at};
     if (!uses.empty() && uses.back().same_segment(use))
       uses.back().last = at;
@@ -39,23 +42,29 @@ std::vector<Use> uses_of(const std::vector<Instruction>& list) {
   return uses;
 }
 
-std::vector<Instruction> shard(const std::vector<Instruction>& list) {
-  const std::vector<Use> uses = uses_of(list);
+std::vector<Instruction> shard(const std::vector<Instruction>& list, const Topology& topology) {
+  const std::vector<Use> uses = uses_of(list, topology);
   std::vector<Instruction> out;
   out.reserve(list.size() + 2 * uses.size());
   const auto emit = [&](Op op, std::size_t use) {
     if (use < uses.size())
       out.push_back({.op = op, .stage = uses[use].stage, .segment = uses[use].segment});
   };
+  const auto wait = [&](std::size_t use) {
+    emit(Op::Wait, use);
+    out.back().completes = Op::Gather;
+  };
 
   std::size_t use = 0;
+  bool stayed[2] = {};  // the present use and the next find their parameters there
   for (std::size_t at = 0; at < list.size(); ++at) {
     if (use == 0 && use < uses.size() && at == uses[0].first) {
       emit(Op::Gather, 0);
       emit(Op::Gather, 1);
     }
+    if (use < uses.size() && at == uses[use].first && !stayed[0]) wait(use);
     out.push_back(list[at]);
-    // Not before the SENDs that follow: collectives block, and somebody waits for the message.
+    // Not before the SENDs that follow: somebody waits for the message.
     const bool sending = at + 1 < list.size() && list[at + 1].op == Op::Send;
     if (use == uses.size() || at < uses[use].last || sending) continue;
     const bool stays = use + 2 < uses.size() && uses[use].same_segment(uses[use + 2]);
@@ -64,6 +73,7 @@ std::vector<Instruction> shard(const std::vector<Instruction>& list) {
       emit(Op::Gather, use + 2);
     }
     ++use;
+    stayed[0] = std::exchange(stayed[1], stays);
   }
   return out;
 }
@@ -71,8 +81,11 @@ std::vector<Instruction> shard(const std::vector<Instruction>& list) {
 }  // namespace
 
 Program shard_parameters(Program program, const LowerOptions& options) {
-  if (options.parameters == Parameters::Whole || program.replicas == 1) return program;
-  for (auto& list : program.lists) list = shard(list);
+  if (program.replicas == 1 || options.sharing == Sharing::Nothing) return program;
+  program.sharing.assign(program.stages, options.sharing);
+  if (options.sharing != Sharing::Values) return program;
+  const Topology topology(program);
+  for (auto& list : program.lists) list = shard(list, topology);
   return program;
 }
 

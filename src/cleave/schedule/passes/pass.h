@@ -12,6 +12,12 @@ Program split_segments(Program program, const LowerOptions& options);
 Program shard_parameters(Program program, const LowerOptions& options);
 Program add_gradients(Program program, const LowerOptions& options);
 
+/// [edge] -> how many of its messages a sender may have on their way where no gradient ever tells
+/// it that one has been read: the longest path to an end of the graph and one more, as 1F1B would
+/// have, or twice or four times that, if the order in which messages are read needs it. 0: no
+/// bound.
+std::vector<int> send_windows(const Program& program, const Topology& topology);
+
 /// Where the F and the I (or B) of every stage and microbatch stand in the list of their device.
 /// Throws UserError if one is missing, doubled, out of range or on another stage's device.
 class ActionIndex {
@@ -26,6 +32,7 @@ class ActionIndex {
   }
 
  private:
+  void check_complete(const Program& program, const Topology& topology) const;
   std::size_t slot(int replica, int stage, int microbatch) const {
     return (static_cast<std::size_t>(replica) * stages_ + stage) * microbatches_ + microbatch;
   }

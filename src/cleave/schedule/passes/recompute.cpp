@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cleave/base/check.h"
+#include "cleave/schedule/effects.h"
 #include "cleave/schedule/passes/pass.h"
 
 namespace cleave::schedule {
@@ -11,13 +12,14 @@ Program add_recompute(Program program, const LowerOptions& options) {
   if (options.recompute.empty()) return program;
   require(static_cast<int>(options.recompute.size()) == program.stages, "recompute is given for ",
           options.recompute.size(), " stages, but the program has ", program.stages);
+  const Topology topology(program);
   for (auto& list : program.lists) {
     require(std::ranges::none_of(list, [](const Instruction& i) { return i.op == Op::Recompute; }),
             "the program has R already; leave out recompute, or the R");
     std::vector<Instruction> out;
     out.reserve(list.size() + list.size() / 2);
     for (const Instruction& i : list) {
-      const bool needs = (i.op == Op::BackwardInput || i.op == Op::Backward) &&
+      const bool needs = reads(topology.acts_as(i), Thing::OutputGradient) &&
                          options.recompute.at(i.stage) != Recompute::None;
       if (needs) out.push_back({.op = Op::Recompute, .stage = i.stage, .microbatch = i.microbatch});
       out.push_back(i);

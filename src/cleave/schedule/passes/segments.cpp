@@ -12,7 +12,7 @@ Instruction piece(Instruction whole, int segment) {
 class Splitter {
  public:
   Splitter(const Program& program, const LowerOptions& options)
-      : program_(program), options_(options) {}
+      : program_(program), options_(options), topology_(program) {}
 
   std::vector<Instruction> split(const std::vector<Instruction>& list) {
     out_.clear();
@@ -34,7 +34,7 @@ class Splitter {
       if (recomputes(i.stage, segments - 1)) out_.push_back(piece(i, segments - 1));
       recomputed_.push_back(i);
     } else {
-      const bool recompute = i.op != Op::BackwardWeight && take_recomputed(i);
+      const bool recompute = topology_.acts_as(i) != Op::BackwardWeight && take_recomputed(i);
       for (int s = segments - 1; s >= 0; --s) {
         if (recompute && s < segments - 1 && recomputes(i.stage, s))
           out_.push_back(
@@ -57,6 +57,7 @@ class Splitter {
 
   const Program& program_;
   const LowerOptions& options_;
+  Topology topology_;
   std::vector<Instruction> recomputed_;  ///< R whose I is still to come
   std::vector<Instruction> out_;
 };

@@ -241,15 +241,16 @@ plan::Costs AutoCosts::costs(const Config& config, const engine::CompiledStep& s
     // A segment takes an equal share of its stage, and only blocks run R.
     stage.recompute = longest * static_cast<double>(step.stages[s].size());
     stage.reduce = data > 1 ? exchange(config, (step.zero > 0 ? 4 : 8) * away) : 0;
-    stage.gather = step.zero == 3 ? exchange(config, values * away) : 0;
+    stage.gather = step.zero > 0 ? exchange(config, values * away) : 0;
     costs.stages.push_back(stage);
-    const double back = step.zero == 1 || step.zero == 2 ? exchange(config, values * away) : 0;
-    const double update = parameters * profile.step / (step.zero > 0 ? data : 1) + back;
+    const double update = parameters * profile.step / (step.zero > 0 ? data : 1);
     for (const int device : program.placement[s]) costs.steps[device] += update;
     costs.norm = std::max(costs.norm, parameters * profile.norm);
   }
-  for (const schedule::Tie& tie : program.ties)
-    costs.ties.push_back(2 * exchange(config, static_cast<double>(tie.bytes)));
+  for (const schedule::Tie& tie : program.ties) {
+    const bool alone = program.placement[tie.first] == program.placement[tie.second];
+    costs.ties.push_back(alone ? 0 : 2 * exchange(config, static_cast<double>(tie.bytes)));
+  }
   return costs;
 }
 

@@ -3,44 +3,39 @@
 #include <algorithm>
 #include <utility>
 
+#include "cleave/base/check.h"
+#include "cleave/schedule/effects.h"
+
 namespace cleave::plan::simulation {
 
 using schedule::Instruction;
+using schedule::Members;
 using schedule::Op;
 using schedule::Program;
 
 Collectives::Collectives(const Setting& setting, Timeline& timeline)
-    : setting_(setting),
-      timeline_(timeline),
-      devices_(setting.program.devices),
-      exchanges_(setting.program.devices) {
-  const auto gathers = [](const std::vector<Instruction>& list) {
-    return std::ranges::find(list, Op::Gather, &Instruction::op) != list.end();
-  };
-  for (int d = 0; d < setting.program.devices; ++d) {
-    if (gathers(setting.program.lists[d])) continue;
-    for (const int stage : setting.topology.stages[d])
-      exchanges_[d] += setting.costs.stages[stage].gather;
-  }
-}
+    : setting_(setting), timeline_(timeline), devices_(setting.program.devices) {}
 
-double Collectives::length(int device, const Instruction& instruction) const {
-  return instruction.op == Op::Step
-             ? exchanges_[device]
-             : duration(setting_.program, setting_.costs, device, instruction);
+int Collectives::member_count(const Instruction& instruction) const {
+  const Program& program = setting_.program;
+  switch (effects(instruction.op).members) {
+    case Members::All:
+      return program.devices;
+    case Members::Replicas:
+      return program.replicas;
+    default:
+      break;
+  }
+  const schedule::Tie& tie = program.ties[instruction.edge];
+  return program.placement[tie.first][0] == program.placement[tie.second][0] ? 1 : 2;
 }
 
 bool Collectives::complete(const Meeting& meeting, const Instruction& instruction) const {
-  const Program& program = setting_.program;
-  const int there = static_cast<int>(meeting.members.size());
-  if (instruction.op == Op::Norm) return there == program.devices;
-  if (instruction.op != Op::Tie) return there == program.replicas;
-  const schedule::Tie& tie = program.ties[instruction.edge];
-  return there == (program.placement[tie.first][0] == program.placement[tie.second][0] ? 1 : 2);
+  return static_cast<int>(meeting.members.size()) == member_count(instruction);
 }
 
 Collectives::Meeting& Collectives::join(int device, const Instruction& instruction) {
-  const bool tie = instruction.op == Op::Tie;
+  const bool tie = effects(instruction.op).members == Members::Tied;
   const Key which = {instruction.op, tie ? instruction.edge : instruction.stage,
                      instruction.segment};
   // Replicas tie among themselves; the other collectives run across them.
@@ -56,7 +51,7 @@ void Collectives::enter(int device, const Instruction& instruction, double time)
   devices_[device].waits = true;
   if (!complete(meeting, instruction)) return;
   for (const int member : meeting.members) {
-    const double end = time + length(member, instruction);
+    const double end = time + duration(setting_.program, setting_.costs, member, instruction);
     const double since = devices_[member].since;
     if (since < time) timeline_.add(member, SpanKind::Wait, since, time, instruction);
     timeline_.add(member, SpanKind::Collective, time, end, instruction);
@@ -65,50 +60,40 @@ void Collectives::enter(int device, const Instruction& instruction, double time)
   }
 }
 
-bool Collectives::exchange(int device, const Instruction& step, double time) {
-  if (exchanges_[device] <= 0) return false;
-  Instruction among_replicas = step;
-  among_replicas.stage = setting_.topology.stages[device].front();
-  enter(device, among_replicas, time);
-  return true;
-}
-
 void Collectives::post(int device, const Instruction& instruction, double time) {
   Meeting& meeting = join(device, instruction);
   devices_[device].posted.push_back({instruction, &meeting});
   if (!complete(meeting, instruction)) return;
-  for (const int member : meeting.members)
+  double begin = time;
+  for (const int member : meeting.members) {
     devices_[member].work += own_work(setting_.program, setting_.costs, instruction);
-  meeting.end = time + length(device, instruction);
+    // What a device refreshes of several stages goes out one after another.
+    if (instruction.op == Op::Refresh) begin = std::max(begin, devices_[member].refreshed);
+  }
+  meeting.end = begin + duration(setting_.program, setting_.costs, device, instruction);
+  if (instruction.op == Op::Refresh)
+    for (const int member : meeting.members) devices_[member].refreshed = meeting.end;
   for (const int waiting : std::exchange(meeting.waiting, {})) timeline_.wake(waiting, meeting.end);
 }
 
-bool Collectives::needs(const Instruction& instruction, const Instruction& posted) const {
-  if (posted.op == Op::Gather)
-    return schedule::is_compute(instruction.op) && instruction.stage == posted.stage &&
-           instruction.segment == posted.segment;
-  return instruction.op == Op::Norm || instruction.op == Op::Tie ||
-         (instruction.op == Op::Reduce && setting_.costs.reduces_in_turn);
-}
-
 bool Collectives::blocks(int device, const Instruction& instruction, double time) {
+  if (instruction.op != Op::Wait || schedule::is_message(instruction)) return false;
   std::vector<Posted>& posted = devices_[device].posted;
-  for (std::size_t i = 0; i < posted.size();) {
-    if (!needs(instruction, posted[i].instruction)) {
-      ++i;
-      continue;
-    }
-    Meeting& meeting = *posted[i].meeting;
-    if (meeting.end == kNotYet) {
-      meeting.waiting.push_back(device);
-      return true;
-    }
-    if (meeting.end > time) {
-      timeline_.wake(device, meeting.end);
-      return true;
-    }
-    posted.erase(posted.begin() + static_cast<std::ptrdiff_t>(i));
+  const auto completed = std::ranges::find_if(posted, [&](const Posted& p) {
+    return p.instruction.op == instruction.completes && p.instruction.stage == instruction.stage &&
+           p.instruction.segment == instruction.segment;
+  });
+  CLEAVE_CHECK(completed != posted.end(), to_string(instruction), " completes nothing");
+  Meeting& meeting = *completed->meeting;
+  if (meeting.end == kNotYet) {
+    meeting.waiting.push_back(device);
+    return true;
   }
+  if (meeting.end > time) {
+    timeline_.wake(device, meeting.end);
+    return true;
+  }
+  posted.erase(completed);
   return false;
 }
 

@@ -11,24 +11,19 @@ namespace cleave::plan::simulation {
 
 /// The collectives of a step, as the executor runs them. One begins when its last member is there.
 ///
-/// A device stays in TIE and NORM, and in the exchange behind STEP, until they end. REDUCE and
-/// GATHER are only posted: they end behind what the device computes, and TIE and NORM wait for its
-/// REDUCEs, a pass for the GATHER of its segment.
+/// A device stays in TIE and NORM until they end. REDUCE, GATHER and REFRESH are only posted: they
+/// go on while the device computes, until it WAITs for them.
 class Collectives {
  public:
   Collectives(const Setting& setting, Timeline& timeline);
 
-  /// GATHER or REDUCE.
+  /// GATHER, REDUCE or REFRESH.
   void post(int device, const schedule::Instruction& instruction, double time);
 
   /// TIE or NORM; `device` is woken when it ends.
   void enter(int device, const schedule::Instruction& instruction, double time);
 
-  /// Behind a STEP whose replicas have updated a share each, and that no GATHER follows: as
-  /// enter(), and true; else nothing, and false.
-  bool exchange(int device, const schedule::Instruction& step, double time);
-
-  /// True if `device` must stop in front of `instruction`; what it waits for wakes it.
+  /// True if `device` must stop in front of `instruction`, a WAIT; what it waits for wakes it.
   bool blocks(int device, const schedule::Instruction& instruction, double time);
 
   /// What posted collectives that have begun made the device do itself, and it has not done yet: it
@@ -59,18 +54,17 @@ class Collectives {
     bool waits = false;
     std::vector<Posted> posted;  ///< that nothing has waited for
     double work = 0;
+    double refreshed = 0;  ///< when its last REFRESH ends
   };
 
   Meeting& join(int device, const schedule::Instruction& instruction);
+  int member_count(const schedule::Instruction& instruction) const;
   bool complete(const Meeting& meeting, const schedule::Instruction& instruction) const;
-  bool needs(const schedule::Instruction& instruction, const schedule::Instruction& posted) const;
-  double length(int device, const schedule::Instruction& instruction) const;
 
   const Setting& setting_;
   Timeline& timeline_;
   std::vector<Device> devices_;
   std::map<std::tuple<Key, int, int>, Meeting> meetings_;  ///< (which, group, turn)
-  std::vector<double> exchanges_;                          ///< [device] behind STEP
 };
 
 }  // namespace cleave::plan::simulation

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "cleave/schedule/effects.h"
+
 namespace cleave::plan::simulation {
 
 using schedule::Direction;
 using schedule::Instruction;
 using schedule::Op;
 using schedule::Program;
+using schedule::Thing;
 
 Messages::Messages(const Setting& setting, Timeline& timeline)
     : setting_(setting), timeline_(timeline) {
@@ -31,22 +34,25 @@ Messages::Message& Messages::message(int edge, Direction direction, int replica,
 bool Messages::blocks(int device, const Instruction& instruction, double time) {
   const int replica = setting_.topology.replica[device];
   if (instruction.op == Op::Wait) {
+    if (!schedule::is_message(instruction)) return false;
     Message& m = message(instruction.edge, instruction.direction, replica, instruction.microbatch);
     const bool sender = instruction.completes == Op::Send;
     return blocks_on(device, m, sender ? m.sender_waits : m.receiver_waits, time);
   }
   const auto arrives = [&](const std::vector<int>& edges, Direction direction) {
     return std::ranges::any_of(edges, [&](int e) {
-      if (!implied_[e]) return false;
-      if (direction == Direction::Backward && !setting_.program.edges[e].backward) return false;
+      if (!implied_[e] || !setting_.topology.carries(e, direction, instruction.microbatch))
+        return false;
       Message& m = message(e, direction, replica, instruction.microbatch);
       return blocks_on(device, m, m.receiver_waits, time);
     });
   };
+  if (!schedule::is_compute(instruction.op)) return false;
   const int stage = instruction.stage;
-  if (instruction.op == Op::Forward && instruction.segment <= 0)
+  const Op op = setting_.topology.acts_as(instruction);
+  if (op == Op::Forward && instruction.segment <= 0)
     return arrives(setting_.topology.incoming[stage], Direction::Forward);
-  if ((instruction.op == Op::BackwardInput || instruction.op == Op::Backward) &&
+  if (reads(op, Thing::OutputGradient) &&
       (instruction.segment < 0 || instruction.segment == setting_.program.segments[stage] - 1))
     return arrives(setting_.topology.outgoing[stage], Direction::Backward);
   return false;
@@ -69,9 +75,8 @@ void Messages::post(int device, const Instruction& instruction, double time) {
 }
 
 void Messages::post_implied(int device, const Instruction& instruction, double time) {
-  const bool forward = instruction.op == Op::Forward;
-  const bool backward = instruction.op == Op::BackwardInput || instruction.op == Op::Backward;
-  if (!forward && !backward) return;
+  const bool forward = writes(instruction.op, Thing::Output);
+  if (!forward && !writes(instruction.op, Thing::InputGradient)) return;
   const int last_piece = forward ? setting_.program.segments[instruction.stage] - 1 : 0;
   if (instruction.segment >= 0 && instruction.segment != last_piece) return;
 
@@ -79,7 +84,7 @@ void Messages::post_implied(int device, const Instruction& instruction, double t
   const int replica = setting_.topology.replica[device];
   for (const int e : forward ? setting_.topology.outgoing[instruction.stage]
                              : setting_.topology.incoming[instruction.stage]) {
-    if (!implied_[e] || (backward && !setting_.program.edges[e].backward)) continue;
+    if (!implied_[e] || !setting_.topology.carries(e, direction, instruction.microbatch)) continue;
     const Instruction send{
         .op = Op::Send, .direction = direction, .microbatch = instruction.microbatch, .edge = e};
     transfer(message(e, direction, replica, instruction.microbatch), send, replica, time);

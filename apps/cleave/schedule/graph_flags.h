@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cleave/schedule/program.h"
+
+namespace cleave::app {
+
+/// The edges of "0>1,1>3", or of a file that has them, separated by commas, blanks or lines; #
+/// begins a comment. Throws UserError.
+std::vector<schedule::Edge> parse_graph(const std::string& text);
+
+/// The stages of "0,1".
+std::vector<int> parse_frozen(const std::string& text);
+
+/// "0:1,0:3": stages and the microbatches that they have no part in; ascending, each once.
+std::vector<schedule::Absence> parse_absent(const std::string& text);
+
+}  // namespace cleave::app

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <map>
+
+#include "cleave/schedule/checks/checks.h"
+
+namespace cleave::schedule::checks {
+namespace {
+
+bool within(std::int64_t value, std::int64_t bound) {
+  return value >= 0 && value < bound;
+}
+
+void check_sizes(const Program& p, Findings& findings) {
+  const auto positive = [&](int value, const char* what) {
+    if (value < 1)
+      findings.add(-1, -1, "the header says ", value, " ", what, "; it needs 1 or more");
+  };
+  positive(p.stages, "stages");
+  positive(p.devices, "devices");
+  positive(p.replicas, "replicas");
+  positive(p.microbatches, "microbatches");
+
+  const auto matches = [&](std::size_t size, int wanted, const char* what) {
+    if (static_cast<std::int64_t>(size) != wanted)
+      findings.add(-1, -1, what, " has ", size, " entries, but the header says ", wanted);
+  };
+  matches(p.placement.size(), p.stages, "the placement of stages");
+  matches(p.segments.size(), p.stages, "the list of segments per stage");
+  matches(p.lists.size(), p.devices, "the list of instruction lists");
+  if (!p.budgets.empty()) matches(p.budgets.size(), p.devices, "the list of budgets");
+  if (!p.sharing.empty()) matches(p.sharing.size(), p.stages, "what replicas share");
+  if (!p.gradients.empty()) matches(p.gradients.size(), p.stages, "the list of gradient kinds");
+}
+
+// A device works for one replica only: its instructions do not say for which.
+void check_placement(const Program& p, Findings& findings) {
+  std::vector<int> replica_of(p.devices, -1);
+  for (int stage = 0; stage < p.stages; ++stage) {
+    const std::vector<int>& devices = p.placement[stage];
+    if (static_cast<std::int64_t>(devices.size()) != p.replicas) {
+      findings.add(-1, -1, "stage ", stage, " is placed on ", devices.size(),
+                   " devices, one per replica would be ", p.replicas);
+      continue;
+    }
+    for (int replica = 0; replica < p.replicas; ++replica) {
+      const int device = devices[replica];
+      if (!within(device, p.devices)) {
+        findings.add(-1, -1, "stage ", stage, " is placed on device ", device, ", but there are ",
+                     p.devices);
+      } else if (replica_of[device] >= 0 && replica_of[device] != replica) {
+        findings.add(device, -1, "holds stages of replicas ", replica_of[device], " and ", replica,
+                     "; a device works for one");
+      } else {
+        replica_of[device] = replica;
+      }
+    }
+  }
+}
+
+void check_stage_joints(const Program& p, Findings& findings) {
+  for (int stage = 0; stage < p.stages; ++stage)
+    if (p.segments[stage] < 1 || p.segments[stage] > kMostSegments)
+      findings.add(-1, -1, "stage ", stage, " has ", p.segments[stage], " segments, not 1 to ",
+                   kMostSegments);
+  const std::int64_t most = static_cast<std::int64_t>(p.stages) * kMostEdgesPerStage;
+  if (std::ssize(p.edges) > most || std::ssize(p.ties) > most)
+    findings.add(-1, -1, "has ", p.edges.size(), " edges and ", p.ties.size(), " ties for ",
+                 p.stages, " stages; more than ", kMostEdgesPerStage, " per stage are not taken");
+  for (std::size_t i = 0; i < p.edges.size(); ++i) {
+    const Edge& edge = p.edges[i];
+    if (!within(edge.from, p.stages) || !within(edge.to, p.stages) || edge.from == edge.to)
+      findings.add(-1, -1, "edge ", i, " joins stages ", edge.from, " and ", edge.to,
+                   ", not two of the ", p.stages);
+    else if (edge.forward_bytes < 0 || edge.backward_bytes < 0)
+      findings.add(-1, -1, "edge ", i, " has negative bytes");
+  }
+  for (std::size_t i = 0; i < p.ties.size(); ++i) {
+    const Tie& tie = p.ties[i];
+    if (!within(tie.first, p.stages) || !within(tie.second, p.stages)) {
+      findings.add(-1, -1, "tie ", i, " joins stages ", tie.first, " and ", tie.second,
+                   ", but there are ", p.stages);
+      continue;
+    }
+    for (const int stage : {tie.first, tie.second})
+      if (!makes_weight_gradient(gradients_of(p, stage)))
+        findings.add(-1, -1, "tie ", i, " adds up gradients of stage ", stage, ", which is frozen");
+  }
+}
+
+// An edge has a gradient if its reader makes one and its maker wants it.
+void check_gradient_kinds(const Program& p, Findings& findings) {
+  for (std::size_t e = 0; e < p.edges.size(); ++e) {
+    const Edge& edge = p.edges[e];
+    if (!edge.backward) continue;
+    if (!makes_input_gradient(gradients_of(p, edge.to)))
+      findings.add(-1, -1, "edge ", e, " carries a gradient back, but stage ", edge.to,
+                   " makes none");
+    if (gradients_of(p, edge.from) == GradientKind::None)
+      findings.add(-1, -1, "edge ", e, " carries a gradient back, but stage ", edge.from,
+                   " has no use for it");
+  }
+}
+
+// A stage takes part where somebody does that it gets a gradient from. Counted by absent readers.
+class Presence {
+ public:
+  Presence(const Program& program, Findings& findings)
+      : p_(program), findings_(findings), readers_(program.stages), makers_(program.stages) {
+    for (const Edge& edge : p_.edges) {
+      if (!edge.backward) continue;
+      makers_[edge.to].push_back(edge.from);
+      ++readers_[edge.from];
+    }
+  }
+
+  void check() {
+    const Absence* before = nullptr;
+    for (const Absence& a : p_.absent) {
+      if (!within(a.stage, p_.stages) || !within(a.microbatch, p_.microbatches))
+        return findings_.add(-1, -1, "stage ", a.stage, " is absent from microbatch ", a.microbatch,
+                             ", one of which does not exist");
+      if (before != nullptr && a <= *before)
+        return findings_.add(-1, -1, "absences are not in order, or written twice");
+      before = &a;
+      work_ += std::ssize(makers_[a.stage]);
+    }
+    if (work_ > std::max<std::int64_t>(1 << 20, 64 * instruction_count(p_)))
+      return findings_.add(-1, -1, "has more absences on more edges than so few instructions need");
+    for (const Absence& a : p_.absent)
+      for (const int maker : makers_[a.stage]) count(maker, a.microbatch);
+  }
+
+ private:
+  void count(int maker, int microbatch) {
+    if (++missing_[{maker, microbatch}] < readers_[maker]) return;
+    if (std::ranges::binary_search(p_.absent, Absence{maker, microbatch})) return;
+    findings_.add(-1, -1, "stage ", maker, " takes part in microbatch ", microbatch,
+                  ", but nobody that reads it does");
+  }
+
+  const Program& p_;
+  Findings& findings_;
+  std::vector<int> readers_;              // [stage] edges that bring a gradient
+  std::vector<std::vector<int>> makers_;  // [stage] where they bring it to
+  std::map<std::pair<int, int>, int> missing_;
+  std::int64_t work_ = 0;
+};
+
+}  // namespace
+
+void check_header(const Program& program, Findings& findings) {
+  check_sizes(program, findings);
+  if (findings.any()) return;
+  check_placement(program, findings);
+  check_stage_joints(program, findings);
+  if (findings.any()) return;
+  check_gradient_kinds(program, findings);
+  Presence(program, findings).check();
+}
+
+}  // namespace cleave::schedule::checks

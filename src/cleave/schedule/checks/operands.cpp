@@ -1,0 +1,175 @@
+#include <algorithm>
+#include <optional>
+
+#include "cleave/schedule/checks/checks.h"
+#include "cleave/schedule/effects.h"
+#include "cleave/schedule/text_words.h"
+
+namespace cleave::schedule::checks {
+namespace {
+
+bool is_within(std::int64_t value, std::int64_t bound) {
+  return value >= 0 && value < bound;
+}
+
+// What is wrong with one instruction by itself, as a sentence, or nothing.
+class Operands {
+ public:
+  Operands(const Program& program, Level level) : p_(program), level_(level), topology_(program) {}
+
+  std::optional<std::string> complaint(int device, const Instruction& i) const {
+    const Op op = subject(i);
+    if (static_cast<int>(i.op) >= kOps || static_cast<int>(op) >= kOps)
+      return "is no known instruction";
+    if (i.op == Op::Wait && !effects(op).posts) return "waits for what nothing posts";
+    if (level_ == Level::Compute && !is_compute(i.op)) return "is not compute";
+    if (level_ == Level::Forward && !serves_forward(op)) return "is not for a forward pass";
+    switch (effects(op).operand) {
+      case Operand::Message:
+        return message_complaint(device, i);
+      case Operand::Tie:
+        return tie_complaint(device, i);
+      case Operand::Nothing:
+        return std::nullopt;
+      default:
+        return stage_complaint(device, i);
+    }
+  }
+
+ private:
+  static bool serves_forward(Op op) {
+    return op == Op::Forward || effects(op).operand == Operand::Message || op == Op::Gather ||
+           op == Op::Free;
+  }
+
+  bool holds(int device, int stage) const {
+    const int replica = topology_.replica[device];
+    return replica >= 0 && p_.placement[stage][replica] == device;
+  }
+
+  std::optional<std::string> stage_complaint(int device, const Instruction& i) const {
+    using cleave::detail::concat;
+    if (!is_within(i.stage, p_.stages)) return concat("names stage ", i.stage, " of ", p_.stages);
+    if (!holds(device, i.stage)) return concat("stage ", i.stage, " is not on this device");
+    if (i.segment < -1 || i.segment >= p_.segments[i.stage])
+      return concat("names segment ", i.segment, " of ", p_.segments[i.stage]);
+    if (!is_compute(i.op)) return collective_complaint(i);
+    if (const auto complaint = microbatch_complaint(i)) return complaint;
+    if (!topology_.present(i.stage, i.microbatch))
+      return concat("stage ", i.stage, " is absent from microbatch ", i.microbatch);
+    if (level_ == Level::Forward || wanted(i.op, gradients_of(p_, i.stage))) return std::nullopt;
+    return concat("is not wanted: the gradient kind of stage ", i.stage, " is ",
+                  name_of(gradients_of(p_, i.stage)));
+  }
+
+  static bool wanted(Op op, GradientKind kind) {
+    const bool input = makes_input_gradient(kind);
+    const bool weight = makes_weight_gradient(kind);
+    if (op == Op::Recompute) return input || weight;
+    return (!writes(op, Thing::InputGradient) || input) &&
+           (!writes(op, Thing::Gradients) || weight);
+  }
+
+  std::optional<std::string> collective_complaint(const Instruction& i) const {
+    using cleave::detail::concat;
+    const Op op = subject(i);
+    const Sharing sharing = sharing_of(p_, i.stage);
+    const bool learns = makes_weight_gradient(gradients_of(p_, i.stage));
+    if ((op == Op::Gather || op == Op::Free) && sharing != Sharing::Values)
+      return concat("every replica has all parameters of stage ", i.stage);
+    if (op == Op::Reduce && !learns) return concat("stage ", i.stage, " makes no weight gradient");
+    if (op != Op::Refresh) return std::nullopt;
+    if (!learns || (sharing != Sharing::State && sharing != Sharing::Gradients))
+      return concat("every replica has updated all parameters of stage ", i.stage);
+    if (i.segment >= 0) return "names a segment; stages are refreshed as a whole";
+    return std::nullopt;
+  }
+
+  std::optional<std::string> microbatch_complaint(const Instruction& i) const {
+    if (is_within(i.microbatch, p_.microbatches)) return std::nullopt;
+    return cleave::detail::concat("names microbatch ", i.microbatch, " of ", p_.microbatches);
+  }
+
+  std::optional<std::string> message_complaint(int device, const Instruction& i) const {
+    using cleave::detail::concat;
+    const Op post = subject(i);
+    if (!is_within(i.edge, std::ssize(p_.edges)))
+      return concat("names edge ", i.edge, " of ", p_.edges.size());
+    const Edge& edge = p_.edges[i.edge];
+    if (i.direction == Direction::Backward && !edge.backward)
+      return concat("nothing flows back along edge ", i.edge);
+    const int stage = endpoint(edge, post, i.direction);
+    if (!holds(device, stage))
+      return concat("belongs to stage ", stage, ", which is not on this device");
+    if (holds(device, edge.from) && holds(device, edge.to))
+      return concat("both ends of edge ", i.edge, " are on this device");
+    if (const auto complaint = microbatch_complaint(i)) return complaint;
+    if (topology_.carries(i.edge, i.direction, i.microbatch)) return std::nullopt;
+    return concat("an end of edge ", i.edge, " is absent from microbatch ", i.microbatch);
+  }
+
+  std::optional<std::string> tie_complaint(int device, const Instruction& i) const {
+    using cleave::detail::concat;
+    if (!is_within(i.edge, std::ssize(p_.ties)))
+      return concat("names tie ", i.edge, " of ", p_.ties.size());
+    const Tie& tie = p_.ties[i.edge];
+    if (holds(device, tie.first) || holds(device, tie.second)) return std::nullopt;
+    return concat("stages ", tie.first, " and ", tie.second, " are not on this device");
+  }
+
+  const Program& p_;
+  Level level_;
+  Topology topology_;
+};
+
+// Every action needs an instruction, so a short program with a boastful header is incomplete; the
+// tables are never made for it.
+void check_counts(const Program& p, Level level, Findings& findings) {
+  const std::int64_t count = instruction_count(p);
+  const std::int64_t absences = std::ssize(p.absent) * p.replicas;
+  const auto at_most = [&](std::int64_t a, std::int64_t b) {
+    return b == 0 || a <= (count + kMostEdgesPerStage * absences) / b;
+  };
+  const bool fits = at_most(p.stages, p.replicas) &&
+                    at_most(static_cast<std::int64_t>(p.stages) * p.replicas, p.microbatches);
+  if (!fits) {
+    findings.add(-1, -1, "has ", count, " instructions; ", p.stages, " stages x ", p.replicas,
+                 " replicas x ", p.microbatches, " microbatches need at least one each");
+    return;
+  }
+  std::int64_t crossing = 0;
+  for (const Edge& edge : p.edges)
+    for (int replica = 0; replica < p.replicas; ++replica)
+      crossing += p.placement[edge.from][replica] != p.placement[edge.to][replica];
+  if (level != Level::Compute && !at_most(crossing, p.microbatches))
+    findings.add(-1, -1, "has ", count, " instructions; ", crossing, " edges between devices x ",
+                 p.microbatches, " microbatches need at least four each");
+}
+
+// Tables over segments are made for stages of which an instruction names one; that may be a single
+// R, so completeness does not bound them.
+void check_segments(const Program& p, Findings& findings) {
+  std::int64_t named = 0;
+  for (const int segments : named_segments(p)) named += segments;
+  const std::int64_t most = std::max<std::int64_t>(1 << 20, 8 * instruction_count(p));
+  if (named > most / p.replicas)
+    findings.add(-1, -1, "tells ", named, " segments apart on ", p.replicas,
+                 " replicas; more than ", most, " for so few instructions are not taken");
+}
+
+}  // namespace
+
+void check_operands(const Program& program, Level level, Findings& findings) {
+  const Operands operands(program, level);
+  for (int device = 0; device < program.devices && !findings.full(); ++device) {
+    const auto& list = program.lists[device];
+    for (int at = 0; at < std::ssize(list); ++at)
+      if (const auto complaint = operands.complaint(device, list[at]))
+        findings.add(device, at, *complaint);
+  }
+  if (findings.any()) return;
+  check_counts(program, level, findings);
+  if (!findings.any()) check_segments(program, findings);
+}
+
+}  // namespace cleave::schedule::checks

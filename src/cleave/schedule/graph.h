@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cleave/schedule/program.h"
+
+namespace cleave::schedule {
+
+/// [stage] -> the number of edges on the longest path from it to an end of the graph; nothing if
+/// the edges form a cycle.
+std::optional<std::vector<int>> longest_paths(int stages, std::span<const Edge> edges);
+
+/// The gradient kinds that follow from which stages are frozen, and edges whose gradient nobody
+/// wants any more. A stage without edges into it that learns is full: its I goes through its own
+/// layers. Throws UserError if a stage does not exist, or if nothing is left to learn.
+void freeze(Program& program, std::span<const int> frozen);
+
+/// Leaves the actions out that gradient kinds and absences do not ask for; a B of which one half is
+/// left becomes that half. What is left keeps its order, so no dependency breaks and no more is
+/// alive at once.
+void leave_out_undemanded(Program& program);
+
+}  // namespace cleave::schedule
