@@ -32,6 +32,7 @@ Executor::Executor(Parts parts)
   parts_.arena->reserve_blocks(blocks);
   take_lasting();
   shared_.resize(static_cast<std::size_t>(NormNumbers::count(*parts_.program, norm_.pieces())));
+  losses_ = losses_of_step();
   pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
   spans_.reserve(2 * parts_.linked.instructions.size());
   parts_.world->make_room(/*collectives=*/1, pending_.size());
@@ -73,6 +74,7 @@ StepResult Executor::run(const StepInput& input) {
   parts_.world->log().clear();
   result_ = {};
   std::ranges::fill(shared_, 0.0);
+  losses_ = losses_of_step();
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     const Clock::duration at_messages = spent_at_messages();
@@ -105,7 +107,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   pass.loss_scale = input.loss_scale;
   switch (instruction.op) {
     case Op::Forward:
-      loss_of(instruction.microbatch) += forward(entry, *input.source, input.search);
+      losses_[instruction.microbatch] += forward(entry, *input.source, input.search);
       return;
     case Op::Recompute:
       return entry.stage->recompute(compute, pass);
@@ -165,21 +167,13 @@ double Executor::forward(const LinkedInstruction& entry, MicrobatchSource& sourc
 
 void Executor::evaluate(MicrobatchSource& source, std::span<double> sums) {
   std::ranges::fill(sums, 0.0);
-  const int first = replica_ * parts_.evaluated_at_once;
+  losses_ = sums.subspan(static_cast<std::size_t>(replica_ * parts_.evaluated_at_once));
   for (const LinkedInstruction& entry : parts_.evaluation.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
-    const Instruction& instruction = entry.instruction;
-    if (instruction.op == Op::Forward) {
-      sums[first + instruction.microbatch] += forward(entry, source, Search::Off);
-    } else if (instruction.op == Op::Gather) {
-      values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
-    } else if (instruction.op == Op::Wait) {
-      finish(entry);
-    } else if (instruction.op != Op::Free) {
-      post(entry);
-    }
+    execute(entry, {.source = &source});
     for (const Block& block : entry.release) parts_.arena->release(block.offset);
   }
+  losses_ = losses_of_step();
   parts_.world->combine(sums, comm::Combine::Sum);
 }
 
@@ -215,8 +209,10 @@ void Executor::throw_lost(const LinkedInstruction& entry, const DeviceLost& erro
   throw DeviceLost(detail::concat("at ", to_string(at), edge, ": ", error.what()));
 }
 
-double& Executor::loss_of(int microbatch) {
-  return shared_[NormNumbers::kFirstLoss + replica_ * parts_.program->microbatches + microbatch];
+std::span<double> Executor::losses_of_step() {
+  const int microbatches = parts_.program->microbatches;
+  return std::span(shared_).subspan(
+      static_cast<std::size_t>(NormNumbers::kFirstLoss + replica_ * microbatches), microbatches);
 }
 
 /// Shards in the order of their microbatches, then by the tree that also adds up their gradients.

@@ -115,8 +115,8 @@ class Executor {
   bool has_both_ends(const schedule::Instruction& tie) const;
   void place_ungathered_values();
   void square_gradients();
-  double& loss_of(int microbatch);
   double total_loss();
+  std::span<double> losses_of_step();
   double now() const;
   Clock::duration spent_at_messages() const;
 
@@ -128,6 +128,7 @@ class Executor {
   std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
   int replica_ = 0;
   std::vector<double> shared_;  ///< what NORM makes known to all devices
+  std::span<double> losses_;    ///< [microbatch of this replica] what F adds its loss to
   std::vector<plan::Span> spans_;
   StepResult result_;
   bool interrupted_ = false;  ///< the last run threw
