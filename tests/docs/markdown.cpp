@@ -52,6 +52,11 @@ std::string command_of(std::string line) {
   return line;
 }
 
+/// Not the line of a config that says a version.
+bool is_command(const std::string& text) {
+  return text.starts_with("cleave ") && !text.starts_with("cleave =");
+}
+
 }  // namespace
 
 std::vector<std::string> cleave_commands(const fs::path& page) {
@@ -61,11 +66,12 @@ std::vector<std::string> cleave_commands(const fs::path& page) {
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("```")) fenced = !fenced;
     const bool block = fenced || line.starts_with("    ");
-    if (block && command_of(line).starts_with("cleave ")) found.push_back(command_of(line));
+    if (block && is_command(command_of(line))) found.push_back(command_of(line));
     if (block) continue;
     for (auto at = line.find("`cleave "); at != line.npos; at = line.find("`cleave ", at + 1)) {
       const auto end = line.find('`', at + 1);
-      found.push_back(command_of(line.substr(at + 1, end - at - 1)));
+      const std::string command = command_of(line.substr(at + 1, end - at - 1));
+      if (is_command(command)) found.push_back(command);
     }
   }
   return found;

@@ -1,0 +1,69 @@
+"""Run by ctest with CLEAVE pointing at the program; needs numpy only for the tests of arrays."""
+import importlib.util
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import cleave  # noqa: E402
+
+HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+
+
+def tiny(out, data):
+    return {"model": {"layers": 2, "hidden": 16, "heads": 2}, "data": {"path": data},
+            "train": {"steps": 5, "batch": 2, "sequence": 16, "out": out}}
+
+
+class Cleave(unittest.TestCase):
+    def setUp(self):
+        self._directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self._directory.cleanup)
+        self.data = self.path("data.txt")
+        pathlib.Path(self.data).write_text("the quick brown fox jumps over the lazy dog\n" * 50)
+
+    def path(self, name):
+        return os.path.join(self._directory.name, name)
+
+    def test_trains_with_a_callback_that_hears_every_step(self):
+        heard = []
+        report = cleave.train(tiny(self.path("out"), self.data), on_step=heard.append)
+        self.assertEqual([line["step"] for line in heard], [1, 2, 3, 4, 5])
+        self.assertEqual([line["loss"] for line in heard], report["loss"])
+
+    def test_stops_when_the_callback_says_so_and_goes_on_where_it_stopped(self):
+        config = tiny(self.path("out"), self.data)
+        config["train"]["steps"] = 100000
+        stopped = cleave.train(config, on_step=lambda line: line["step"] < 2)
+        self.assertTrue(stopped["stopped"])
+        config["train"]["steps"] = stopped["steps"] + 1
+        heard = []
+        resumed = cleave.train(config, resume=True, on_step=heard.append)
+        self.assertEqual(resumed["steps"], stopped["steps"] + 1)
+        self.assertEqual(heard[-1]["step"], resumed["steps"])
+
+    def test_raises_what_the_program_refuses(self):
+        with self.assertRaisesRegex(cleave.UsageError, "there is no key train.stepz"):
+            cleave.train(tiny(self.path("out"), self.data), settings={"train.stepz": 1})
+        with self.assertRaisesRegex(cleave.DoesNotFit, "raise devices.memory"):
+            cleave.train(tiny(self.path("out"), self.data), settings={"devices.memory": "1KiB"})
+
+    def test_plans_schedules_and_verifies(self):
+        self.assertTrue(cleave.schedule("1f1b", stages=4, microbatches=8)["verified"])
+        self.assertTrue(cleave.plan(model="gpt2-124m", cluster="a100-80gb:8", batch=64)["candidates"])
+        self.assertEqual(cleave.version()["version"].count("."), 2)
+
+    @unittest.skipUnless(HAS_NUMPY, "numpy is not installed")
+    def test_takes_tokens_and_gives_weights_as_arrays(self):
+        import numpy
+        config = tiny(self.path("out"), "unused")
+        report = cleave.train(config, tokens=numpy.arange(3000) % 200)
+        arrays = cleave.weights(report["checkpoint"])
+        self.assertEqual(arrays["transformer.wte.weight"].shape, (256, 16))
+        self.assertTrue(all(numpy.isfinite(array).all() for array in arrays.values()))
+
+
+if __name__ == "__main__":
+    unittest.main()
