@@ -25,12 +25,15 @@ void send_runs(const SavePoint& at) {
     at.world->send(std::as_bytes(std::span(&header, 1)), 0, kHeaderTag).wait();
     if (!elements.empty()) at.world->send(std::as_bytes(elements), 0, kElementsTag).wait();
   };
-  for_each_saved_run(at, [&](checkpoint::Part part, std::size_t parameter, std::int64_t first,
-                             std::span<const float> elements) {
-    send({static_cast<std::int64_t>(part), static_cast<std::int64_t>(parameter), first,
-          std::ssize(elements)},
-         elements);
-  });
+  for (const Lasting lasting : {Lasting::OneStep, Lasting::Always}) {
+    for_each_saved_run(at, lasting,
+                       [&](checkpoint::Part part, std::size_t parameter, std::int64_t first,
+                           std::span<const float> elements) {
+                         send({static_cast<std::int64_t>(part),
+                               static_cast<std::int64_t>(parameter), first, std::ssize(elements)},
+                              elements);
+                       });
+  }
   send({}, {});
 }
 
