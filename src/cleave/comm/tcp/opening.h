@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cleave/comm/exchange_log.h"
 #include "cleave/comm/tcp/letter_box.h"
