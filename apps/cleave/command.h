@@ -29,6 +29,7 @@ void add_join_command(CLI::App& app);
 void add_plan_command(CLI::App& app, Exit& answer);
 void add_presets_command(CLI::App& app);
 void add_reference_command(CLI::App& app);
+void add_report_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Exit& answer);
 void add_serve_command(CLI::App& app);
 void add_status_command(CLI::App& app);

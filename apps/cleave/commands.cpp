@@ -18,6 +18,7 @@ void add_commands(CLI::App& app, Exit& answer) {
   add_verify_command(app, answer);
   add_bench_command(app);
   add_checkpoint_command(app, answer);
+  add_report_command(app);
   add_presets_command(app);
   add_reference_command(app);
   add_help_command(app);

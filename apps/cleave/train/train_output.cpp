@@ -30,6 +30,7 @@ TrainOutput::~TrainOutput() {
 }
 
 void TrainOutput::on_compiled(const engine::CompiledStep& step) {
+  if (watch_ != nullptr) watch_->on_compiled(step);
   for (std::int64_t bytes : step.planned_bytes) memory_ = std::max(memory_, bytes);
   flops_ = flops(step.model) * step.program.microbatches * step.program.replicas;
   matmul_rate_ =
@@ -40,6 +41,7 @@ void TrainOutput::on_compiled(const engine::CompiledStep& step) {
 }
 
 void TrainOutput::on_warning(const std::string& sentence) {
+  if (watch_ != nullptr) watch_->on_event("warning: " + sentence);
   fmt::print(stderr, "cleave: warning: {}\n", sentence);
 }
 
@@ -74,20 +76,24 @@ void TrainOutput::on_step(const train::StepReport& step) {
                    .limit_share = static_cast<double>(flops_) / step.seconds / matmul_rate_,
                    .memory_bytes = memory_},
                   now());
-  log_->write({.step = step.step,
-               .loss = step.loss,
-               .gradient_norm = step.gradient_norm,
-               .lr = step.lr,
-               .tokens_per_second = tokens / step.seconds,
-               .seconds = step.seconds,
-               .memory_bytes = memory_});
+  const train::StepMetrics line{.step = step.step,
+                                .loss = step.loss,
+                                .gradient_norm = step.gradient_norm,
+                                .lr = step.lr,
+                                .tokens_per_second = tokens / step.seconds,
+                                .seconds = step.seconds,
+                                .memory_bytes = memory_};
+  log_->write(line);
+  if (watch_ != nullptr) watch_->on_step(line);
 }
 
 void TrainOutput::on_evaluated(std::int64_t step, double loss) {
+  if (watch_ != nullptr) watch_->on_validation(step, loss);
   progress_->note(fmt::format("step {}: validation loss {:.4f}", step, loss));
 }
 
 void TrainOutput::on_saved(std::int64_t step, const std::string& directory, double seconds) {
+  if (watch_ != nullptr) watch_->on_event(fmt::format("step {}: saved {}", step, directory));
   if (progress_) {
     progress_->note(fmt::format("step {}: saved {} (training paused for {})", step, directory,
                                 format_seconds(seconds)));
@@ -101,6 +107,7 @@ void TrainOutput::on_stuck(const std::exception& error) {
 }
 
 void TrainOutput::finish(const train::RunReport& report) {
+  if (watch_ != nullptr) watch_->finish(report);
   if (progress_) progress_->finish();
   progress_.reset();
   if (style_ == Style::Json) {

@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 
+#include "watch/run_watch.h"
+
 #include "cleave/report/progress.h"
 #include "cleave/train/loop/metrics_log.h"
 #include "cleave/train/loop/run.h"
@@ -11,7 +13,8 @@
 namespace cleave::app {
 
 /// What a user sees of a training run: plan, progress and summary on the terminal, JSON lines in
-/// train.out/log.jsonl. With --json all text goes to stderr and the report alone to stdout.
+/// train.out/log.jsonl, and what a RunWatch makes of it. With --json all text goes to stderr and
+/// the report alone to stdout.
 class TrainOutput : public train::RunObserver {
  public:
   enum class Style : std::uint8_t { Text, Json };
@@ -29,12 +32,16 @@ class TrainOutput : public train::RunObserver {
 
   void on_stuck(const std::exception& error) override;
 
+  /// From now on `watch` hears of the run too; it must outlive it.
+  void show_on(RunWatch& watch) { watch_ = &watch; }
+
   void finish(const train::RunReport& report);
 
  private:
   const train::Config& config_;
   Style style_;
   std::FILE* text_;  ///< where people read
+  RunWatch* watch_ = nullptr;
   std::unique_ptr<report::Progress> progress_;
   std::optional<train::MetricsLog> log_;
   std::int64_t memory_ = 0;  ///< the highest planned peak

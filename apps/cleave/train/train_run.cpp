@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
+#include <optional>
 
 #include "train/auto_summary.h"
 #include "train/train_trace.h"
+#include "watch/run_watch.h"
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "cleave/base/check.h"
 #include "cleave/comm/mpi/session.h"
+#include "cleave/comm/together.h"
 #include "cleave/engine/measure/machine.h"
 
 namespace cleave::app {
@@ -30,6 +34,18 @@ void stop_gracefully(int signal) {
   const int error = errno;  // of what the signal interrupted
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);
   errno = error;
+}
+
+/// The port of --dashboard; nothing without it.
+std::optional<int> dashboard_port(const TrainFlags& flags) {
+  if (flags.dashboard.empty()) return std::nullopt;
+  int port = -1;
+  const char* const end = flags.dashboard.data() + flags.dashboard.size();
+  const auto [after, error] = std::from_chars(flags.dashboard.data(), end, port);
+  require(error == std::errc() && after == end && port >= 0 && port < 65536,
+          "--dashboard=", flags.dashboard,
+          " is no port; give a number from 0 (any that is free) to 65535");
+  return port;
 }
 
 }  // namespace
@@ -73,6 +89,13 @@ void train_as(const train::Config& config, const TrainFlags& flags, comm::Launch
   const std::string warning =
       engine::thread_warning(config.devices.threads, engine::allowed_threads());
   if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
+  std::optional<RunWatch> watch;
+  comm::together(launcher.processes(), [&] {
+    if (first) watch.emplace(config, dashboard_port(flags));
+  });
+  if (first) output.show_on(*watch);
+  if (first && !watch->address().empty())
+    fmt::print(flags.json ? stderr : stdout, "dashboard: {}\n", watch->address());
   const train::RunReport report = train::run(config, options_of(flags), output, launcher);
   if (!first) return;
   output.finish(report);
@@ -94,6 +117,9 @@ void add_train_flags(CLI::App& command, TrainFlags& flags) {
       .add_option("--patience", flags.patience,
                   "Seconds after which a device that does not answer ends the run")
       ->capture_default_str();
+  command.add_flag("--dashboard{8421}", flags.dashboard,
+                   "Show the run while it goes on, at http://localhost:8421/; --dashboard=PORT for "
+                   "another port, 0 for any");
   command.add_flag("--print-config", flags.print_config, "Print the resolved config and stop");
   command.add_flag("--json", flags.json, "One JSON object on stdout");
 }

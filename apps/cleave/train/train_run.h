@@ -20,6 +20,7 @@ struct TrainFlags {
   std::string resume;  ///< "latest", a checkpoint, or empty: do not
   std::string trace;
   double patience = 300;  ///< seconds
+  std::string dashboard;  ///< a port, or empty: none
   bool overwrite = false;
   bool print_config = false;
   bool json = false;

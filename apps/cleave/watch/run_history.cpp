@@ -1,0 +1,137 @@
+#include "watch/run_history.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/check.h"
+#include "cleave/base/file.h"
+#include "cleave/train/config/config.h"
+
+namespace cleave::app {
+namespace {
+
+using nlohmann::json;
+using train::StepMetrics;
+
+json device_json(const RunHistory::Device& device) {
+  json value = {{"planned", device.planned_bytes}, {"budget", device.budget_bytes}};
+  if (device.peak_bytes == 0) return value;
+  value["peak"] = device.peak_bytes;
+  value["busy"] = device.busy;
+  value["wait"] = device.wait;
+  return value;
+}
+
+/// A column of the steps after the first `skipped`; what is not finite becomes null.
+template <class Member>
+json column(const std::vector<StepMetrics>& lines, std::size_t skipped, Member member) {
+  json values = json::array();
+  for (std::size_t i = skipped; i < lines.size(); ++i) values.push_back(lines[i].*member);
+  return values;
+}
+
+StepMetrics metrics_of(const json& line) {
+  const auto real = [&](const char* key) {
+    const auto found = line.find(key);
+    return found == line.end() || found->is_null() ? std::nan("") : found->get<double>();
+  };
+  StepMetrics metrics{.step = line.at("step"),
+                      .loss = real("loss"),
+                      .gradient_norm = real("gradient_norm"),
+                      .lr = real("lr"),
+                      .tokens_per_second = real("tokens_per_second"),
+                      .seconds = real("seconds"),
+                      .memory_bytes = line.value("memory_bytes", std::int64_t{0})};
+  if (line.contains("validation_loss")) metrics.validation_loss = real("validation_loss");
+  return metrics;
+}
+
+}  // namespace
+
+json to_json(const RunHistory& run, std::int64_t after) {
+  std::size_t skipped = 0;
+  while (skipped < run.lines.size() && run.lines[skipped].step <= after) ++skipped;
+  json validation = json::array();
+  for (const StepMetrics& line : run.lines) {
+    if (line.validation_loss) validation.push_back({line.step, *line.validation_loss});
+  }
+  json devices = json::array();
+  for (const RunHistory::Device& device : run.devices) devices.push_back(device_json(device));
+  const auto& lines = run.lines;
+  return {
+      {"name", run.name},
+      {"config", run.config},
+      {"steps", run.steps},
+      {"predicted_seconds", run.predicted_seconds ? json(*run.predicted_seconds) : json(nullptr)},
+      {"columns",
+       {{"step", column(lines, skipped, &StepMetrics::step)},
+        {"loss", column(lines, skipped, &StepMetrics::loss)},
+        {"gradient_norm", column(lines, skipped, &StepMetrics::gradient_norm)},
+        {"lr", column(lines, skipped, &StepMetrics::lr)},
+        {"tokens_per_second", column(lines, skipped, &StepMetrics::tokens_per_second)},
+        {"seconds", column(lines, skipped, &StepMetrics::seconds)}}},
+      {"validation", validation},
+      {"events", run.events},
+      {"devices", devices},
+      {"done", run.done}};
+}
+
+std::vector<StepMetrics> read_log(const std::filesystem::path& log) {
+  std::vector<StepMetrics> lines;
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    const json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    require(parsed.is_object() && parsed.contains("step"), log.string(), " has a line \"",
+            line.substr(0, 40), "\", which is not of a step; it was changed, or cut off");
+    lines.push_back(metrics_of(parsed));
+  }
+  return lines;
+}
+
+RunHistory read_history(const std::filesystem::path& out) {
+  const std::filesystem::path log = out / "log.jsonl";
+  require(std::filesystem::is_regular_file(log), "there is no log.jsonl in ", out.string(),
+          "; give the out directory of a run that has done a step");
+  RunHistory run{.name = (out / "").parent_path().filename().string(), .done = true};
+  if (std::filesystem::is_regular_file(out / "config.toml")) {
+    run.config = read_text(out / "config.toml");
+    run.steps = train::parse_config(run.config, (out / "config.toml").string()).train.steps;
+  }
+  run.lines = read_log(log);
+  if (run.steps == 0 && !run.lines.empty()) run.steps = run.lines.back().step;
+  return run;
+}
+
+std::string metrics_text(const RunHistory& run) {
+  std::string text;
+  const auto gauge = [&](std::string_view name, std::string_view help, double value) {
+    text += fmt::format("# HELP cleave_{0} {1}\n# TYPE cleave_{0} gauge\ncleave_{0} {2}\n", name,
+                        help, std::isnan(value) ? "NaN" : fmt::format("{}", value));
+  };
+  gauge("steps_planned", "Steps of the run.", static_cast<double>(run.steps));
+  if (run.lines.empty()) return text;
+  const StepMetrics& last = run.lines.back();
+  gauge("step", "Steps done.", static_cast<double>(last.step));
+  gauge("loss", "Loss of the last step, in nats per token.", last.loss);
+  gauge("gradient_norm", "Gradient norm of the last step, before clipping.", last.gradient_norm);
+  gauge("learning_rate", "Learning rate of the last step.", last.lr);
+  gauge("tokens_per_second", "Tokens of the last step by its time.", last.tokens_per_second);
+  gauge("step_seconds", "Time of the last step.", last.seconds);
+  for (auto line = run.lines.rbegin(); line != run.lines.rend(); ++line) {
+    if (!line->validation_loss) continue;
+    gauge("validation_loss", "The newest validation loss.", *line->validation_loss);
+    break;
+  }
+  text +=
+      "# HELP cleave_memory_planned_bytes Planned memory of a device.\n"
+      "# TYPE cleave_memory_planned_bytes gauge\n";
+  for (std::size_t d = 0; d < run.devices.size(); ++d)
+    text += fmt::format("cleave_memory_planned_bytes{{device=\"{}\"}} {}\n", d,
+                        run.devices[d].planned_bytes);
+  return text;
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cleave/train/loop/metrics_log.h"
+
+namespace cleave::app {
+
+/// All that a page about a run shows: what was planned, what every step came to, what happened.
+struct RunHistory {
+  struct Device {
+    std::int64_t planned_bytes = 0;
+    std::int64_t budget_bytes = 0;  ///< 0: none
+    std::int64_t peak_bytes = 0;    ///< 0: not known yet
+    double busy = 0;                ///< seconds of a step; known at the end, as is the next
+    double wait = 0;
+  };
+
+  std::string name;    ///< of its directory
+  std::string config;  ///< as TOML
+  std::int64_t steps = 0;
+  std::optional<double> predicted_seconds;  ///< of a step
+  std::vector<train::StepMetrics> lines;    ///< one per step
+  std::vector<std::string> events;
+  std::vector<Device> devices;
+  bool done = false;
+};
+
+/// As watch.js takes it, with the steps after `after`.
+nlohmann::json to_json(const RunHistory& run, std::int64_t after = 0);
+
+/// The lines of a log.jsonl. Throws UserError on a line that is not of a step.
+std::vector<train::StepMetrics> read_log(const std::filesystem::path& log);
+
+/// What a run has left in its directory. Throws UserError if there is no log.jsonl in it.
+RunHistory read_history(const std::filesystem::path& out);
+
+/// The newest figures in the text format of Prometheus.
+std::string metrics_text(const RunHistory& run);
+
+enum class Watch : std::uint8_t { Live, Ended };
+
+/// One page that needs nothing else: with the runs in it, or, live, with none: it asks for them.
+std::string run_page(const std::string& title, const std::vector<RunHistory>& runs, Watch watch);
+
+}  // namespace cleave::app

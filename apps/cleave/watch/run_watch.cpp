@@ -1,0 +1,99 @@
+#include "watch/run_watch.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "files.h"
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace cleave::app {
+namespace {
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+RunWatch::RunWatch(const train::Config& config, std::optional<int> port) : out_(config.train.out) {
+  history_.name = (out_ / "").parent_path().filename().string();
+  history_.config = train::to_toml(config);
+  history_.steps = config.train.steps;
+  if (!port) return;
+  dashboard_.emplace(
+      *port, DashboardPages{.page = [this] { return run_page(title(), {}, Watch::Live); },
+                            .data =
+                                [this](std::int64_t after) {
+                                  const std::lock_guard lock(mutex_);
+                                  const nlohmann::json all = {
+                                      {"runs", nlohmann::json::array({to_json(history_, after)})}};
+                                  return all.dump(-1, ' ', false,
+                                                  nlohmann::json::error_handler_t::replace);
+                                },
+                            .metrics =
+                                [this] {
+                                  const std::lock_guard lock(mutex_);
+                                  return metrics_text(history_);
+                                }});
+}
+
+std::string RunWatch::title() const {
+  return "cleave: " + history_.name;
+}
+
+std::string RunWatch::address() const {
+  return dashboard_ ? fmt::format("http://localhost:{}/", dashboard_->port()) : "";
+}
+
+void RunWatch::on_compiled(const engine::CompiledStep& step) {
+  const std::lock_guard lock(mutex_);
+  for (int d = 0; d < step.devices(); ++d) {
+    history_.devices.push_back({.planned_bytes = step.planned_on(d),
+                                .budget_bytes = step.budgets.empty() ? 0 : step.budgets[d]});
+  }
+}
+
+void RunWatch::on_step(const train::StepMetrics& metrics) {
+  const double now = seconds_since_1970();
+  if (!events_) events_.emplace(out_ / "tb", now, metrics.step > 1 ? metrics.step : 0);
+  report::TensorBoardFile::Scalars scalars = {{"loss", metrics.loss},
+                                              {"gradient_norm", metrics.gradient_norm},
+                                              {"lr", metrics.lr},
+                                              {"tokens_per_second", metrics.tokens_per_second}};
+  if (metrics.validation_loss) scalars.emplace_back("validation_loss", *metrics.validation_loss);
+  events_->write(metrics.step, now, scalars);
+  const std::lock_guard lock(mutex_);
+  // A resumed run shows what came before as well; its log has the line of this step already.
+  if (history_.lines.empty() && metrics.step > 1) {
+    history_.lines = read_log(out_ / "log.jsonl");
+  } else {
+    history_.lines.push_back(metrics);
+  }
+}
+
+void RunWatch::on_validation(std::int64_t step, double loss) {
+  events_->write(step, seconds_since_1970(), {{"validation_loss", loss}});
+  const std::lock_guard lock(mutex_);
+  history_.lines.back().validation_loss = loss;
+}
+
+void RunWatch::on_event(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  history_.events.push_back(text);
+}
+
+void RunWatch::finish(const train::RunReport& report) {
+  const std::lock_guard lock(mutex_);
+  history_.predicted_seconds = report.predicted_step_seconds;
+  for (std::size_t d = 0; d < report.devices.size() && d < history_.devices.size(); ++d) {
+    history_.devices[d].peak_bytes = report.devices[d].peak_bytes;
+    history_.devices[d].busy = report.devices[d].busy;
+    history_.devices[d].wait = report.devices[d].wait;
+  }
+  history_.done = true;
+  if (history_.lines.empty()) return;
+  write_file((out_ / "run.html").string(), run_page(title(), {history_}, Watch::Ended));
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "watch/dashboard.h"
+#include "watch/run_history.h"
+
+#include "cleave/report/tensorboard.h"
+#include "cleave/train/loop/run.h"
+
+namespace cleave::app {
+
+/// What is written and served of a run besides its log: TensorBoard's files in train.out/tb, the
+/// dashboard if it is wanted, and train.out/run.html at the end.
+class RunWatch {
+ public:
+  /// `port` of the dashboard; nothing: none. Throws UserError if the port cannot be had.
+  RunWatch(const train::Config& config, std::optional<int> port);
+
+  /// Where the dashboard is; empty without one.
+  std::string address() const;
+
+  void on_compiled(const engine::CompiledStep& step);
+  void on_step(const train::StepMetrics& metrics);
+  void on_validation(std::int64_t step, double loss);  ///< of a step that was noted already
+  void on_event(const std::string& text);
+  void finish(const train::RunReport& report);
+
+ private:
+  std::string title() const;
+
+  std::filesystem::path out_;
+  mutable std::mutex mutex_;  ///< over history_: the dashboard reads it on its own threads
+  RunHistory history_;
+  std::optional<report::TensorBoardFile> events_;
+  std::optional<Dashboard> dashboard_;  ///< last: it ends first
+};
+
+}  // namespace cleave::app

@@ -1,0 +1,128 @@
+// What shows a run while it goes on and afterwards: dashboard, TensorBoard's files, run.html,
+// report.
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "app/process.h"
+#include "app/tiny_run.h"
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace cleave {
+namespace {
+
+using testing::Answer;
+using testing::Process;
+using testing::run_cleave;
+using testing::TinyRun;
+
+/// What the server says to `GET path`, headers and all; empty if there is none.
+std::string get(int port, const std::string& path, const std::string& host = "localhost") {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::string answer;
+  if (::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    const std::string request = "GET " + path + " HTTP/1.1\r\nHost: " + host + ":" +
+                                std::to_string(port) + "\r\nConnection: close\r\n\r\n";
+    if (::send(socket, request.data(), request.size(), MSG_NOSIGNAL) > 0) {
+      char block[4096];
+      for (ssize_t got; (got = ::recv(socket, block, sizeof block, 0)) > 0;)
+        answer.append(block, got);
+    }
+  }
+  ::close(socket);
+  return answer;
+}
+
+std::string body(const std::string& answer) {
+  const auto end = answer.find("\r\n\r\n");
+  return end == answer.npos ? "" : answer.substr(end + 4);
+}
+
+std::vector<nlohmann::json> log_lines(const TinyRun& run) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream log(testing::read_text(run.out() + "/log.jsonl"));
+  for (std::string line; std::getline(log, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+TEST(Dashboard, ShowsWhatTheLogHasWhileTheRunGoesOn) {
+  const TinyRun run;
+  Process process(run.command({"train.steps=1000000"}, {"--dashboard=0"}));
+  ASSERT_TRUE(process.prints("dashboard: http://localhost:")) << process.err();
+  const std::string out = process.out();
+  const int port = std::stoi(out.substr(out.find("localhost:") + 10));
+
+  nlohmann::json data;
+  for (int i = 0; i < 400 && (data.is_null() || data["columns"]["step"].empty()); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    data = nlohmann::json::parse(body(get(port, "/data")))["runs"][0];
+  }
+  const auto lines = log_lines(run);
+
+  const auto& steps = data["columns"]["step"];
+  ASSERT_FALSE(steps.empty());
+  ASSERT_GE(lines.size(), steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i], lines[i]["step"]);
+    EXPECT_EQ(data["columns"]["loss"][i], lines[i]["loss"]);
+  }
+  EXPECT_EQ(data["done"], false);
+  const std::int64_t last = steps.back();
+  const auto later = nlohmann::json::parse(body(get(port, "/data?after=" + std::to_string(last))));
+  for (const auto& step : later["runs"][0]["columns"]["step"]) EXPECT_GT(step, last);
+  EXPECT_NE(get(port, "/metrics").find("\ncleave_step "), std::string::npos);
+  EXPECT_NE(get(port, "/").find("<title>cleave: out</title>"), std::string::npos);
+  EXPECT_TRUE(get(port, "/data", "elsewhere.example").starts_with("HTTP/1.1 403"));
+
+  const TinyRun second;
+  const Answer taken = second.train({}, {"--dashboard=" + std::to_string(port)});
+  EXPECT_EQ(taken.exit, 2);
+  EXPECT_EQ(taken.err,
+            "cleave: --dashboard cannot have port " + std::to_string(port) +
+                ": it is taken or not allowed; choose another, or 0 for any that is free\n");
+  process.signal(SIGINT);
+  EXPECT_EQ(process.wait().exit, 0);
+  EXPECT_NE(testing::read_text(run.out() + "/run.html").find("\"done\":true"), std::string::npos);
+}
+
+TEST(Dashboard, RefusesWhatIsNoPort) {
+  const TinyRun run;
+  EXPECT_EQ(
+      run.train({}, {"--dashboard=http"}).err,
+      "cleave: --dashboard=http is no port; give a number from 0 (any that is free) to 65535\n");
+}
+
+TEST(Report, ComparesRunsAndNamesTheKeysInWhichTheyDiffer) {
+  const TinyRun run({"train.steps=3", "train.warmup=0"});
+  ASSERT_EQ(run.train().exit, 0);
+  ASSERT_EQ(run.train({"train.lr=1e-3", "train.out=" + run.path("other")}).exit, 0);
+
+  const Answer text = run_cleave("report " + run.out() + " " + run.path("other") + " --output " +
+                                 run.path("report.html"));
+  const auto json = nlohmann::json::parse(
+      run_cleave("report " + run.out() + " " + run.path("other") + " --json").out);
+
+  EXPECT_NE(text.out.find("train.lr: 0.01 | 0.001\n"), std::string::npos) << text.out << text.err;
+  EXPECT_EQ(json["runs"][0]["steps"], 3);
+  EXPECT_EQ(json["runs"][0]["loss"], log_lines(run).back()["loss"]);
+  EXPECT_EQ(json["differences"]["train.lr"], (nlohmann::json{"0.01", "0.001"}));
+  EXPECT_NE(testing::read_text(run.path("report.html")).find("runs compared"), std::string::npos);
+  EXPECT_TRUE(std::filesystem::is_directory(run.out() + "/tb"));
+  EXPECT_EQ(run_cleave("report /nowhere").err,
+            "cleave: there is no log.jsonl in /nowhere; give the out directory of a run that has "
+            "done a step\n");
+}
+
+}  // namespace
+}  // namespace cleave
