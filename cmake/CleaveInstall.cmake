@@ -96,12 +96,16 @@ function(cleave_install_package)
   foreach(component IN LISTS built)
     get_property(modules GLOBAL PROPERTY CLEAVE_MODULES_${component})
     cleave_find_lines(${component})
+    set(whole ${component})
+    if(component STREQUAL engine)
+      set(whole cleave)  # cleave::engine is one of its modules
+    endif()
     list(TRANSFORM modules PREPEND cleave:: OUTPUT_VARIABLE targets)
     list(JOIN targets " " targets)
     string(APPEND CLEAVE_COMPONENT_CODE
       "if(\"${component}\" IN_LIST cleave_wanted)\n${find_lines}  include(\${CMAKE_CURRENT_LIST_DIR}/cleave-${component}.cmake)\n"
-      "  if(NOT TARGET cleave::${component})\n    add_library(cleave::${component} INTERFACE IMPORTED)\n"
-      "    target_link_libraries(cleave::${component} INTERFACE ${targets})\n  endif()\n"
+      "  if(NOT TARGET cleave::${whole})\n    add_library(cleave::${whole} INTERFACE IMPORTED)\n"
+      "    target_link_libraries(cleave::${whole} INTERFACE ${targets})\n  endif()\n"
       "  set(cleave_${component}_FOUND TRUE)\nendif()\n")
     list(TRANSFORM modules PREPEND -lcleave_)
     list(REVERSE modules)

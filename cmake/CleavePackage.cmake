@@ -32,6 +32,6 @@ set(CPACK_COMPONENT_DEV_DESCRIPTION "Headers and static libraries, for find_pack
 if(CLEAVE_ENGINE)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "openmpi-bin")
   string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
-         ", libdnnl-dev, libhwy-dev, libopenmpi-dev, libhwloc-dev, pkg-config")
+         ", libdnnl-dev, libhwy-dev, libopenmpi-dev, libhwloc-dev, libssl-dev, libsqlite3-dev, pkg-config")
 endif()
 include(CPack)

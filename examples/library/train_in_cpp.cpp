@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "cleave/base/check.h"
+#include "cleave/comm/launcher.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/loop/run.h"
 
@@ -44,9 +45,10 @@ int main() {
 
     const auto config = cleave::train::parse_config(kConfig, "counting");
     Printer printer;
+    cleave::comm::LocalLauncher launcher;  // devices are threads of this process
     const cleave::train::RunOptions options{
         .start = {.existing = cleave::train::Existing::Overwrite}};
-    const auto report = cleave::train::run(config, options, printer);
+    const auto report = cleave::train::run(config, options, printer, launcher);
     std::printf("weights %s in %s\n", report.weights.c_str(), report.checkpoint.c_str());
     return report.losses.back() < report.losses.front() ? 0 : 1;
   } catch (const cleave::UserError& error) {
