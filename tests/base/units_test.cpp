@@ -14,6 +14,14 @@ TEST(Units, ReadsBytesInEveryUnit) {
   EXPECT_EQ(parse_bytes("4096"), 4096);
 }
 
+TEST(Units, ReadsWholeBytesExactlyWhereADoubleDoesNotHoldThem) {
+  constexpr std::int64_t kOdd = (1ll << 53) + 1;
+  EXPECT_EQ(parse_bytes("9007199254740993"), kOdd);
+  EXPECT_EQ(parse_bytes("9007199254740993B"), kOdd);
+  EXPECT_EQ(parse_bytes("4194304TiB"), 1ll << 62);
+  EXPECT_THROW(parse_bytes("4194305TiB"), UserError);
+}
+
 TEST(Units, RefusesWhatIsNotASize) {
   for (const char* bad : {"", "MiB", "12 parsecs", "-1MiB", "nan", "1e300", "5MiBx"}) {
     EXPECT_THROW(parse_bytes(bad), UserError) << bad;
@@ -37,6 +45,8 @@ TEST(Units, ReadsSeconds) {
   EXPECT_DOUBLE_EQ(parse_seconds("5ms"), 0.005);
   EXPECT_DOUBLE_EQ(parse_seconds("2"), 2);
   EXPECT_THROW(parse_seconds("-1s"), UserError);
+  EXPECT_DOUBLE_EQ(parse_seconds("1e9s"), 1e9);
+  EXPECT_THROW(parse_seconds("1.1e9s"), UserError);
 }
 
 }  // namespace

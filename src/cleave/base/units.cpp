@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <span>
 
 #include <fmt/format.h>
@@ -28,29 +29,52 @@ constexpr std::array<Unit, 10> kByteUnits = {{{"", 1.0},
                                               {"GB", 1e9},
                                               {"TB", 1e12}}};
 
+/// A clock of nanoseconds can count a few of them.
+constexpr double kLongestTime = 1e9;  // seconds
+
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+
 constexpr std::array<Unit, 5> kTimeUnits = {
     {{"", 1.0}, {"s", 1.0}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}}};
+
+/// The scale of what is left of a text after its number: blanks and a unit; negative if it is none.
+double scale_of(std::string_view name, std::span<const Unit> units) {
+  while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
+  for (const Unit& unit : units) {
+    if (unit.name == name) return unit.scale;
+  }
+  return -1;
+}
 
 /// A number, optional blanks, one of `units`; negative on failure.
 double parse(std::string_view text, std::span<const Unit> units) {
   double number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || !std::isfinite(number)) return -1;
+  const double scale = scale_of(text.substr(rest - text.data()), units);
+  return scale < 0 ? -1 : number * scale;
+}
 
-  std::string_view name = text.substr(rest - text.data());
-  while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
-  for (const Unit& unit : units) {
-    if (unit.name == name) return number * unit.scale;
-  }
-  return -1;
+/// The same for a whole number of bytes, which a double does not hold above 2^53.
+std::optional<std::int64_t> parse_whole_bytes(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) return std::nullopt;
+  const double scale = scale_of(text.substr(rest - text.data()), kByteUnits);
+  if (scale < 0) return std::nullopt;
+  std::int64_t bytes = 0;
+  const bool fits = !__builtin_mul_overflow(number, static_cast<std::int64_t>(scale), &bytes);
+  return fits && bytes <= kMostBytes ? std::optional(bytes) : std::nullopt;
 }
 
 }  // namespace
 
 std::int64_t parse_bytes(std::string_view text) {
+  if (const auto whole = parse_whole_bytes(text)) return *whole;
   const double bytes = parse(text, kByteUnits);
   require(bytes >= 0, "\"", text, "\" is not a size in bytes; write for example 96MiB or 2GiB");
-  require(bytes <= 0x1p62, "\"", text, "\" is larger than any memory; the limit is 4 EiB");
+  require(bytes <= static_cast<double>(kMostBytes), "\"", text,
+          "\" is larger than any memory; the limit is 4 EiB");
   return static_cast<std::int64_t>(std::llround(bytes));
 }
 
@@ -71,6 +95,7 @@ std::string format_bytes(std::int64_t bytes) {
 double parse_seconds(std::string_view text) {
   const double seconds = parse(text, kTimeUnits);
   require(seconds >= 0, "\"", text, "\" is not a time; write for example 5ms or 1.5s");
+  require(seconds <= kLongestTime, "\"", text, "\" is longer than any run; the limit is 1e9 s");
   return seconds;
 }
 

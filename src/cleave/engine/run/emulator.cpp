@@ -44,8 +44,11 @@ Emulator::Emulator(const schedule::Program& program, plan::Costs costs, int plac
 }
 
 Emulator::Clock::duration Emulator::seconds_of(const Instruction& instruction) const {
+  // Slow devices and many layers multiply what a user gives; the clock counts up to 292 years.
+  constexpr double kLongestTime = 1e9;
+  const double seconds = plan::duration(*program_, costs_, place_, instruction);
   return std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(plan::duration(*program_, costs_, place_, instruction)));
+      std::chrono::duration<double>(std::min(seconds, kLongestTime)));
 }
 
 /// Notes which exchanges have begun.
