@@ -10,6 +10,13 @@ namespace {
 
 constexpr std::chrono::seconds kLongestInquiry{1};
 
+/// A device that waits looks up at least this often. Time that passes between two looks beyond
+/// twice that was not spent waiting: the device was stopped itself, perhaps with the whole job.
+constexpr std::chrono::milliseconds kLongestSlice{100};
+constexpr int kSlices = 64;
+
+constexpr Clock::duration kNoLimit = Clock::duration::max();
+
 }  // namespace
 
 std::string describe(const Message& message) {
@@ -29,38 +36,54 @@ void Transport::progress() {
 }
 
 bool Transport::wait(Operation& wanted, Clock::time_point deadline) {
+  const bool forever = deadline == Clock::time_point::max();
+  return wait_for(wanted, forever ? kNoLimit : deadline - Clock::now());
+}
+
+bool Transport::wait_for(Operation& wanted, Clock::duration patience) {
   const ExchangeLog::Stay stay(log_);
   struct Scope {
     Transport& transport;
     ~Scope() { transport.end_wait(); }
   };
-  Wait wait{.wanted = wanted, .deadline = deadline, .start = Clock::now()};
+  const bool forever = patience == kNoLimit;
+  const Clock::duration slice = std::min<Clock::duration>(patience / kSlices, kLongestSlice);
+  Wait wait{.wanted = wanted, .deadline = Clock::time_point::max(), .start = Clock::now()};
   begin_wait(wanted);
   const Scope scope{*this};
-  for (;;) {
+  Clock::duration waited{};
+  for (Clock::time_point last = wait.start;;) {
+    looks_.fetch_add(1, std::memory_order_relaxed);
     wait.seen = events();  // before the look, so that news after it is not slept through
     advance_collectives();
     if (wanted.advance()) break;  // last: what it completes itself makes no news
-    if (Clock::now() >= deadline) return false;
+    if (!forever) {
+      const Clock::time_point now = Clock::now();
+      waited += std::min(now - last, 2 * slice);
+      last = now;
+      if (waited >= patience) return false;
+      wait.deadline = now + std::min(slice, patience - waited);
+    }
     awaited_.store(wanted.awaited(), std::memory_order_relaxed);
     idle(wait);
   }
   awaited_.store(kNobody, std::memory_order_relaxed);
+  const Clock::time_point now = Clock::now();
+  regain(patience_ < Clock::time_point::max() - now ? now + patience_ : Clock::time_point::max());
   return true;
 }
 
 // Who waits for whom is asked before the time is up, so that the answer is there in time.
 void Transport::wait(Operation& wanted) {
-  const Clock::time_point start = Clock::now();
-  if (patience_ >= Clock::time_point::max() - start) {
-    wait(wanted, Clock::time_point::max());
+  const Clock::duration inquiry = std::min<Clock::duration>(patience_ / 4, kLongestInquiry);
+  if (patience_ == kNoLimit) {
+    wait_for(wanted, kNoLimit);
     return;
   }
-  const Clock::time_point end = start + patience_;
-  if (wait(wanted, end - std::min<Clock::duration>(patience_ / 4, kLongestInquiry))) return;
+  if (wait_for(wanted, patience_ - inquiry)) return;
   const int first = wanted.awaited();
-  const std::string others = first == kNobody ? "" : who_waits(first, end);
-  if (wait(wanted, end)) return;
+  const std::string others = first == kNobody ? "" : who_waits(first, Clock::now() + inquiry);
+  if (wait_for(wanted, inquiry)) return;
   const std::chrono::duration<double> patience = patience_;
   throw DeviceLost(detail::concat("device ", device(), " has waited ",
                                   format_seconds(patience.count()), " for its ", wanted.describe(),

@@ -102,7 +102,8 @@ class Transport {
 
   virtual bool give_way() { return false; }
 
-  /// How long wait() takes a device that does not answer for alive; no limit at first.
+  /// How long wait() takes a device that does not answer for alive; no limit at first. Time during
+  /// which this device was itself stopped does not count.
   void set_patience(Clock::duration patience) { patience_ = patience; }
 
   /// For so many more in flight at once, so that none of them allocates.
@@ -136,10 +137,18 @@ class Transport {
   /// Whom this device waits for at the moment, or waited for last if in vain. From any thread.
   int awaited() const { return awaited_.load(std::memory_order_relaxed); }
 
+  /// How often this device has looked up while it waited: one that is stopped does not. From any
+  /// thread.
+  std::uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
+
   virtual void make_room_for(std::size_t messages) = 0;
   virtual void progress_messages() {}
   virtual void begin_wait(const Operation& /*wanted*/) {}
   virtual void end_wait() noexcept {}
+
+  /// Takes back what idle() gave away, before the device goes on after a wait; past the deadline it
+  /// goes on without.
+  virtual void regain(Clock::time_point /*deadline*/) {}
   virtual std::uint64_t events() const { return 0; }
 
   /// Lets the core go until there may be news or the deadline passed.
@@ -147,11 +156,16 @@ class Transport {
 
  private:
   void advance_collectives();
+
+  /// False when `patience` passed first.
+  bool wait_for(Operation& wanted, Clock::duration patience);
+
   std::string who_waits(int first, Clock::time_point deadline);
 
   std::vector<Operation*> collectives_;
   Clock::duration patience_ = Clock::duration::max();
   std::atomic<int> awaited_ = kNobody;
+  std::atomic<std::uint64_t> looks_ = 0;
   Sent sent_;
   ExchangeLog log_;
 };

@@ -173,8 +173,18 @@ void LocalTransport::notify() {
   if (shared_.cores() != nullptr) shared_.cores()->wake(device_);
 }
 
-std::optional<int> LocalTransport::ask_awaited(int device, Clock::time_point /*deadline*/) {
-  return shared_.transport(device).awaited();
+std::optional<int> LocalTransport::ask_awaited(int device, Clock::time_point deadline) {
+  const LocalTransport& other = shared_.transport(device);
+  const std::uint64_t looks = other.looks();
+  while (other.awaited() != kNobody && other.looks() == looks) {
+    if (Clock::now() >= deadline) return std::nullopt;  // a thread that is stopped in its wait
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return other.awaited();
+}
+
+void LocalTransport::regain(Clock::time_point deadline) {
+  if (SharedCores* cores = shared_.cores()) cores->regain(device_, deadline);
 }
 
 bool LocalTransport::give_way() {

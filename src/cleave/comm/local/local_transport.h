@@ -126,6 +126,7 @@ class LocalTransport final : public Transport {
   void end_wait() noexcept override { wanted_.store(nullptr); }
   std::uint64_t events() const override { return events_.load(std::memory_order_acquire); }
   void idle(Wait& wait) override;
+  void regain(Clock::time_point deadline) override;
 
   LocalShared& shared_;
   int device_;

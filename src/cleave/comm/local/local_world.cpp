@@ -1,11 +1,16 @@
 #include "cleave/comm/local/local_world.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 #include "cleave/base/check.h"
 #include "cleave/comm/local/local_transport.h"
@@ -103,14 +108,32 @@ class Crew {
 
   void run(const OnStuck& on_stuck) {
     std::vector<std::thread> threads;
-    for (int device = 0; device < world_.size(); ++device)
-      threads.emplace_back([this, device] { run_device(device); });
+    for (int device = 0; device < world_.size(); ++device) start(device, threads);
     if (on_stuck) watch(on_stuck);
     for (std::thread& thread : threads) thread.join();
     if (first_) std::rethrow_exception(first_);
   }
 
  private:
+  /// The devices that have no thread count as ended; those that have one are told.
+  void start(int device, std::vector<std::thread>& threads) {
+    if (std::ssize(threads) < device) return end(device);
+    try {
+      threads.emplace_back([this, device] { run_device(device); });
+    } catch (const std::system_error& error) {
+      const std::string reason =
+          detail::concat("the system starts no thread for device ", device, " of ", world_.size(),
+                         ": ", error.code().message(),
+                         "; use fewer devices, or raise the limits on processes and memory");
+      try {
+        throw std::runtime_error(reason);
+      } catch (...) {
+        fail(device, reason);
+      }
+      end(device);
+    }
+  }
+
   void run_device(int device) {
     try {
       work_(*world_.join(device));
@@ -119,6 +142,10 @@ class Crew {
     } catch (...) {
       fail(device, "unknown exception");
     }
+    end(device);
+  }
+
+  void end(int device) {
     world_.leave(device);
     const std::lock_guard lock(mutex_);
     --running_;
@@ -168,11 +195,18 @@ void run_devices(int devices, const std::function<void(Communicator&)>& work,
 }
 
 void run_pinned(int devices, int threads, const std::function<void(Communicator&)>& work,
-                const OnStuck& on_stuck) {
-  const Pinning pinning = plan_pinning(allowed_cores(), devices, threads);
+                const OnStuck& on_stuck, Pin pin) {
+  std::vector<HardwareThreads> cores = allowed_cores();
+  if (!cores.empty()) std::ranges::rotate(cores, cores.begin() + ::getpid() % std::ssize(cores));
+  Pinning pinning = plan_pinning(cores, devices, threads);
+  if (pin == Pin::No) {
+    for (auto* places : {&pinning.devices, &pinning.shared})
+      std::ranges::fill(*places, HardwareThreads());
+  }
   LocalWorld world(devices, pinning.shared);
   const auto pinned = [&](Communicator& device) {
-    if (pinning.shared.empty()) pin_this_thread(pinning.devices[device.rank()]);
+    const HardwareThreads& own = pinning.devices[static_cast<std::size_t>(device.rank())];
+    if (!own.empty()) pin_this_thread(own);
     work(device);
   };
   run_devices(world, pinned, on_stuck);

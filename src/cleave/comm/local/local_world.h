@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -49,8 +50,13 @@ void run_devices(LocalWorld& world, const std::function<void(Communicator&)>& wo
 void run_devices(int devices, const std::function<void(Communicator&)>& work,
                  const OnStuck& on_stuck = {});
 
-/// The same on the cores of this process, as plan_pinning() deals them out.
+/// Whether devices stay on the cores that they are given.
+enum class Pin : std::uint8_t { No, Yes };
+
+/// The same on the cores of this process, as plan_pinning() deals them out, beginning with another
+/// one in every process: two runs on one machine would otherwise share the first cores and leave
+/// the others idle.
 void run_pinned(int devices, int threads, const std::function<void(Communicator&)>& work,
-                const OnStuck& on_stuck = {});
+                const OnStuck& on_stuck = {}, Pin pin = Pin::Yes);
 
 }  // namespace cleave::comm

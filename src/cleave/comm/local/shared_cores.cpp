@@ -75,6 +75,13 @@ void SharedCores::sleep(int device, const News& news) {
   await_core(self, lock, news.deadline);
 }
 
+void SharedCores::regain(int device, Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  Device& self = devices_[device];
+  if (self.place != kNone || claim(self) != nullptr) return;
+  await_core(self, lock, deadline);
+}
+
 void SharedCores::await_core(Device& self, std::unique_lock<std::mutex>& lock,
                              Clock::time_point deadline) {
   Device* next = give_away(self);

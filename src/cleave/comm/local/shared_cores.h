@@ -44,6 +44,9 @@ class SharedCores {
   /// it goes on without: somebody who hangs may have it.
   void sleep(int device, const News& news);
 
+  /// Waits for a core if sleep() went on without, until the deadline.
+  void regain(int device, Clock::time_point deadline);
+
   /// There is news for `device`. From any thread.
   void wake(int device);
 
