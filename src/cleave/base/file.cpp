@@ -1,11 +1,11 @@
 #include "cleave/base/file.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +21,8 @@ std::string_view remedy(int error) {
       return "; free some space, or choose another directory";
     case EFBIG:
       return "; raise the limit on file sizes (ulimit -f)";
+    case ELOOP:
+      return "; it is a link, and what it points to is not ours to write: remove it";
     case EROFS:
     case EACCES:
     case EPERM:
@@ -60,7 +62,16 @@ File File::open(const std::filesystem::path& path) {
 }
 
 File File::open_or_create(const std::filesystem::path& path) {
-  const int fd = retry([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  const int fd = retry([&] { return ::open(path.c_str(), kFlags, 0666); });
+  if (fd < 0) fail_write(path, "write");
+  return {fd, path};
+}
+
+File File::create(const std::filesystem::path& path) {
+  ::unlink(path.c_str());
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  const int fd = retry([&] { return ::open(path.c_str(), kFlags, 0666); });
   if (fd < 0) fail_write(path, "write");
   return {fd, path};
 }
@@ -83,6 +94,24 @@ std::int64_t File::size() const {
   require(::fstat(descriptor_, &info) == 0, "cannot read ", path_.string(), ": ",
           std::strerror(errno));
   return info.st_size;
+}
+
+bool File::is_regular() const {
+  struct stat info {};
+  return ::fstat(descriptor_, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+std::string File::read_to_end() const {
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  std::string text;
+  std::array<char, 1 << 14> block{};
+  for (;;) {
+    const ssize_t count = retry([&] { return ::read(descriptor_, block.data(), block.size()); });
+    require(count >= 0, "cannot read ", path_.string(), ": ", std::strerror(errno));
+    if (count == 0) return text;
+    text.append(block.data(), static_cast<std::size_t>(count));
+    require(text.size() <= kMost, path_.string(), " has more than 1 GiB");
+  }
 }
 
 void File::read(std::span<std::byte> bytes, std::int64_t offset) const {
@@ -125,31 +154,9 @@ void File::sync() {
   if (retry([&] { return ::fsync(descriptor_); }) != 0) fail_write(path_, "write");
 }
 
-MappedFile::MappedFile(const File& file) {
-  const std::int64_t size = file.size();
-  if (size == 0) return;
-  const int fd = retry([&] { return ::open(file.path().c_str(), O_RDONLY | O_CLOEXEC); });
-  require(fd >= 0, "cannot read ", file.path().string(), ": ", std::strerror(errno));
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  const int error = errno;
-  ::close(fd);
-  require(address != MAP_FAILED, "cannot map ", file.path().string(), ": ", std::strerror(error));
-  bytes_ = {static_cast<const std::byte*>(address), static_cast<std::size_t>(size)};
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
 std::string read_text(const std::filesystem::path& path) {
   const File file = File::open(path);
+  if (!file.is_regular()) return file.read_to_end();
   std::string text(file.size(), '\0');
   file.read(std::as_writable_bytes(std::span(text)), 0);
   return text;
@@ -159,8 +166,7 @@ void write_text_atomically(const std::filesystem::path& path, std::string_view t
   std::filesystem::path draft = path;
   draft += ".tmp";
   try {
-    File file = File::open_or_create(draft);
-    file.truncate(0);
+    File file = File::create(draft);
     file.write(std::as_bytes(std::span(text)), 0);
     file.sync();
     if (::rename(draft.c_str(), path.c_str()) != 0) fail_write(path, "replace");

@@ -23,8 +23,19 @@ class File {
   /// Throws UserError if it cannot be read.
   static File open(const std::filesystem::path& path);
 
-  /// For writing at positions; keeps what is there. Throws IoError.
+  /// For writing at positions; keeps what is there, and does not follow a link. Throws IoError.
   static File open_or_create(const std::filesystem::path& path);
+
+  /// The same, in place of whatever has that name. Throws IoError.
+  static File create(const std::filesystem::path& path);
+
+  int descriptor() const { return descriptor_; }
+
+  /// False for pipes and devices, which have neither a size nor positions.
+  bool is_regular() const;
+
+  /// What a pipe gives until its other end is closed. Throws UserError.
+  std::string read_to_end() const;
 
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -50,21 +61,7 @@ class File {
   std::filesystem::path path_;
 };
 
-/// A file's bytes in memory, paged in on demand; empty files map to nothing.
-class MappedFile {
- public:
-  explicit MappedFile(const File& file);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
-/// The whole file. Throws UserError if it cannot be read.
+/// The whole file, or what a pipe gives. Throws UserError if it cannot be read.
 std::string read_text(const std::filesystem::path& path);
 
 /// Replaces the file in one instant: a crash leaves the old text or the new. Throws IoError.

@@ -1,6 +1,7 @@
 #include "cleave/data/dataset.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "cleave/base/check.h"
 
@@ -78,6 +79,11 @@ Data::Data(const Query& query) : stream_(open(query.config.path, query, "data.pa
     }
   }
   training_.emplace(*stream_, Dataset::Range{0, windows - held}, query);
+}
+
+std::uint64_t Data::digest() const {
+  const std::uint64_t own = validation_stream_ ? validation_stream_->digest() : 0;
+  return stream_->digest() ^ std::rotl(own, 1);
 }
 
 std::string validation_warning(const Data& data, const Query& query) {

@@ -56,6 +56,9 @@ class Data {
 
   const Dataset& training() const { return *training_; }
 
+  /// Of everything that training and validation read: TokenStream::digest().
+  std::uint64_t digest() const;
+
   /// Null if data.validation is 0, or so small that not one sequence is held out.
   const Dataset* validation() const { return validation_ ? &*validation_ : nullptr; }
 

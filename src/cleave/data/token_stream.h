@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,8 +25,10 @@ struct StreamOptions {
 /// files are left out, those with a NUL byte in their first 8 KiB, which are not text, and what
 /// runs have written; links to directories are not followed. Nothing is put between files.
 ///
-/// Large files are mapped; small ones are copied into memory, so that a directory of very many does
-/// not run into the system's limit on mappings.
+/// Large files stay open and are read where tokens are needed: one that another program shortens
+/// meanwhile is an error with its name, and not the end of the process as with a mapping; one that
+/// is removed can still be read. Small ones are copied into memory, so that a directory of very
+/// many does not run into the system's limit on open files.
 class TokenStream {
  public:
   /// Throws UserError: missing, unreadable, empty or cut-off files, a directory without text.
@@ -42,26 +45,31 @@ class TokenStream {
   /// Throws UserError if any token is outside the vocabulary; reads everything.
   void check_tokens() const;
 
+  /// A hash over the sizes of all files and over their bytes, of data past a gigabyte over blocks
+  /// spread evenly.
+  std::uint64_t digest() const;
+
  private:
   struct Piece {
-    std::span<const std::byte> bytes;
     std::int64_t first = 0;  // token
+    std::int64_t bytes = 0;
     std::filesystem::path path;
+    std::vector<std::byte> copy;  // of a small file
+    std::optional<File> file;     // of a large one, as long as there are not too many
   };
 
   void add_text_directory(const std::filesystem::path& directory, const StreamOptions& options);
   void add_file(const std::filesystem::path& path);
-  void add_piece(const std::filesystem::path& path, std::span<const std::byte> bytes);
-  std::int64_t token(const Piece& piece, std::int64_t index) const;
-  [[noreturn]] void fail_vocab(const Piece& piece, std::int64_t index) const;
+  void read_bytes(const Piece& piece, std::int64_t offset, std::span<std::byte> bytes) const;
+  void read_piece(const Piece& piece, std::int64_t index, std::span<std::int32_t> tokens) const;
+  [[noreturn]] void fail_vocab(const Piece& piece, std::int64_t index, std::int64_t value) const;
 
   std::filesystem::path path_;
   std::int64_t vocab_;
   int width_ = 1;  // bytes per token
-  std::int64_t size_ = 0;
+  int open_files_ = 0;
   std::vector<Piece> pieces_;
-  std::vector<MappedFile> mapped_;
-  std::vector<std::vector<std::byte>> copied_;
+  std::int64_t size_ = 0;
 };
 
 }  // namespace cleave::data
