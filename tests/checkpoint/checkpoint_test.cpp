@@ -17,6 +17,7 @@
 #include "cleave/base/tensor_sum.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/checkpoint/inspect.h"
+#include "cleave/checkpoint/manifest.h"
 #include "cleave/checkpoint/reader.h"
 #include "cleave/checkpoint/writer.h"
 
@@ -295,6 +296,53 @@ TEST(Checkpoint, NoticesEveryFlippedByteOfTheSmallFiles) {
     }
   }
   expect_content(dir.path() / "latest", 3);
+}
+
+TEST(Checkpoint, NoticesAManifestThatListsLessThanThereIs) {
+  const TemporaryDirectory directory;
+  save(directory.path(), 3);
+  const fs::path checkpoint = checkpoint_path(directory.path(), 3);
+  const Manifest whole = read_manifest(checkpoint / kManifestFile);
+
+  Manifest fewer = whole;
+  fewer.files[0].tensors.pop_back();
+  std::ofstream(checkpoint / kManifestFile) << to_json(fewer);
+  ASSERT_EQ(verify_checkpoint(checkpoint).size(), 1u);
+  EXPECT_EQ(verify_checkpoint(checkpoint)[0],
+            (checkpoint / kModelFile).string() +
+                " has tensor \"wte.weight\", of which the manifest has no checksum");
+
+  fewer = whole;
+  fewer.files[1].tensors.clear();
+  std::ofstream(checkpoint / kManifestFile) << to_json(fewer);
+  EXPECT_EQ(verify_checkpoint(checkpoint).size(), 2 * kParameters.size());
+
+  for (std::size_t file = 0; file < whole.files.size(); ++file) {
+    fewer = whole;
+    fewer.files.erase(fewer.files.begin() + static_cast<std::ptrdiff_t>(file));
+    std::ofstream(checkpoint / kManifestFile) << to_json(fewer);
+    EXPECT_EQ(verify_checkpoint(checkpoint),
+              std::vector{(checkpoint / kManifestFile).string() + " does not list " +
+                          whole.files[file].file + "; use another checkpoint"});
+  }
+}
+
+TEST(Checkpoint, RefusesJsonThatWouldExhaustTheStack) {
+  const TemporaryDirectory directory;
+  std::string deep;
+  for (int i = 0; i < 120000; ++i) deep += "{\"checksum\":";
+  deep += "1" + std::string(120000, '}');
+  const fs::path file = directory.write("deep.json", deep);
+  EXPECT_EQ(user_error([&] { read_manifest(file); }).substr(0, file.string().size() + 11),
+            file.string() + " is damaged");
+  EXPECT_EQ(user_error([&] { read_state(file); }),
+            file.string() + " is damaged; use an older checkpoint");
+  std::string prefix(8, '\0');
+  for (int i = 0; i < 8; ++i) prefix[i] = static_cast<char>(deep.size() >> (8 * i) & 0xff);
+  const fs::path tensors = directory.write("deep.safetensors", prefix + deep);
+  EXPECT_EQ(user_error([&] { const SafetensorsFile opened(tensors); }),
+            tensors.string() +
+                " is not a sound safetensors file: its header nests deeper than 64 levels");
 }
 
 TEST(Checkpoint, RefusesAnotherArchitecture) {

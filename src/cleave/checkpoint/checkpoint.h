@@ -68,6 +68,7 @@ struct CheckpointState {
   std::int64_t seed = 0;
   std::string config;   ///< TOML, as --print-config
   std::string version;  ///< of cleave
+  std::string data;     ///< hexadecimal digest of the data; empty from versions that kept none
 
   friend bool operator==(const CheckpointState&, const CheckpointState&) = default;
 };

@@ -54,7 +54,13 @@ void remove_under_draft_name(const fs::path& root, const std::string& name) {
 }
 
 bool is_checkpoint(const fs::path& path) {
-  return fs::exists(path / kManifestFile);
+  std::error_code error;
+  return fs::exists(path / kManifestFile, error) && !error;
+}
+
+bool exists_as_directory(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) && !error;
 }
 
 }  // namespace
@@ -80,7 +86,8 @@ std::vector<std::int64_t> list_checkpoints(const fs::path& root) {
 std::optional<fs::path> latest_checkpoint(const fs::path& root) {
   std::error_code error;
   const fs::path target = fs::read_symlink(root / kLatest, error);
-  if (!error && is_checkpoint(root / target)) return root / target;
+  // Only what we would write ourselves: a link elsewhere may lead in a circle, or to another run.
+  if (!error && step_of(target.string()) && is_checkpoint(root / target)) return root / target;
   const auto steps = list_checkpoints(root);
   if (steps.empty()) return std::nullopt;
   return checkpoint_path(root, steps.back());
@@ -89,7 +96,7 @@ std::optional<fs::path> latest_checkpoint(const fs::path& root) {
 fs::path find_checkpoint(const fs::path& path) {
   // By its name too: a checkpoint that lost its manifest is damaged, not absent.
   const fs::path name = path.has_filename() ? path.filename() : path.parent_path().filename();
-  if (is_checkpoint(path) || (step_of(name) && fs::is_directory(path))) return path;
+  if (is_checkpoint(path) || (step_of(name) && exists_as_directory(path))) return path;
   for (const fs::path& root : {path, path / "checkpoints"}) {
     if (const auto latest = latest_checkpoint(root)) return *latest;
   }
@@ -97,15 +104,31 @@ fs::path find_checkpoint(const fs::path& path) {
                                  "; give a step-… directory, or the out directory of a run"));
 }
 
+namespace {
+
+std::vector<fs::path> drafts_in(const fs::path& root) {
+  std::error_code error;
+  std::vector<fs::path> drafts;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root, error)) {
+    if (entry.path().filename().string().starts_with(kDraftPrefix)) drafts.push_back(entry.path());
+  }
+  return drafts;
+}
+
+}  // namespace
+
+void remove_drafts(const fs::path& root) {
+  std::error_code ignored;
+  for (const fs::path& path : drafts_in(root)) fs::remove_all(path, ignored);
+}
+
 void clean_checkpoints(const fs::path& root) {
   std::error_code error;
-  std::vector<fs::path> leftovers;
-  for (const fs::directory_entry& entry : fs::directory_iterator(root, error)) {
-    if (entry.path().filename().string().starts_with(kDraftPrefix)) {
-      leftovers.push_back(entry.path());
-    }
-  }
-  for (const fs::path& path : leftovers) {
+  const fs::file_status latest = fs::symlink_status(root / kLatest, error);
+  require(
+      !fs::exists(latest) || fs::is_symlink(latest), (root / kLatest).string(),
+      " is not the link to the latest checkpoint that cleave keeps there; rename it or remove it");
+  for (const fs::path& path : drafts_in(root)) {
     fs::remove_all(path, error);
     if (error) fail("remove", path, error.value());
   }
@@ -133,7 +156,12 @@ void publish_checkpoint(const fs::path& root, std::int64_t step) {
   fs::remove(link, error);
   fs::create_symlink(step_name(step), link, error);
   if (error) fail("create", link, error.value());
-  rename_or_fail(link, root / kLatest);
+  try {
+    rename_or_fail(link, root / kLatest);
+  } catch (...) {
+    fs::remove(link, error);
+    throw;
+  }
   sync_directory(root);
 }
 

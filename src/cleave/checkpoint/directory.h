@@ -26,8 +26,12 @@ std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::pa
 /// the latest of a run's `out`. Throws UserError if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
-/// Removes what a crash left behind. For one process, before any other starts to save.
+/// Removes what a crash left behind. Throws UserError where something else has the name of the link
+/// to the latest. For one process, before any other starts to save.
 void clean_checkpoints(const std::filesystem::path& root);
+
+/// What was begun and nobody will finish, as far as it can be removed.
+void remove_drafts(const std::filesystem::path& root);
 
 /// Gives the complete draft of `step` its name and lets `latest` point to it, each in one instant.
 void publish_checkpoint(const std::filesystem::path& root, std::int64_t step);

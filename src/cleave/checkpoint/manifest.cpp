@@ -7,6 +7,7 @@
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
 #include "cleave/base/hash.h"
+#include "cleave/checkpoint/shallow_json.h"
 
 namespace cleave::checkpoint {
 namespace {
@@ -74,7 +75,7 @@ std::string to_json(const Manifest& manifest) {
 Manifest read_manifest(const std::filesystem::path& file) {
   const std::string text = read_text(file);
   try {
-    return parse_manifest(json::parse(text));
+    return parse_manifest(parse_shallow(text));
   } catch (const std::exception&) {
     throw UserError(detail::concat(file.string(),
                                    " is damaged or from another version of cleave; use an older "
@@ -83,24 +84,23 @@ Manifest read_manifest(const std::filesystem::path& file) {
 }
 
 std::string to_json(const CheckpointState& state) {
-  const json root = {{"step", state.step},
-                     {"data_position", state.data_position},
-                     {"seed", state.seed},
-                     {"config", state.config},
-                     {"version", state.version}};
+  const json root = {{"step", state.step},       {"data_position", state.data_position},
+                     {"seed", state.seed},       {"config", state.config},
+                     {"version", state.version}, {"data", state.data}};
   return root.dump(1) + "\n";
 }
 
 CheckpointState read_state(const std::filesystem::path& file) {
   const std::string text = read_text(file);
   try {
-    const json root = json::parse(text);
+    const json root = parse_shallow(text);
     return {.step = root.at("step"),
             .data_position = root.at("data_position"),
             .seed = root.at("seed"),
             .config = root.at("config"),
-            .version = root.at("version")};
-  } catch (const json::exception&) {
+            .version = root.at("version"),
+            .data = root.value("data", "")};
+  } catch (const std::exception&) {
     throw UserError(detail::concat(file.string(), " is damaged; use an older checkpoint"));
   }
 }

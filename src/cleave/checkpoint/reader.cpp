@@ -1,6 +1,7 @@
 #include "cleave/checkpoint/reader.h"
 
 #include <algorithm>
+#include <set>
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
@@ -21,6 +22,11 @@ std::uint64_t hash_of_text(const std::string& text) {
 /// tensors have their checksum. Lists only the files that are wanted.
 Manifest read_complete_manifest(const fs::path& directory, Load what) {
   Manifest manifest = read_manifest(directory / kManifestFile);
+  for (const std::string_view name : {kModelFile, kOptimizerFile, kStateFile}) {
+    require(std::ranges::count(manifest.files, name, &Manifest::Entry::file) == 1,
+            (directory / kManifestFile).string(), " does not list ", name,
+            "; use another checkpoint");
+  }
   if (what == Load::WeightsOnly)
     std::erase_if(manifest.files, [](const auto& entry) { return entry.file == kOptimizerFile; });
   for (const Manifest::Entry& entry : manifest.files) {
@@ -29,7 +35,7 @@ Manifest read_complete_manifest(const fs::path& directory, Load what) {
     const std::int64_t bytes = File::open(path).size();
     require(bytes == entry.bytes, path.string(), " has ", bytes, " bytes instead of ", entry.bytes,
             "; use another checkpoint");
-    require(!entry.tensors.empty() || hash_of_text(read_text(path)) == entry.head, path.string(),
+    require(entry.file != kStateFile || hash_of_text(read_text(path)) == entry.head, path.string(),
             " has a wrong checksum");
   }
   return manifest;
@@ -58,6 +64,13 @@ std::uint64_t sum_in_file(const SafetensorsFile& file, const TensorEntry& tensor
 
 void verify_tensors(const SafetensorsFile& file, const Manifest::Entry& entry,
                     std::vector<std::string>& problems) {
+  std::set<std::string_view> listed;
+  for (const Manifest::Tensor& tensor : entry.tensors) listed.insert(tensor.name);
+  for (const TensorEntry& tensor : file.header().tensors) {
+    if (listed.contains(tensor.name)) continue;
+    problems.push_back(detail::concat(file.path().string(), " has tensor \"", tensor.name,
+                                      "\", of which the manifest has no checksum"));
+  }
   for (const auto& [name, sum] : entry.tensors) {
     const TensorEntry* tensor = file.find(name);
     if (tensor == nullptr || tensor->dtype != DType::F32) {
@@ -134,7 +147,7 @@ std::vector<std::string> verify_checkpoint(const fs::path& directory, Load what)
   try {
     const CheckpointReader reader(directory, what);
     for (const Manifest::Entry& entry : reader.manifest().files) {
-      if (!entry.tensors.empty())
+      if (entry.file != kStateFile)
         verify_tensors(SafetensorsFile(directory / entry.file), entry, problems);
     }
   } catch (const UserError& error) {

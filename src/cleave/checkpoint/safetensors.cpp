@@ -11,6 +11,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
+#include "cleave/checkpoint/shallow_json.h"
 
 namespace cleave::checkpoint {
 namespace {
@@ -54,7 +55,10 @@ json parse_without_duplicates(const std::string& text, const Context& context) {
     return true;
   };
   try {
-    return json::parse(text, watch);
+    return parse_shallow(text, watch);
+  } catch (const std::invalid_argument&) {
+    context.need(false, "its header nests deeper than ", kDeepestJson, " levels");
+    return {};
   } catch (const json::exception&) {
     context.need(false, "its header is not JSON");
     return {};
