@@ -49,6 +49,60 @@ TEST(Config, TakesDefaultsThenFileThenOverridesWithTheLastOneWinning) {
   EXPECT_EQ(with({"train.steps=8"}, file).train.batch, 4);
 }
 
+TEST(Config, TakesDefaultsOfASavedRunWhereNothingElseIsSaid) {
+  const auto resumed = [](const std::string& text, std::vector<std::string> overrides = {}) {
+    return parse_config(kTiny + text, "run.toml",
+                        {.overrides = std::move(overrides),
+                         .defaults = "train.microbatch = 2\nnumerics.data_shards = 4\n"});
+  };
+
+  EXPECT_EQ(resumed("").train.microbatch, 2);
+  EXPECT_EQ(resumed("").numerics.data_shards, 4);
+  EXPECT_EQ(resumed("[parallel]\ndata = 2\n").numerics.data_shards, 4);
+  EXPECT_EQ(resumed("[train]\nmicrobatch = \"auto\"\n").train.microbatch, 2);
+  EXPECT_EQ(resumed("[train]\nmicrobatch = 1\n").train.microbatch, 1);
+  EXPECT_EQ(resumed("", {"numerics.data_shards=1"}).numerics.data_shards, 1);
+}
+
+TEST(Config, HasAGridThatLoadsBack) {
+  const Config config = with({"train.microbatch=2", "parallel.data=2"});
+  EXPECT_EQ(grid_of(config),
+            "train.microbatch = 2\nnumerics.data_shards = 2\nnumerics.tensor_shards = 1\n");
+}
+
+TEST(Config, SavesNowAndThenByDefault) {
+  EXPECT_EQ(with({"train.steps=20"}).train.checkpoint_every, 25);
+  EXPECT_EQ(with({"train.steps=400"}).train.checkpoint_every, 40);
+  EXPECT_EQ(with({"train.steps=100000"}).train.checkpoint_every, 250);
+  EXPECT_EQ(with({"train.steps=400", "train.checkpoint_every=0"}).train.checkpoint_every, 0);
+}
+
+TEST(Config, RefusesWhatWouldOverflowOrExhaustTheStack) {
+  EXPECT_EQ(refused({"train.microbatch=4611686018427387904", "parallel.data=4"}),
+            "train.microbatch 4611686018427387904 is more than the train.batch of 8; make it a "
+            "divisor of the batch");
+  EXPECT_EQ(refused({"parallel.data=1000000", "train.batch=1000000"}),
+            "devices.count 1000000 devices would be as many threads of one process, and more than "
+            "4096 help nobody; use fewer, or MPI ranks");
+  std::string deep = "a";
+  for (int i = 0; i < 50000; ++i) deep += ".a";
+  for (const std::string& text : {deep + " = 1", "[" + deep + "]", "x = {" + deep + " = 1}"})
+    EXPECT_EQ(refused({}, "\n" + text + "\n").substr(0, 49),
+              "run.toml:2 has a key of more than 64 parts; no ke");
+  EXPECT_NE(refused({"train.steps={" + deep + "=1}"}), "");
+  std::string speeds = "1.5";
+  for (int i = 1; i < 4000; ++i) speeds += ", 1.5";
+  EXPECT_EQ(with({"devices.count=4000", "parallel.data=4000", "train.batch=4000"},
+                 kTiny + "[devices]\nspeed = [" + speeds + "]\n")
+                .devices.speed.size(),
+            4000u);
+}
+
+TEST(Config, KeepsSizesThatADoubleDoesNotHold) {
+  const Config config = with({"devices.memory=9007199254740993"});
+  EXPECT_EQ(parse_config(to_toml(config), "again").devices.memory[0], 9007199254740993);
+}
+
 TEST(Config, ReadsAnOverrideThatIsNotTomlAsAString) {
   EXPECT_EQ(with({"data.path=some/dir with blanks"}).data.path, "some/dir with blanks");
   EXPECT_EQ(with({"data.path=\"quoted\""}).data.path, "quoted");

@@ -13,6 +13,7 @@
 #include "cleave/schedule/generators.h"
 #include "cleave/train/config/config_checks.h"
 #include "cleave/train/config/config_problems.h"
+#include "cleave/train/config/config_rules.h"
 #include "cleave/train/config/config_schema.h"
 #include "cleave/train/config/config_version.h"
 
@@ -63,6 +64,8 @@ void derive_train(const Given& given, TrainConfig& t) {
   if (!given.contains("train.min_lr")) t.min_lr = t.lr / 10;
   if (!given.contains("train.warmup")) t.warmup = std::min<std::int64_t>(100, t.steps / 10);
   if (!given.contains("train.decay")) t.decay = std::max<std::int64_t>(1, t.steps / 5);
+  if (!given.contains("train.checkpoint_every"))
+    t.checkpoint_every = std::clamp<std::int64_t>(t.steps / 10, 25, 250);
 }
 
 void derive_layout(const Given& given, std::optional<std::int64_t> world_size, Config& c) {
@@ -118,9 +121,16 @@ Config load_config(const std::string& path, const ConfigOptions& options) {
 }
 
 Config parse_config(std::string_view text, const std::string& name, const ConfigOptions& options) {
-  std::vector<Entry> entries = read_toml(text, name);
-  std::erase_if(entries, [](const Entry& entry) { return states_version(entry); });
-  for (const std::string& override : options.overrides) entries.push_back(read_override(override));
+  std::vector<Entry> given = read_toml(text, name);
+  std::erase_if(given, [](const Entry& entry) { return states_version(entry); });
+  for (const std::string& override : options.overrides) given.push_back(read_override(override));
+  std::vector<Entry> entries = read_toml(options.defaults, "defaults");
+  const auto has_default = [defaults = entries](const Entry& entry) {
+    return std::ranges::find(defaults, entry.key, &Entry::key) != defaults.end();
+  };
+  for (Entry& entry : given) {
+    if (!rules::is_auto(entry.value) || !has_default(entry)) entries.push_back(std::move(entry));
+  }
   return resolve(entries, options);
 }
 
@@ -132,6 +142,17 @@ data::Query data_query(const Config& config) {
           .microbatch = config.train.microbatch.value_or(1),
           .seed = config.train.seed,
           .leave_out = config.train.out};
+}
+
+std::string grid_of(const Config& config) {
+  std::string text;
+  for (const Key& key : config_keys()) {
+    const bool is_grid = key.name == "train.microbatch" || key.name.starts_with("numerics.");
+    const std::optional<Value> value = is_grid ? key.get(config) : std::nullopt;
+    if (value && !rules::is_auto(*value))
+      text += fmt::format("{} = {}\n", key.name, to_toml(*value));
+  }
+  return text;
 }
 
 std::string to_toml(const Config& config) {

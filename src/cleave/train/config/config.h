@@ -35,8 +35,9 @@ struct TrainConfig {
   std::array<double, 2> betas = {0.9, 0.95};
   std::optional<double> momentum;  ///< not given: what the optimizer takes by itself
   double weight_decay = 0.1;
-  std::int64_t loss_blocks = 1;  ///< pieces of the vocabulary, of whose logits one is in memory
-  double clip = 1.0;             ///< largest global gradient norm; 0: no clipping
+  std::int64_t loss_blocks = 1;     ///< pieces of the vocabulary, of whose logits one is in memory
+  double clip = 1.0;                ///< largest global gradient norm; 0: no clipping
+  std::int64_t skip_nonfinite = 0;  ///< steps whose numbers are no numbers that may be left out
   std::int64_t seed = 1;
   std::int64_t eval_every = 0;        ///< 0: only after the last step
   std::int64_t checkpoint_every = 0;  ///< 0: only after the last step
@@ -64,6 +65,7 @@ struct DevicesConfig {
   std::int64_t threads = 1;          ///< per device
   std::vector<double> speed;         ///< relative, for emulation; empty: all 1
   Transport transport = Transport::Local;
+  bool pin = true;  ///< threads of devices to cores
   std::optional<Emulation> emulate;
 
   friend bool operator==(const DevicesConfig&, const DevicesConfig&) = default;
@@ -114,7 +116,8 @@ struct Config {
 
 /// What surrounds the config file.
 struct ConfigOptions {
-  std::vector<std::string> overrides = {};      ///< "train.steps=50", later ones win
+  std::vector<std::string> overrides = {};  ///< "train.steps=50", later ones win
+  std::string defaults = {};  ///< TOML: holds where file and overrides say nothing or "auto"
   std::optional<std::int64_t> world_size = {};  ///< under mpirun or srun
   DType default_dtype = DType::F32;             ///< if train.dtype is not given
 };
@@ -132,5 +135,8 @@ data::Query data_query(const Config& config);
 
 /// The whole config as TOML, which loads back to an equal Config.
 std::string to_toml(const Config& config);
+
+/// The logical grid of `config`, which fixes every order of summation, as TOML.
+std::string grid_of(const Config& config);
 
 }  // namespace cleave::train

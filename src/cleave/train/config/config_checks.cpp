@@ -64,6 +64,17 @@ void check_axes(const Config& c, std::optional<std::int64_t> world_size) {
           c.devices.count, ", which is not divisible by ", known, "; change one of them");
 }
 
+/// Before anything is made for each of them.
+void check_count(const DevicesConfig& devices) {
+  constexpr std::int64_t kMostThreads = 4096;
+  constexpr std::int64_t kMostRanks = 1 << 20;
+  require(devices.count <= kMostRanks, "devices.count ", devices.count,
+          " is beyond any machine; at most ", kMostRanks, " are counted");
+  require(devices.transport != Transport::Local || devices.count <= kMostThreads, "devices.count ",
+          devices.count, " devices would be as many threads of one process, and more than ",
+          kMostThreads, " help nobody; use fewer, or MPI ranks");
+}
+
 void check_zero(const ParallelConfig& p) {
   if (!p.zero || *p.zero == 0 || !p.data || *p.data > 1) return;
   throw UserError(detail::concat("parallel.zero ", *p.zero,
@@ -113,10 +124,15 @@ void check_grid(const Config& c) {
   check_fold("tensor", c.numerics.tensor_shards, c.parallel.tensor);
 
   const std::int64_t microbatch = c.train.microbatch.value_or(1);
+  require(microbatch <= c.train.batch, "train.microbatch ", microbatch,
+          " is more than the train.batch of ", c.train.batch, "; make it a divisor of the batch");
   const std::int64_t shards = c.numerics.data_shards.value_or(1);
-  require(c.train.batch % (microbatch * shards) == 0, "train.batch ", c.train.batch,
-          " is not divisible by train.microbatch ", microbatch, " × ", shards,
-          " data shards (= ", microbatch * shards, "); change the batch or the microbatch");
+  const bool divides = c.train.batch % microbatch == 0 && c.train.batch / microbatch % shards == 0;
+  std::int64_t both = 0;  // which may be beyond counting
+  if (__builtin_mul_overflow(microbatch, shards, &both)) both = microbatch;
+  require(divides, "train.batch ", c.train.batch, " is not divisible by train.microbatch ",
+          microbatch, " × ", shards, " data shards (= ", both,
+          "); change the batch or the microbatch");
   const std::int64_t pieces = c.numerics.tensor_shards.value_or(1);
   require(c.model.heads % pieces == 0, "model.heads ", c.model.heads, " cannot be divided among ",
           pieces, " tensor shards; choose a divisor of the heads");
@@ -140,6 +156,7 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
   problems.collect([&] {
     if (world_size) check_world(c, *world_size);
     check_axes(c, world_size);
+    check_count(c.devices);
   });
   problems.collect([&] { check_zero(c.parallel); });
   problems.collect([&] { check_recompute(c); });

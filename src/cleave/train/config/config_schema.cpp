@@ -178,6 +178,10 @@ std::vector<Key> train_keys() {
           "largest global gradient norm; 0: no clipping",
           [](auto& c) -> auto& { return c.train.clip; }),
       whole(
+          "train.skip_nonfinite", {0},
+          "steps with a loss or gradient that is no number that are left out before the run ends",
+          [](auto& c) -> auto& { return c.train.skip_nonfinite; }),
+      whole(
           "train.seed", {0}, "decides weights and data order",
           [](auto& c) -> auto& { return c.train.seed; }),
       whole(
@@ -187,7 +191,7 @@ std::vector<Key> train_keys() {
       whole(
           "train.checkpoint_every", {0}, "steps between checkpoints; 0: only at the end",
           [](auto& c) -> auto& { return c.train.checkpoint_every; })
-          .with({.example = "500"}),
+          .with({.otherwise = "a tenth of train.steps, from 25 to 250", .example = "500"}),
       whole(
           "train.keep", {1}, "checkpoints kept", [](auto& c) -> auto& { return c.train.keep; }),
       text(
@@ -229,6 +233,9 @@ std::vector<Key> devices_keys() {
           .with({.otherwise = "\"mpi\" under mpirun and srun, \"tcp\" with cleave serve, else "
                               "\"local\"",
                  .example = "\"local\""}),
+      boolean(
+          "devices.pin", "keep devices that are threads on cores of their own",
+          [](auto& c) -> auto& { return c.devices.pin; }),
       {.name = "devices.emulate",
        .rule = "times such as \"f=5ms,i=5ms,w=5ms\"",
        .help = "sleep instead of computing: per device and microbatch, or with \",per=layer\" "

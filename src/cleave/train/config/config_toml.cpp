@@ -1,5 +1,7 @@
 // The one file that knows toml++.
+#include <cctype>
 #include <sstream>
+#include <string>
 
 #include <toml++/toml.h>
 
@@ -8,6 +10,30 @@
 
 namespace cleave::train {
 namespace {
+
+/// toml++ goes as deep as a dotted key has parts, on the stack.
+constexpr int kMostKeyParts = 64;
+
+/// The line in which a dotted key has too many parts; 0 if none has. Looks at runs of words, quoted
+/// or not, that dots join: a list of numbers has commas between them.
+int line_of_deep_key(std::string_view text) {
+  int line = 1;
+  int dots = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      const std::size_t end = text.find_first_of(std::string{c, '\n'}, i + 1);
+      i = end == std::string_view::npos || text[end] == '\n' ? i : end;
+    } else if (c == '.') {
+      if (++dots >= kMostKeyParts) return line;
+    } else if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-' &&
+               c != ' ' && c != '\t') {
+      dots = 0;
+      line += c == '\n' ? 1 : 0;
+    }
+  }
+  return 0;
+}
 
 Value convert(const toml::node& node) {
   if (const auto* b = node.as_boolean()) return {b->get()};
@@ -42,6 +68,9 @@ void flatten(const toml::table& table, const std::string& prefix, const std::str
 }  // namespace
 
 std::vector<Entry> read_toml(std::string_view text, const std::string& name) {
+  const int deep = line_of_deep_key(text);
+  require(deep == 0, name, ":", deep, " has a key of more than ", kMostKeyParts,
+          " parts; no key has more than two, as in train.steps");
   try {
     std::vector<Entry> entries;
     flatten(toml::parse(text, name), "", name, entries);
@@ -66,6 +95,7 @@ Entry read_override(const std::string& text) {
               .place = "in --set",
               .text = trim(std::string_view(text).substr(equals + 1))};
   entry.value = {entry.text};
+  if (line_of_deep_key(entry.text) != 0) return entry;
   try {
     const toml::table parsed = toml::parse("value = " + entry.text);
     const toml::node* node = parsed.get("value");
