@@ -10,6 +10,9 @@ enum class Exit : int { Done = 0, Failed = 1, Usage = 2, DoesNotFit = 3, DeviceL
 /// What the program answers when `error` reaches main.
 Exit exit_code_of(const std::exception& error);
 
+/// What it says about it.
+std::string sentence_of(const std::exception& error);
+
 /// "cleave 1.2.3".
 std::string version_text();
 

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "command.h"
 #include "files.h"
 #include "reference/help_format.h"
+#include "streams.h"
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
@@ -17,7 +19,14 @@ Exit exit_code_of(const std::exception& error) {
   if (dynamic_cast<const UserError*>(&error) != nullptr) return Exit::Usage;
   if (dynamic_cast<const DoesNotFit*>(&error) != nullptr) return Exit::DoesNotFit;
   if (dynamic_cast<const DeviceLost*>(&error) != nullptr) return Exit::DeviceLost;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return Exit::DoesNotFit;
   return Exit::Failed;
+}
+
+std::string sentence_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) == nullptr) return error.what();
+  return "the system gives this process no more memory; use a smaller model or more devices, or "
+         "raise its limit (ulimit -v)";
 }
 
 /// Names the first word that should be a verb and is none; CLI11 would miss a verb instead.
@@ -52,6 +61,8 @@ std::string verb_of(const CLI::App& app) {
 }  // namespace cleave::app
 
 int main(int argc, char** argv) {
+  cleave::app::open_standard_streams();
+  cleave::app::survive_file_limit();
   CLI::App app("cleave trains neural networks that are too big for any one device.", "cleave");
   app.formatter(cleave::app::help_format());
   app.set_version_flag("--version", cleave::app::version_text(), "Print the version and exit");
@@ -83,10 +94,10 @@ int main(int argc, char** argv) {
     }
     cleave::app::finish_output();
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "cleave: {}; see {} --help\n", error.what(), cleave::app::verb_of(app));
+    cleave::app::complain("cleave: {}; see {} --help\n", error.what(), cleave::app::verb_of(app));
     return static_cast<int>(Exit::Usage);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "cleave: {}\n", error.what());
+    cleave::app::complain("cleave: {}\n", cleave::app::sentence_of(error));
     return static_cast<int>(cleave::app::exit_code_of(error));
   }
   return static_cast<int>(answer);

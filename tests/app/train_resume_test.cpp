@@ -138,10 +138,41 @@ TEST(TrainResume, WithAShorterSequenceSaysHowToKeepTheContext) {
   const Keys shorter = {"train.sequence=8", "model.context=16", "train.steps=4", "train.lr=0.001"};
   const Answer resumed = run.train(shorter, {"--resume"});
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
-  EXPECT_NE(resumed.out.find("\nnot as it was: train.sequence 8 (was 16), train.lr 0.001 (was "
-                             "0.01)\n"),
-            std::string::npos)
+  EXPECT_NE(
+      resumed.out.find("\nnot as it was: train.steps 4 (was 2): the learning rate follows the "
+                       "new length, 0.000325 at step 3 instead of 0.001; train.sequence 8 (was "
+                       "16), train.lr 0.001 (was 0.01), train.min_lr 0.0001 (was 0.001)\n"),
+      std::string::npos)
       << resumed.out;
+}
+
+TEST(TrainResume, SaysWhatIsNotAsItWas) {
+  const TinyRun run({"train.steps=2", "train.warmup=0"});
+  run.report();
+  const Answer same = run.train({}, {"--resume"});
+  EXPECT_EQ(same.out.find("not as it was"), std::string::npos) << same.out;
+  const Keys other = {"train.steps=3",        "train.microbatch=2",     "train.clip=0.5",
+                      "train.weight_decay=0", "train.betas=[0.8, 0.9]", "numerics.data_shards=2"};
+  run.directory().write("data.txt", testing::read_text(run.path("data.txt")) + "more of it");
+  const Answer resumed = run.train(other, {"--resume"});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  for (const char* words :
+       {"train.microbatch 2 (was 1)", "train.clip 0.5 (was 1.0)",
+        "train.weight_decay 0.0 (was 0.1)", "train.betas [0.8, 0.9] (was [0.9, 0.95])",
+        "numerics.data_shards 2 (was 1)", "what is in the data\n"})
+    EXPECT_NE(resumed.out.find(words), std::string::npos) << words << " is not in " << resumed.out;
+}
+
+TEST(TrainResume, KeepsTheGridWhateverTheLayout) {
+  const Keys grid = {"parallel.data=2", "train.microbatch=2", "train.warmup=0"};
+  const TinyRun run(grid);
+  run.report({"train.steps=10", "train.min_lr=0.01"});
+  const TinyRun whole(grid);
+  const json undisturbed = whole.report({"train.min_lr=0.01"});
+  // Nothing says what the grid was: neither the microbatch nor the number of replicas.
+  const Keys layout = {"parallel.data=1", "parallel.pipeline=2", "train.microbatch=auto",
+                       "train.min_lr=0.01"};
+  EXPECT_EQ(run.report(layout, {"--resume"})["weights"], undisturbed["weights"]);
 }
 
 TEST(TrainResume, BeginsAgainIfNothingWasSaved) {

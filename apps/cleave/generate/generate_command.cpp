@@ -5,6 +5,7 @@
 #include "command.h"
 #include "generate/generate_output.h"
 #include "ranks.h"
+#include "streams.h"
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
@@ -34,7 +35,7 @@ void generate(GenerateFlags& flags, comm::Launcher& launcher) {
   });
   const std::string warning =
       engine::thread_warning(flags.options.threads, engine::allowed_threads());
-  if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
+  if (first && !warning.empty()) complain("cleave: warning: {}\n", warning);
   GenerateOutput output(flags.options,
                         flags.json ? GenerateOutput::Style::Json : GenerateOutput::Style::Text);
   const train::GenerateReport report =

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "files.h"
+#include "streams.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -56,14 +57,14 @@ void GenerateOutput::write_summary(const train::GenerateReport& report) const {
   for (const train::DeviceMemory& device : report.devices) {
     memory += (memory.empty() ? "" : " + ") + format_bytes(device.planned_bytes);
   }
-  fmt::print(stderr, "{} tokens in {}, {} of memory\n", report.tokens.size(),
-             format_seconds(report.seconds), memory);
+  complain("{} tokens in {}, {} of memory\n", report.tokens.size(), format_seconds(report.seconds),
+           memory);
   const std::int64_t missing = options_.tokens - std::ssize(report.tokens);
   if (missing == 0) return;
-  fmt::print(stderr,
-             "stopped {} tokens early: the model's context of {} is full; to continue, prompt it "
-             "with the end of this text\n",
-             missing, report.context);
+  complain(
+      "stopped {} tokens early: the model's context of {} is full; to continue, prompt it "
+      "with the end of this text\n",
+      missing, report.context);
 }
 
 }  // namespace cleave::app

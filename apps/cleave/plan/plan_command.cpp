@@ -4,6 +4,7 @@
 #include "files.h"
 #include "plan/plan_config.h"
 #include "plan/plan_output.h"
+#include "streams.h"
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
@@ -30,10 +31,13 @@ void run(const PlanOptions& options, Exit& exit) {
           "cleave plan needs a run config, or --model, --cluster and --batch, as in: cleave plan "
           "--model gpt3-175b "
           "--cluster a100-80gb:1024 --batch 1536");
+  require(options.run.trace.empty() && options.run.set.empty() && !options.run.remeasure,
+          options.run.trace.empty() ? options.run.set.empty() ? "--remeasure" : "--set" : "--trace",
+          " belongs to a run config; with --model leave it out, or give a config in place of it");
   const PlanAnswer answer = ask(options.flags);
   write_file("", options.run.json ? to_json(answer) : to_text(answer));
   if (answer.search.best.empty()) {
-    fmt::print(stderr, "cleave: {}\n", refusal(answer));
+    complain("cleave: {}\n", refusal(answer));
     exit = Exit::DoesNotFit;
   }
 }
@@ -57,6 +61,8 @@ void add_plan_command(CLI::App& app, Exit& answer) {
   verb->add_option("--layout", flags.layout,
                    "Predict one layout: tp=,pp=,dp=,microbatch=,chunks=,schedule=,zero=,recompute="
                    "none|selective|full,sequence_parallel=true|false; left out: search");
+  verb->add_flag("--remeasure", options->run.remeasure,
+                 "Measure this machine again instead of taking what was measured before");
   verb->add_flag("--json", options->run.json, "Print one JSON object");
   verb->footer(
       "Examples:\n"

@@ -6,6 +6,7 @@
 #include "files.h"
 #include "plan/memory_bar.h"
 #include "ranks.h"
+#include "streams.h"
 #include "train/auto_summary.h"
 #include "train/train_summary.h"
 #include "train/train_trace.h"
@@ -134,8 +135,7 @@ void write(const PlanConfigFlags& flags, const Decision& decision,
     report.predicted = forecast.predicted;
     write_trace(flags.trace, report);
   }
-  if (!forecast.fits)
-    fmt::print(stderr, "cleave: {}\n", describe_excess(decision.plan, forecast.step));
+  if (!forecast.fits) complain("cleave: {}\n", describe_excess(decision.plan, forecast.step));
 }
 
 }  // namespace
@@ -145,6 +145,7 @@ void plan_config(const PlanConfigFlags& flags, Exit& answer) {
     comm::Communicator& processes = launcher.processes();
     Config config;
     comm::together(processes, [&] { config = load(flags, launcher); });
+    prepare_measuring(flags.remeasure, launcher);
     const Decision decision = decide(config, launcher);
     const train::Forecast forecast = train::forecast(decision.config, launcher);
     if (!forecast.fits) answer = Exit::DoesNotFit;

@@ -12,6 +12,7 @@ struct PlanConfigFlags {
   std::string config;
   std::vector<std::string> set;
   std::string trace;  ///< where the predicted timeline goes; empty: nowhere
+  bool remeasure = false;  ///< takes nothing that was measured before
   bool json = false;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "files.h"
+#include "streams.h"
 #include "words.h"
 #include <fmt/format.h>
 
@@ -37,8 +38,7 @@ schedule::Program parse(const std::string& path, std::string_view text) {
   if (!is_text_form(text)) return schedule::parse_torch_csv(text);
   schedule::ReadProgram read = schedule::read_text(text);
   if (!read.hash_matches) {
-    fmt::print(stderr, "cleave: {} was changed after its hash was written; reading it as it is\n",
-               path);
+    complain("cleave: {} was changed after its hash was written; reading it as it is\n", path);
   }
   return std::move(read.program);
 }

@@ -4,6 +4,7 @@
 #include "files.h"
 #include "schedule/schedule_output.h"
 #include "schedule/schedule_run.h"
+#include "streams.h"
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ void run(const ScheduleFlags& flags, Exit& answer) {
   std::vector<ScheduleRun> runs = run_schedules(flags.query);
   for (const ScheduleRun& run : runs) {
     for (const std::string& violation : run.violations) {
-      fmt::print(stderr, "cleave: {}: {}\n", run.name, violation);
+      complain("cleave: {}: {}\n", run.name, violation);
       answer = Exit::Failed;
     }
   }

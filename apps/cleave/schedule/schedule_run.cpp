@@ -7,6 +7,7 @@
 
 #include "schedule/graph_flags.h"
 #include "schedule/program_file.h"
+#include "streams.h"
 #include "words.h"
 #include <fmt/format.h>
 
@@ -159,7 +160,7 @@ std::vector<ScheduleRun> run_schedules(const ScheduleQuery& query) {
     }
   }
   if (runs.empty()) throw DoesNotFit(refused + "; raise --memory, or try auto, v-half or v-min");
-  if (!refused.empty()) fmt::print(stderr, "cleave: left out: {}\n", refused);
+  if (!refused.empty()) complain("cleave: left out: {}\n", refused);
   return runs;
 }
 

@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "serve/network.h"
+#include "streams.h"
 #include "train/train_run.h"
 #include <fmt/format.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ std::string name_of_machine() {
 }
 
 void tell_done(const JoinFlags& flags, int device, const train::RunReport& report) {
-  if (report.stopped_at_start) return fmt::print(stderr, "cleave join: stopped before the start\n");
+  if (report.stopped_at_start) return complain("cleave join: stopped before the start\n");
   const comm::Sent sent = report.devices[static_cast<std::size_t>(device)].sent;
   if (flags.json)
     return fmt::print("{{\"device\": {}, \"steps\": {}, \"weights\": \"{}\"}}\n", device,
@@ -48,10 +49,10 @@ void join(const JoinFlags& flags) {
                           .memory = flags.memory.empty() ? 0 : parse_bytes(flags.memory),
                           .threads = flags.threads};
   comm::TcpWorld device(contact.server(), offer, /*listen_host=*/"", [](int to_come) {
-    fmt::print(stderr, "cleave join: waiting for {} more\n", to_come);
+    complain("cleave join: waiting for {} more\n", to_come);
   });
   const comm::Assignment& assignment = device.assignment();
-  fmt::print(stderr, "cleave join: device {} of {}\n", assignment.device, assignment.peers.size());
+  complain("cleave join: device {} of {}\n", assignment.device, assignment.peers.size());
   const train::Config config = train::parse_config(assignment.run, "the server's config");
   const std::string program = program_hash(train::compile_step(config));
   device.run(program, [&](comm::Communicator& world) {

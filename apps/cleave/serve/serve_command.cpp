@@ -5,6 +5,7 @@
 #include "command.h"
 #include "serve/network.h"
 #include "serve/registry_commands.h"
+#include "streams.h"
 #include "train/train_run.h"
 #include "train/train_trace.h"
 #include <fmt/format.h>
@@ -45,13 +46,12 @@ class ServedOutput final : public TrainOutput {
 
 /// Everything decided here, so that every device compiles the same.
 train::Config decide(const ServeFlags& flags) {
-  std::vector<std::string> overrides = flags.set;
-  overrides.push_back("devices.transport=tcp");
-  train::Config config = train::load_config(flags.config, {.overrides = overrides});
+  TrainFlags over_tcp = flags;
+  over_tcp.set.push_back("devices.transport=tcp");
+  comm::LocalLauncher here;
+  const train::Config config = load_run(over_tcp, here);
   require(!config.devices.emulate,
           "devices.emulate is for cleave train; devices that join a server compute");
-  if (!flags.trace.empty()) check_trace_name(flags.trace, config.train.out);
-  comm::LocalLauncher here;
   return needs_plan(config) ? planned(config, flags, here) : config;
 }
 
@@ -95,10 +95,9 @@ void serve(const ServeFlags& flags) {
        .program = program_hash(step),
        .needs = needs,
        .threads = static_cast<int>(config.devices.threads),
-       .log = [](const std::string& line) { fmt::print(stderr, "cleave serve: {}\n", line); }});
-  fmt::print(stderr, "cleave serve: listening on {}{}; {} to join\n",
-             comm::to_string(server.address()), flags.insecure ? ", without TLS" : "",
-             step.devices() - 1);
+       .log = [](const std::string& line) { complain("cleave serve: {}\n", line); }});
+  complain("cleave serve: listening on {}{}; {} to join\n", comm::to_string(server.address()),
+           flags.insecure ? ", without TLS" : "", step.devices() - 1);
   comm::ServerContact contact{.address = own_address(server)};
   if (registry) {
     contact.tls = &*tls;
@@ -133,7 +132,7 @@ void add_serve_command(CLI::App& app) {
   command->callback([flags, command] {
     if (!command->get_subcommands().empty()) return;
     require(!flags->config.empty(), "cleave serve needs a config; see cleave serve --help");
-    stop_on_signals();
+    stop_on_usr1();
     serve(*flags);
   });
 }

@@ -1,11 +1,15 @@
 #include "train/auto_summary.h"
 
 #include <algorithm>
+#include <fstream>
 
+#include "streams.h"
 #include <fmt/format.h>
 
 #include "cleave/base/units.h"
+#include "cleave/engine/measure/machine.h"
 #include "cleave/report/text_table.h"
+#include "cleave/train/tune/segment_profile.h"
 
 namespace cleave::app {
 namespace {
@@ -114,6 +118,23 @@ std::string describe_excess(const train::AutoPlan& plan, const engine::CompiledS
       "devices, or make the microbatch or the model smaller",
       worst, format_bytes(step.planned_on(worst)), format_bytes(step.budgets[worst]),
       format_bytes(lacks(worst)));
+}
+
+void prepare_measuring(bool remeasure, comm::Launcher& launcher) {
+  if (remeasure) train::forget_profiles();
+  if (launcher.processes().rank() != 0) return;
+  std::ifstream file("/proc/loadavg");
+  double minute = 0, five = 0, fifteen = 0;
+  int running = 0;  // at this moment, with ourselves
+  if (!(file >> minute >> five >> fifteen >> running)) return;
+  const int own = launcher.processes().size();
+  const int cores = engine::allowed_threads();
+  if (running - own < cores) return;
+  complain(
+      "cleave: warning: {} other threads compute on this machine, which has {}: what is measured "
+      "now "
+      "is slower than it will be; measure again later with --remeasure\n",
+      running - own, counted(cores, "hardware thread"));
 }
 
 }  // namespace cleave::app

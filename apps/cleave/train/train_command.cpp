@@ -1,4 +1,5 @@
 #include <array>
+#include <chrono>
 #include <memory>
 
 #include "command.h"
@@ -36,16 +37,10 @@ void check_started(const train::Config& config, const comm::Launcher& launcher) 
 }
 
 void train(const TrainFlags& flags, comm::Launcher& launcher) {
-  train::Config config;
+  stop_on_usr1();  // once more: MPI and what it loads may have taken the signal for themselves
+  launcher.processes().set_patience(options_of(flags).patience);
+  train::Config config = load_run(flags, launcher);
   const bool first = launcher.processes().rank() == 0;
-  comm::together(launcher.processes(), [&] {
-    config = train::load_config(flags.config,
-                                {.overrides = flags.set, .world_size = launcher.devices()});
-    options_of(flags);
-    const bool makes_out = !config.devices.emulate;
-    if (first && !flags.trace.empty())
-      check_trace_name(flags.trace, makes_out ? config.train.out : "");
-  });
   if (needs_plan(config)) config = planned(config, flags, launcher);
   if (flags.print_config) {
     if (first) fmt::print("{}", train::to_toml(config));
@@ -69,8 +64,9 @@ void add_train_command(CLI::App& app) {
       train::config_help());
   add_train_flags(*command, *flags);
   command->callback([flags] {
-    stop_on_signals();
-    on_ranks([&](comm::Launcher& launcher) { train(*flags, launcher); });
+    const std::chrono::nanoseconds patience = options_of(*flags).patience;
+    stop_on_usr1();
+    on_ranks([&](comm::Launcher& launcher) { train(*flags, launcher); }, patience);
   });
 }
 

@@ -3,8 +3,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 
 #include "command.h"
+#include "streams.h"
+#include "train/train_run.h"
 #include "train/train_summary.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,76 +23,101 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// "14:03:07", as the clock on the wall has it.
+std::string time_of_day() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  return fmt::format("{:02}:{:02}:{:02}", local.tm_hour, local.tm_min, local.tm_sec);
+}
+
 }  // namespace
 
 TrainOutput::TrainOutput(const train::Config& config, Style style)
     : config_(config), style_(style), text_(style == Style::Json ? stderr : stdout) {}
 
 TrainOutput::~TrainOutput() {
+  try {
+    write_log();  // of a step whose validation failed
+  } catch (const IoError&) {
+    // What ended the run is said already.
+  }
   if (progress_) progress_->finish();
 }
 
 void TrainOutput::on_compiled(const engine::CompiledStep& step) {
+  stop_on_signals();
   if (watch_ != nullptr) watch_->on_compiled(step);
   for (std::int64_t bytes : step.planned_bytes) memory_ = std::max(memory_, bytes);
   flops_ = flops(step.model) * step.program.microbatches * step.program.replicas;
   matmul_rate_ =
       engine::matmul_rate(config_.train.dtype, static_cast<int>(config_.devices.threads)) *
       engine::devices_at_once(step.devices(), static_cast<int>(config_.devices.threads));
-  fmt::print(text_, "{}", describe_plan(config_, step));
-  std::fflush(text_);
+  print_text(text_, describe_plan(config_, step));
 }
 
 void TrainOutput::on_warning(const std::string& sentence) {
   if (watch_ != nullptr) watch_->on_event("warning: " + sentence);
-  fmt::print(stderr, "cleave: warning: {}\n", sentence);
+  complain("cleave: warning: {}\n", sentence);
 }
 
 void TrainOutput::on_resumed(std::int64_t step, const std::string& checkpoint,
                              const std::string& changed) {
-  fmt::print(text_, "resumed after step {} from {}\n", step, checkpoint);
-  if (!changed.empty()) fmt::print(text_, "not as it was: {}\n", changed);
+  print_text(text_, fmt::format("resumed after step {} from {}\n", step, checkpoint));
+  if (!changed.empty()) print_text(text_, fmt::format("not as it was: {}\n", changed));
+}
+
+void TrainOutput::begin_progress() {
+  const int descriptor = fileno(text_);
+  // mpirun gives its ranks a terminal of its own, whatever it writes to itself.
+  const bool is_rank = config_.devices.transport == train::Transport::Mpi;
+  progress_ = std::make_unique<report::Progress>(
+      config_.train.steps, [descriptor] { return report::terminal_of(descriptor); },
+      is_rank ? report::Progress::Style::Lines : report::progress_style(descriptor),
+      [this](std::string_view text) { print_text(text_, text); });
 }
 
 void TrainOutput::on_step(const train::StepReport& step) {
   const std::filesystem::path path = std::filesystem::path(config_.train.out) / "log.jsonl";
   if (!log_) log_.emplace(path, step.step - 1);
-  if (!progress_) {
-    const int descriptor = fileno(text_);
-    // mpirun gives its ranks a terminal of its own, whatever it writes to itself.
-    const bool is_rank = config_.devices.transport == train::Transport::Mpi;
-    progress_ = std::make_unique<report::Progress>(
-        step.step - 1, config_.train.steps,
-        is_rank ? report::Terminal{} : report::terminal_of(descriptor),
-        is_rank ? report::Progress::Style::Lines : report::progress_style(descriptor),
-        [this](std::string_view text) {
-          std::fwrite(text.data(), 1, text.size(), text_);
-          std::fflush(text_);
-        });
-  }
+  if (!progress_) begin_progress();
   const double tokens = static_cast<double>(config_.train.batch * config_.train.sequence);
   progress_->show({.step = step.step,
                    .loss = step.loss,
                    .gradient_norm = step.gradient_norm,
                    .lr = step.lr,
-                   .tokens_per_second = tokens / step.seconds,
-                   .limit_share = static_cast<double>(flops_) / step.seconds / matmul_rate_,
-                   .memory_bytes = memory_},
-                  now());
-  const train::StepMetrics line{.step = step.step,
-                                .loss = step.loss,
-                                .gradient_norm = step.gradient_norm,
-                                .lr = step.lr,
-                                .tokens_per_second = tokens / step.seconds,
-                                .seconds = step.seconds,
-                                .memory_bytes = memory_};
-  log_->write(line);
-  if (watch_ != nullptr) watch_->on_step(line);
+                   .tokens = tokens,
+                   .seconds = step.seconds,
+                   .limit_seconds = static_cast<double>(flops_) / matmul_rate_,
+                   .memory_bytes = memory_,
+                   .last = step.stop},
+                  now(), time_of_day());
+  if (step.skipped) {
+    progress_->note(fmt::format(
+        "step {}: the loss or the gradient norm is not finite; the step was left out", step.step));
+  }
+  line_ = {.step = step.step,
+           .loss = step.loss,
+           .gradient_norm = step.gradient_norm,
+           .lr = step.lr,
+           .tokens_per_second = tokens / step.seconds,
+           .seconds = step.seconds,
+           .memory_bytes = memory_};
+  if (watch_ != nullptr) watch_->on_step(*line_);
+  if (!step.evaluates) write_log();
 }
 
-void TrainOutput::on_evaluated(std::int64_t step, double loss) {
+void TrainOutput::write_log() {
+  if (line_) log_->write(*line_);
+  line_.reset();
+}
+
+void TrainOutput::on_evaluated(std::int64_t step, double loss, std::int64_t sequences) {
   if (watch_ != nullptr) watch_->on_validation(step, loss);
-  progress_->note(fmt::format("step {}: validation loss {:.4f}", step, loss));
+  progress_->note(fmt::format("step {}: validation loss {:.4f} over {}", step, loss,
+                              counted(sequences, "sequence")));
+  line_->validation_loss = loss;
+  write_log();
 }
 
 void TrainOutput::on_saved(std::int64_t step, const std::string& directory, double seconds) {
@@ -101,7 +129,7 @@ void TrainOutput::on_saved(std::int64_t step, const std::string& directory, doub
 }
 
 void TrainOutput::on_stuck(const std::exception& error) {
-  fmt::print(stderr, "cleave: {}\n", error.what());
+  complain("cleave: {}\n", sentence_of(error));
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(exit_code_of(error)));
 }
@@ -111,9 +139,9 @@ void TrainOutput::finish(const train::RunReport& report) {
   if (progress_) progress_->finish();
   progress_.reset();
   if (style_ == Style::Json) {
-    fmt::print("{}\n", to_json(report).dump());
+    print_text(stdout, to_json(report).dump() + "\n");
   } else {
-    fmt::print("{}", describe_report(report));
+    print_text(stdout, describe_report(report));
   }
 }
 

@@ -27,7 +27,7 @@ class TrainOutput : public train::RunObserver {
   void on_resumed(std::int64_t step, const std::string& checkpoint,
                   const std::string& changed) override;
   void on_step(const train::StepReport& step) override;
-  void on_evaluated(std::int64_t step, double loss) override;
+  void on_evaluated(std::int64_t step, double loss, std::int64_t sequences) override;
   void on_saved(std::int64_t step, const std::string& directory, double seconds) override;
 
   void on_stuck(const std::exception& error) override;
@@ -38,15 +38,19 @@ class TrainOutput : public train::RunObserver {
   void finish(const train::RunReport& report);
 
  private:
+  void begin_progress();
+  void write_log();
+
   const train::Config& config_;
   Style style_;
   std::FILE* text_;  ///< where people read
   RunWatch* watch_ = nullptr;
   std::unique_ptr<report::Progress> progress_;
   std::optional<train::MetricsLog> log_;
-  std::int64_t memory_ = 0;  ///< the highest planned peak
-  std::int64_t flops_ = 0;   ///< of one step, all devices
-  double matmul_rate_ = 0;   ///< FLOP/s of all devices, as far as the machine has cores for them
+  std::optional<train::StepMetrics> line_;  ///< of the log, until it is known what belongs to it
+  std::int64_t memory_ = 0;                 ///< the highest planned peak
+  std::int64_t flops_ = 0;                  ///< of one step, all devices
+  double matmul_rate_ = 0;  ///< FLOP/s of all devices, as far as the machine has cores for them
 };
 
 }  // namespace cleave::app

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <csignal>
 #include <optional>
+#include <string_view>
 
+#include "streams.h"
 #include "train/auto_summary.h"
 #include "train/train_trace.h"
 #include "watch/run_watch.h"
@@ -14,8 +16,10 @@
 #include <unistd.h>
 
 #include "cleave/base/check.h"
+#include "cleave/base/file.h"
 #include "cleave/comm/mpi/session.h"
 #include "cleave/comm/together.h"
+#include "cleave/data/dataset.h"
 #include "cleave/engine/measure/machine.h"
 
 namespace cleave::app {
@@ -23,16 +27,20 @@ namespace {
 
 constexpr const char* kLatest = "latest";
 
+/// Whether what is said follows a progress line, in whose midst the terminal has put a "^C".
+volatile std::sig_atomic_t after_progress = 0;
+
 /// The first signal asks for a graceful stop, the second ends the process as usual. Not so SIGUSR1:
 /// a batch system may send it to mpirun and to every rank, so that it arrives twice.
 void stop_gracefully(int signal) {
   train::request_stop();
   if (signal == SIGUSR1) return;
   std::signal(signal, SIG_DFL);
-  constexpr char kAnswer[] =
-      "cleave: stopping after the step in hand, if one has begun; once more to end at once\n";
+  constexpr std::string_view kAnswer =
+      "\ncleave: stopping after the step in hand, if one has begun; once more to end at once\n";
+  const std::string_view answer = kAnswer.substr(after_progress != 0 ? 0 : 1);
   const int error = errno;  // of what the signal interrupted
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kAnswer, sizeof kAnswer - 1);
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, answer.data(), answer.size());
   errno = error;
 }
 
@@ -48,13 +56,53 @@ std::optional<int> dashboard_port(const TrainFlags& flags) {
   return port;
 }
 
+/// Refuses what is wrong at first sight.
+void check_first(const train::Config& config, const TrainFlags& flags) {
+  const bool makes_out = !config.devices.emulate;
+  if (!flags.trace.empty()) check_trace_name(flags.trace, makes_out ? config.train.out : "");
+  if (!makes_out || flags.print_config) return;
+  train::check_out(config, options_of(flags).start);
+  const data::Data opened(train::data_query(config));
+}
+
 }  // namespace
 
-void stop_on_signals() {
+void stop_on_usr1() {
+  std::signal(SIGPIPE, SIG_IGN);          // whoever reads along may leave; the run goes on
   std::signal(SIGUSR1, stop_gracefully);  // Open MPI forwards it to every rank
+}
+
+void stop_on_signals() {
+  stop_on_usr1();
   if (comm::launched_by_mpi()) return;
+  after_progress = ::isatty(STDERR_FILENO);
   std::signal(SIGINT, stop_gracefully);
   std::signal(SIGTERM, stop_gracefully);
+}
+
+train::Config load_run(const TrainFlags& flags, comm::Launcher& launcher) {
+  comm::Communicator& world = launcher.processes();
+  const bool first = world.rank() == 0;
+  std::string text;  // read once: a pipe has it only once
+  train::StartOptions start;
+  comm::together(world, [&] {
+    start = options_of(flags).start;
+    if (first) text = read_text(flags.config);
+  });
+  comm::broadcast(world, text);
+  train::ConfigOptions options{.overrides = flags.set, .world_size = launcher.devices()};
+  train::Config config;
+  const auto parse = [&] { config = train::parse_config(text, flags.config, options); };
+  comm::together(world, parse);
+  if (start.existing == train::Existing::Resume && !config.devices.emulate) {
+    if (first) options.defaults = train::saved_grid(config, start);
+    comm::broadcast(world, options.defaults);
+    comm::together(world, parse);
+  }
+  comm::together(world, [&] {
+    if (first) check_first(config, flags);
+  });
+  return config;
 }
 
 train::RunOptions options_of(const TrainFlags& flags) {
@@ -76,10 +124,11 @@ train::RunOptions options_of(const TrainFlags& flags) {
 
 train::Config planned(const train::Config& config, const TrainFlags& flags,
                       comm::Launcher& launcher) {
+  prepare_measuring(flags.remeasure, launcher);
   const train::AutoPlan plan = train::plan_run(config, launcher);
   require_fit(plan);
   if (launcher.processes().rank() == 0)
-    fmt::print(flags.json || flags.print_config ? stderr : stdout, "{}", describe_auto(plan));
+    print_text(flags.json || flags.print_config ? stderr : stdout, describe_auto(plan));
   return plan.choice().config;
 }
 
@@ -88,7 +137,7 @@ void train_as(const train::Config& config, const TrainFlags& flags, comm::Launch
   const bool first = launcher.processes().rank() == 0;
   const std::string warning =
       engine::thread_warning(config.devices.threads, engine::allowed_threads());
-  if (first && !warning.empty()) fmt::print(stderr, "cleave: warning: {}\n", warning);
+  if (first && !warning.empty()) complain("cleave: warning: {}\n", warning);
   std::optional<RunWatch> watch;
   comm::together(launcher.processes(), [&] {
     if (first) watch.emplace(config, dashboard_port(flags));
@@ -120,6 +169,8 @@ void add_train_flags(CLI::App& command, TrainFlags& flags) {
   command.add_flag("--dashboard{8421}", flags.dashboard,
                    "Show the run while it goes on, at http://localhost:8421/; --dashboard=PORT for "
                    "another port, 0 for any");
+  command.add_flag("--remeasure", flags.remeasure,
+                   "Measure this machine again where something is \"auto\"");
   command.add_flag("--print-config", flags.print_config, "Print the resolved config and stop");
   command.add_flag("--json", flags.json, "One JSON object on stdout");
 }

@@ -23,6 +23,7 @@ struct TrainFlags {
   std::string dashboard;  ///< a port, or empty: none
   bool overwrite = false;
   bool print_config = false;
+  bool remeasure = false;
   bool json = false;
 
   TrainOutput::Style style() const {
@@ -32,11 +33,20 @@ struct TrainFlags {
 
 void add_train_flags(CLI::App& command, TrainFlags& flags);
 
-/// SIGINT and SIGTERM end the run after the step in hand; SIGUSR1 does so even twice.
+/// SIGUSR1 ends the run after the step in hand, even if it comes twice. SIGINT and SIGTERM end the
+/// process at once as long as planning and compiling take: there is nothing to finish.
+void stop_on_usr1();
+
+/// SIGINT and SIGTERM end the run after the step in hand, too.
 void stop_on_signals();
 
 /// Throws UserError where flags contradict each other.
 train::RunOptions options_of(const TrainFlags& flags);
+
+/// The config, which the first process reads for all of them. A run that is resumed keeps its grid
+/// unless the config says another. What is wrong at first sight is refused before anything is
+/// measured. Throws UserError.
+train::Config load_run(const TrainFlags& flags, comm::Launcher& launcher);
 
 /// With everything decided that was "auto".
 train::Config planned(const train::Config& config, const TrainFlags& flags,

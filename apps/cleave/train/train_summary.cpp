@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -77,6 +78,26 @@ std::string describe_overlaps(const std::vector<train::DeviceReport>& devices) {
                           &DeviceReport::tensor_hidden);
 }
 
+/// "1, 2 or 4": how many devices can share so many shards.
+std::string degrees_of(std::int64_t shards) {
+  if (!std::has_single_bit(static_cast<std::uint64_t>(shards))) return fmt::format("{}", shards);
+  std::string text = "1";
+  for (std::int64_t degree = 2; degree <= shards; degree *= 2)
+    text += fmt::format("{}{}", degree == shards ? " or " : ", ", degree);
+  return text;
+}
+
+/// What fixes the bits, and what does not.
+std::string describe_grid(const train::Config& config) {
+  const std::int64_t data = config.numerics.data_shards.value_or(*config.parallel.data);
+  const std::int64_t tensor = config.numerics.tensor_shards.value_or(*config.parallel.tensor);
+  return fmt::format(
+      "grid: {} x {}, microbatch {}; the same bits with data {}, tensor {} and any pipeline, "
+      "schedule, zero, recompute and order\n",
+      counted(data, "data shard"), counted(tensor, "tensor shard"), *config.train.microbatch,
+      degrees_of(data), degrees_of(tensor));
+}
+
 }  // namespace
 
 namespace {
@@ -106,6 +127,7 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
       program.schedule, program.microbatches * program.replicas, *config.train.microbatch,
       config.train.sequence);
   text += describe_training(config, step);
+  text += describe_grid(config);
   std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
                                                  "optimizer", "activations", "scratch", "saving",
                                                  "planned", "budget"}};
@@ -130,7 +152,7 @@ std::string describe_report(const train::RunReport& report) {
     text +=
         fmt::format("finished already, after step {}; raise train.steps to go on\n", report.steps);
   if (!report.losses.empty()) {
-    text += fmt::format("loss {:.4f} -> {:.4f}", report.losses.front(), report.losses.back());
+    text += fmt::format("loss {:.4f} -> {:.4f}", *report.first_loss, report.losses.back());
     if (report.validation_loss) text += fmt::format(", validation {:.4f}", *report.validation_loss);
     text += fmt::format("; {:.0f} tokens/s, ", report.tokens_per_second);
   }

@@ -37,6 +37,12 @@ class Launcher {
   /// have ended. Throws the first exception.
   virtual void run(int devices, int threads, const DeviceWork& work,
                    const OnStuck& on_stuck = {}) = 0;
+
+  /// Whether devices that are threads stay on cores of their own; they do unless told otherwise.
+  void set_pin(Pin pin) { pin_ = pin; }
+
+ protected:
+  Pin pin_ = Pin::Yes;
 };
 
 /// Devices in this process: one is the calling thread, several are threads of their own.

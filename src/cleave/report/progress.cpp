@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kRedrawEvery = 0.1;  // seconds
 constexpr double kLineEvery = 5;
+constexpr double kMemory = 10;  // seconds over which rates are smoothed
 constexpr int kBarCells = 20;
 constexpr const char* kToStart = "\r\x1b[K";  // back to the margin, erase the line
 
@@ -30,48 +31,75 @@ std::string rate(double value) {
   return fmt::format("{:.{}f}{}", value, decimals, kUnits[unit]);
 }
 
+std::string repeated(std::string_view cell, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += cell;
+  return text;
+}
+
+/// What is done and what is not differ in shape, not in colour alone.
 std::string bar(double share, Ink ink) {
   const int full = static_cast<int>(std::floor(share * kBarCells));
-  std::string cells;
-  if (ink == Ink::Plain) {
-    cells = fmt::format("[{:<{}}]", std::string(full, '='), kBarCells);
-  } else {
-    const auto repeat = [](int count) {
-      std::string text;
-      for (int i = 0; i < count; ++i) text += "━";
-      return text;
-    };
-    cells = fmt::format(" \x1b[36m{}\x1b[90m{}\x1b[0m ", repeat(full), repeat(kBarCells - full));
+  if (ink == Ink::Plain) return fmt::format("[{:<{}}]", std::string(full, '='), kBarCells);
+  return fmt::format(" \x1b[36m{}\x1b[90m{}\x1b[0m ", repeated("━", full),
+                     repeated("╌", kBarCells - full));
+}
+
+/// Columns of a text without its colours.
+std::size_t visible_columns(std::string_view text) {
+  std::size_t columns = 0;
+  bool escape = false;
+  for (const char c : text) {
+    if (c == '\x1b') escape = true;
+    const bool starts = (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    if (!escape && starts) ++columns;
+    if (escape && c == 'm') escape = false;
   }
-  return cells;
+  return columns;
 }
 
 }  // namespace
 
-Progress::Progress(std::int64_t first, std::int64_t steps, Terminal terminal, Style style,
-                   Write write)
-    : first_(first), steps_(steps), terminal_(terminal), style_(style), write_(std::move(write)) {}
+void SmoothedSeconds::note(double seconds) {
+  ++count_;
+  const double weight = std::max(1 / static_cast<double>(count_), 1 - std::exp(-seconds / kMemory));
+  value_ += weight * (seconds - value_);
+}
 
-void Progress::show(const ProgressStep& step, double now) {
-  const bool always = !start_ || step.step >= steps_;
+Progress::Progress(std::int64_t steps, Look look, Style style, Write write)
+    : steps_(steps), look_(std::move(look)), style_(style), write_(std::move(write)) {}
+
+void Progress::show(const ProgressStep& step, double now, std::string_view time_of_day) {
+  const bool always = !start_ || step.last || step.step >= steps_;
+  // The first step sets the clock, so it says nothing of the pace.
+  if (start_) pace_.note(now - last_);
   if (!start_) start_ = now;
+  last_ = now;
+  step_.note(step.seconds);
   const double pause = style_ == Style::Redraw ? kRedrawEvery : kLineEvery;
   if (!always && now - shown_ < pause) return;
   shown_ = now;
   if (style_ == Style::Lines) {
-    write_(fmt::format("step {}/{}  {}\n", step.step, steps_, fields(step, 1 << 20)));
+    write_(fmt::format("{}{}step {}/{}  {}{}\n", time_of_day, time_of_day.empty() ? "" : "  ",
+                       step.step, steps_, fields(step, 1 << 20), left(step)));
     return;
   }
-  line_ = redraw(step, now);
-  write_(kToStart + line_);
+  const Terminal terminal = look_();
+  const std::string start = to_start(terminal);
+  line_ = redraw(step, terminal);
+  line_columns_ = visible_columns(line_);
+  write_(start + line_);
 }
 
 /// As many fields as fit, the most telling first.
 std::string Progress::fields(const ProgressStep& s, int columns) const {
-  std::array<std::string, 6> all = {
+  // A limit that is beaten was measured on a machine that was busy, and says nothing.
+  const double share = s.limit_seconds ? *s.limit_seconds / step_.value() : 2;
+  std::array<std::string, 7> all = {
       fmt::format("loss {:.4f}", s.loss),
-      rate(s.tokens_per_second) + " tokens/s",
-      s.limit_share ? fmt::format("{:.0f}% of matmul limit", 100 * *s.limit_share) : "",
+      rate(s.tokens / step_.value()) + " tokens/s",
+      pace_.value() > 0 ? fmt::format("{:.3g} steps/s", 1 / pace_.value()) : "",
+      share <= 1 ? fmt::format("{:.0f}% of matmul limit", 100 * share) : "",
       fmt::format("grad norm {:.3g}", s.gradient_norm),
       fmt::format("lr {:.2e}", s.lr),
       format_bytes(s.memory_bytes)};
@@ -85,31 +113,38 @@ std::string Progress::fields(const ProgressStep& s, int columns) const {
   return text;
 }
 
-std::string Progress::redraw(const ProgressStep& s, double now) const {
+std::string Progress::left(const ProgressStep& s) const {
+  if (pace_.value() <= 0 || s.last || s.step >= steps_) return "";
+  return "  " + format_seconds(pace_.value() * static_cast<double>(steps_ - s.step)) + " left";
+}
+
+std::string Progress::redraw(const ProgressStep& s, const Terminal& terminal) const {
   const double share = steps_ > 0 ? static_cast<double>(s.step) / static_cast<double>(steps_) : 1;
   const std::string counter = fmt::format("step {}/{}", s.step, steps_);
-  // The first step sets the clock, so it says nothing of the pace.
-  const std::int64_t timed = s.step - first_ - 1;
-  const std::string left = timed > 0 && s.step < steps_
-                               ? "  " +
-                                     format_seconds((now - *start_) / static_cast<double>(timed) *
-                                                    static_cast<double>(steps_ - s.step)) +
-                                     " left"
-                               : "";
-  const int columns = terminal_.columns - 1;  // the last column would wrap on some terminals
-  const int fixed = static_cast<int>(counter.size() + left.size()) + kBarCells + 5;
+  const std::string rest = left(s);
+  const int columns = terminal.columns - 1;  // the last column would wrap on some terminals
+  const int fixed = static_cast<int>(counter.size() + rest.size()) + kBarCells + 5;
   const bool with_bar = columns - fixed >= 12;  // room for the loss at least
   std::string line = counter;
-  line += with_bar ? " " + bar(std::clamp(share, 0.0, 1.0), terminal_.ink) + "  " : "  ";
+  line += with_bar ? " " + bar(std::clamp(share, 0.0, 1.0), terminal.ink) + "  " : "  ";
   const int used = static_cast<int>(counter.size()) + (with_bar ? kBarCells + 5 : 2);
-  line += fields(s, columns - used - static_cast<int>(left.size()));
-  if (with_bar) line += left;
+  line += fields(s, columns - used - static_cast<int>(rest.size()));
+  if (with_bar) line += rest;
   return with_bar ? line : line.substr(0, std::max(columns, 0));
+}
+
+/// Back to the margin of the first row that the line takes now, and erases it: a terminal that was
+/// made narrower has wrapped it.
+std::string Progress::to_start(const Terminal& terminal) const {
+  const auto columns = static_cast<std::size_t>(std::max(terminal.columns, 1));
+  const std::size_t rows = line_columns_ == 0 ? 0 : (line_columns_ - 1) / columns;
+  if (rows == 0) return kToStart;
+  return fmt::format("\r\x1b[{}A\x1b[J", rows);
 }
 
 void Progress::note(std::string_view text) {
   if (style_ == Style::Redraw) {
-    write_(fmt::format("{}{}\n{}", kToStart, text, line_));
+    write_(fmt::format("{}{}\n{}", to_start(look_()), text, line_));
   } else {
     write_(fmt::format("{}\n", text));
   }
@@ -118,6 +153,7 @@ void Progress::note(std::string_view text) {
 void Progress::finish() {
   if (!line_.empty()) write_("\n");
   line_.clear();
+  line_columns_ = 0;
 }
 
 Progress::Style progress_style(int file_descriptor) {

@@ -16,9 +16,23 @@ struct ProgressStep {
   double loss = 0;
   double gradient_norm = 0;
   double lr = 0;
-  double tokens_per_second = 0;
-  std::optional<double> limit_share = {};  ///< of what the matmuls alone allow; 1 is the limit
-  std::int64_t memory_bytes = 0;           ///< the highest peak of all devices
+  double tokens = 0;                         ///< in the step
+  double seconds = 0;                        ///< that the step took
+  std::optional<double> limit_seconds = {};  ///< that its matmuls alone would take
+  std::int64_t memory_bytes = 0;             ///< the highest peak of all devices
+  bool last = false;                         ///< the run ends after it
+};
+
+/// A mean that follows what is measured over some seconds, so that single steps do not make numbers
+/// jump.
+class SmoothedSeconds {
+ public:
+  void note(double seconds);
+  double value() const { return value_; }
+
+ private:
+  double value_ = 0;
+  std::int64_t count_ = 0;
 };
 
 /// Shows a run while it goes on: on a terminal one line that is drawn over itself, elsewhere plain
@@ -26,13 +40,15 @@ struct ProgressStep {
 class Progress {
  public:
   using Write = std::function<void(std::string_view text)>;
+  using Look = std::function<Terminal()>;
   enum class Style : std::uint8_t { Redraw, Lines };
 
-  /// `first` steps were done before this run; `write` gets whole pieces, to be flushed.
-  Progress(std::int64_t first, std::int64_t steps, Terminal terminal, Style style, Write write);
+  /// `look` says what the terminal is like now: people
+  /// change its width. `write` gets whole pieces, to be flushed.
+  Progress(std::int64_t steps, Look look, Style style, Write write);
 
-  /// `now` is seconds on any clock.
-  void show(const ProgressStep& step, double now);
+  /// `now` is seconds on any clock; `time_of_day` begins a plain line.
+  void show(const ProgressStep& step, double now, std::string_view time_of_day = "");
 
   /// A line of its own, above the progress line.
   void note(std::string_view text);
@@ -42,16 +58,21 @@ class Progress {
 
  private:
   std::string fields(const ProgressStep& step, int columns) const;
-  std::string redraw(const ProgressStep& step, double now) const;
+  std::string redraw(const ProgressStep& step, const Terminal& terminal) const;
+  std::string left(const ProgressStep& step) const;
+  std::string to_start(const Terminal& terminal) const;
 
-  std::int64_t first_;
   std::int64_t steps_;
-  Terminal terminal_;
+  Look look_;
   Style style_;
   Write write_;
   std::optional<double> start_;
-  double shown_ = 0;
-  std::string line_;  // on the screen now
+  double last_ = 0;       // when the last step was done
+  double shown_ = 0;      // when a step was shown last
+  SmoothedSeconds step_;  // what steps take by themselves
+  SmoothedSeconds pace_;  // from one step to the next: with evaluations and saving
+  std::string line_;      // on the screen now
+  std::size_t line_columns_ = 0;
 };
 
 /// Redraw on a terminal that can, lines anywhere else.

@@ -33,7 +33,7 @@ Ink ink_of(int file_descriptor) {
 }  // namespace
 
 Terminal terminal_of(int file_descriptor) {
-  return {.columns = std::clamp(columns_of(file_descriptor), 40, 500),
+  return {.columns = std::clamp(columns_of(file_descriptor), 10, 500),
           .ink = ink_of(file_descriptor)};
 }
 

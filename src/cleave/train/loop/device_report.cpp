@@ -5,8 +5,21 @@
 
 namespace cleave::train {
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
+namespace {
+
+constexpr std::size_t kRecent = 4096;
+
+}  // namespace
+
+void RecentValues::note(double value) {
+  if (values_.size() < kRecent) return values_.push_back(value);
+  values_[next_] = value;
+  next_ = (next_ + 1) % kRecent;
+}
+
+double RecentValues::median() const {
+  if (values_.empty()) return 0;
+  std::vector<double> values = values_;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
@@ -14,7 +27,8 @@ double median(std::vector<double> values) {
 
 void StepTimes::note(double seconds, std::span<const plan::Span> spans,
                      std::span<const plan::Exchange> exchanges, double held_up) {
-  seconds_.push_back(seconds);
+  ++steps_;
+  seconds_.note(seconds);
   double busy = -held_up;
   double wait = held_up;
   for (const plan::Span& span : spans) {
@@ -22,15 +36,15 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
     const bool works = span.kind == plan::SpanKind::Compute || span.kind == plan::SpanKind::Update;
     (works ? busy : wait) += length;
   }
-  busy_.push_back(busy);
-  wait_.push_back(wait);
+  busy_.note(busy);
+  wait_.note(wait);
   const plan::Overlap reductions =
       plan::overlap(exchanges, [](schedule::Op op) { return op == schedule::Op::Reduce; });
   const plan::Overlap tensor = plan::overlap(exchanges, &schedule::is_compute);
-  reduce_.push_back(reductions.in_flight);
-  reduce_hidden_.push_back(reductions.share());
-  tensor_.push_back(tensor.in_flight);
-  tensor_hidden_.push_back(tensor.share());
+  reduce_.note(reductions.in_flight);
+  reduce_hidden_.note(reductions.share());
+  tensor_.note(tensor.in_flight);
+  tensor_hidden_.note(tensor.share());
 }
 
 double bubble_of(std::span<const DeviceReport> devices, double step_seconds) {

@@ -26,8 +26,19 @@ struct DeviceReport {
   double tensor_hidden = 1;
 };
 
-/// The upper one of the two middle values where there are two; 0 of nothing.
-double median(std::vector<double> values);
+/// What was measured last, of a run that may be of any length: a few thousand values.
+class RecentValues {
+ public:
+  void note(double value);
+  bool empty() const { return values_.empty(); }
+
+  /// The upper one of the two middle values where there are two; 0 of nothing.
+  double median() const;
+
+ private:
+  std::vector<double> values_;
+  std::size_t next_ = 0;  ///< where the next one goes once all are there
+};
 
 /// How long the steps of one device took, and what of it was work.
 class StepTimes {
@@ -36,23 +47,24 @@ class StepTimes {
   void note(double seconds, std::span<const plan::Span> spans,
             std::span<const plan::Exchange> exchanges, double held_up);
 
-  int steps() const { return static_cast<int>(seconds_.size()); }
-  double seconds() const { return median(seconds_); }
-  double busy() const { return median(busy_); }
-  double wait() const { return median(wait_); }
-  double reduce() const { return median(reduce_); }
-  double reduce_hidden() const { return reduce_hidden_.empty() ? 1 : median(reduce_hidden_); }
-  double tensor() const { return median(tensor_); }
-  double tensor_hidden() const { return tensor_hidden_.empty() ? 1 : median(tensor_hidden_); }
+  std::int64_t steps() const { return steps_; }
+  double seconds() const { return seconds_.median(); }
+  double busy() const { return busy_.median(); }
+  double wait() const { return wait_.median(); }
+  double reduce() const { return reduce_.median(); }
+  double reduce_hidden() const { return reduce_hidden_.empty() ? 1 : reduce_hidden_.median(); }
+  double tensor() const { return tensor_.median(); }
+  double tensor_hidden() const { return tensor_hidden_.empty() ? 1 : tensor_hidden_.median(); }
 
  private:
-  std::vector<double> seconds_;
-  std::vector<double> busy_;
-  std::vector<double> wait_;
-  std::vector<double> reduce_;
-  std::vector<double> reduce_hidden_;
-  std::vector<double> tensor_;
-  std::vector<double> tensor_hidden_;
+  std::int64_t steps_ = 0;
+  RecentValues seconds_;
+  RecentValues busy_;
+  RecentValues wait_;
+  RecentValues reduce_;
+  RecentValues reduce_hidden_;
+  RecentValues tensor_;
+  RecentValues tensor_hidden_;
 };
 
 /// The share of the devices' time in which they did not work.

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <variant>
 
+#include "cleave/base/hash.h"
 #include "cleave/base/process_memory.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/comm/together.h"
@@ -59,6 +60,7 @@ struct Job {
   RunObserver& observer;
   bool own_process;   ///< each device has one, as MPI ranks do
   bool shares_files;  ///< all devices see train.out
+  std::string data_digest;
 };
 
 /// One device's part of a run.
@@ -88,13 +90,15 @@ class DeviceRun {
     bool stop = false;
     while (trainer_.steps_done() < train.steps && !stop) {
       const std::int64_t heap = report_.losses.empty() ? heap_bytes() : 0;
-      const StepReport step = trainer_.step(stop_was_requested());
+      StepReport step = trainer_.step(stop_was_requested());
       if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
       stop = step.stop;
+      const bool last = stop || step.step == train.steps;
+      step.evaluates =
+          (due(train.eval_every, step.step) || last) && trainer_.evaluated_sequences() > 0;
       note(step);
       note_saved(saver_.advance());
-      const bool last = stop || step.step == train.steps;
-      if (due(train.eval_every, step.step) || last) evaluate();
+      if (step.evaluates) evaluate();
       if (due(train.checkpoint_every, step.step) && !last) save_and_go_on();
     }
     note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
@@ -133,6 +137,9 @@ class DeviceRun {
   }
 
   void note(const StepReport& step) {
+    if (!report_.first_loss) report_.first_loss = step.loss;
+    if (report_.losses.size() == 2 * kKeptLosses)
+      report_.losses.erase(report_.losses.begin(), report_.losses.begin() + kKeptLosses);
     report_.losses.push_back(step.loss);
     const engine::Executor& executor = trainer_.device().executor();
     times_.note(step.seconds, executor.spans(), executor.exchanges(), executor.held_up());
@@ -143,7 +150,8 @@ class DeviceRun {
     const std::optional<double> loss = trainer_.evaluate();
     if (!loss) return;
     report_.validation_loss = loss;
-    if (index_ == 0) job_.observer.on_evaluated(trainer_.steps_done(), *loss);
+    if (index_ == 0)
+      job_.observer.on_evaluated(trainer_.steps_done(), *loss, trainer_.evaluated_sequences());
   }
 
   SavePoint save_point() {
@@ -151,7 +159,8 @@ class DeviceRun {
             .layout = &job_.layout,
             .device = &trainer_.device(),
             .world = &world_,
-            .shares_files = job_.shares_files};
+            .shares_files = job_.shares_files,
+            .data = job_.data_digest};
   }
 
   void save() {
@@ -180,6 +189,8 @@ class DeviceRun {
   /// Puts the numbers of all devices together; the same report on each.
   RunReport finish() {
     report_.steps = trainer_.steps_done();
+    if (report_.losses.size() > kKeptLosses)
+      report_.losses.erase(report_.losses.begin(), report_.losses.end() - kKeptLosses);
     report_.step_seconds = times_.seconds();
     const double tokens = static_cast<double>(job_.config.train.batch * job_.config.train.sequence);
     if (report_.step_seconds > 0) report_.tokens_per_second = tokens / report_.step_seconds;
@@ -247,6 +258,17 @@ class DeviceRun {
   std::int64_t library_heap_ = 0;  ///< growth of the process's heap
 };
 
+/// Runs `work`; if it throws, nobody can finish what was being saved.
+void or_remove_drafts(const Config& config, comm::Communicator& world,
+                      const std::function<void()>& work) {
+  try {
+    work();
+  } catch (...) {
+    if (world.rank() == 0) checkpoint::remove_drafts(fs::path(config.train.out) / "checkpoints");
+    throw;
+  }
+}
+
 }  // namespace
 
 RunReport run(const Config& given, const RunOptions& options, RunObserver& observer,
@@ -257,8 +279,10 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   const Config config = launcher.shares_files() ? given : with_fetched_data(given, world);
   std::optional<data::Data> data;
   std::optional<engine::CompiledStep> compiled;
+  StartOptions start = options.start;
   comm::together(world, [&] {
     data.emplace(data_query(config));
+    if (world.rank() == 0) start.data = to_hex(data->digest());
     compiled.emplace(compile_step(config));
   });
   if (agree_to_stop(world)) return stopped_at_start({});
@@ -268,24 +292,28 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
                 *data,
                 *compiled,
                 layout,
-                start_of(config, options.start, layout, launcher),
+                start_of(config, start, layout, launcher),
                 at_once_of(*compiled, config, launcher),
                 observer,
                 launcher.has_own_processes(compiled->devices()),
-                launcher.shares_files()};
+                launcher.shares_files(),
+                start.data};
   if (world.rank() == 0) {
     observer.on_compiled(*compiled);
     const std::string warning = validation_warning(*data, data_query(config));
     if (!warning.empty()) observer.on_warning(warning);
   }
   RunReport report;
-  launcher.run(
-      compiled->devices(), static_cast<int>(config.devices.threads),
-      [&](comm::Communicator& devices) {
-        RunReport mine = DeviceRun(job, devices).run();
-        if (devices.rank() == 0 || launcher.devices()) report = std::move(mine);
-      },
-      [&](const std::exception& error) { observer.on_stuck(error); });
+  launcher.set_pin(config.devices.pin ? comm::Pin::Yes : comm::Pin::No);
+  or_remove_drafts(config, world, [&] {
+    launcher.run(
+        compiled->devices(), static_cast<int>(config.devices.threads),
+        [&](comm::Communicator& devices) {
+          RunReport mine = DeviceRun(job, devices).run();
+          if (devices.rank() == 0 || launcher.devices()) report = std::move(mine);
+        },
+        [&](const std::exception& error) { observer.on_stuck(error); });
+  });
   return report;
 }
 

@@ -18,10 +18,15 @@
 
 namespace cleave::train {
 
+/// A report has no more losses than this, so that a run takes no more memory the longer it is;
+/// log.jsonl has them all.
+inline constexpr std::size_t kKeptLosses = 1 << 16;
+
 /// How a run went.
 struct RunReport {
   std::int64_t steps = 0;
-  std::vector<double> losses;  ///< one per step of this run; none with emulation
+  std::optional<double> first_loss;  ///< of the first step of this run; none with emulation
+  std::vector<double> losses;        ///< of its last steps, up to kKeptLosses; none with emulation
   std::string weights;  ///< hash over all master weights, whatever the layout; empty with emulation
   double step_seconds = 0;  ///< median
   std::optional<double> predicted_step_seconds;
@@ -48,7 +53,7 @@ class RunObserver {
   virtual void on_resumed(std::int64_t /*step*/, const std::string& /*checkpoint*/,
                           const std::string& /*changed*/) {}
   virtual void on_step(const StepReport&) {}
-  virtual void on_evaluated(std::int64_t /*step*/, double /*loss*/) {}
+  virtual void on_evaluated(std::int64_t /*step*/, double /*loss*/, std::int64_t /*sequences*/) {}
   virtual void on_saved(std::int64_t /*step*/, const std::string& /*directory*/, double /*pause*/) {
   }
 

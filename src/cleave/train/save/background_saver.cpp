@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <system_error>
 
 #include "cleave/base/check.h"
 #include "cleave/checkpoint/writer.h"
@@ -50,7 +51,14 @@ std::optional<BackgroundSaver::Saved> BackgroundSaver::advance(Wait wait) {
 
 void BackgroundSaver::start(Phase phase) {
   phase_ = phase;
-  work_ = std::async(std::launch::async, [this, phase] { work(phase); });
+  try {
+    work_ = std::async(std::launch::async, [this, phase] { work(phase); });
+  } catch (const std::system_error&) {
+    // The system has no thread for it: training pauses instead.
+    std::packaged_task<void()> task([this, phase] { work(phase); });
+    work_ = task.get_future();
+    task();
+  }
 }
 
 void BackgroundSaver::work(Phase phase) const {

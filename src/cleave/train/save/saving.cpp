@@ -61,7 +61,8 @@ void commit(const SavePoint& at, std::int64_t step) {
                                  .data_position = step,
                                  .seed = at.config->train.seed,
                                  .config = to_toml(*at.config),
-                                 .version = std::string(version())},
+                                 .version = std::string(version()),
+                                 .data = at.data},
                                 at.world->size(), at.config->train.keep);
 }
 

@@ -27,6 +27,7 @@ struct SavePoint {
   engine::Device* device = nullptr;
   comm::Communicator* world = nullptr;
   bool shares_files = true;  ///< else only the first device sees the directory
+  std::string data = {};     ///< digest of the data, as CheckpointState has it
 
   std::filesystem::path root() const;
   int index() const { return world->rank(); }

@@ -10,6 +10,7 @@
 #include "cleave/comm/together.h"
 #include "cleave/train/config/config_schema.h"
 #include "cleave/train/save/saving.h"
+#include "cleave/train/step/learning_rate.h"
 
 namespace cleave::train {
 namespace {
@@ -27,7 +28,10 @@ bool is_occupied(const fs::path& out) {
   if (!fs::exists(status)) return false;
   require(fs::is_directory(status), "train.out \"", out.string(),
           "\" is a file; choose a directory, or a name that is not taken");
-  return !fs::is_empty(out, error) || error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(out, error)) {
+    if (entry.path().filename() != kLockFile) return true;
+  }
+  return static_cast<bool>(error);
 }
 
 /// What an error about a checkpoint may add: the one before it, to be passed with `flag`.
@@ -81,23 +85,42 @@ void check_same_context(const Config& config, const checkpoint::CheckpointReader
           "; begin with --set model.context=", saved.context);
 }
 
-/// "train.lr 0.001 (was 0.01), train.batch 8 (was 4)": keys without which the weights would be
-/// those of an undisturbed run.
-std::string changed_since(const checkpoint::CheckpointReader& checkpoint, const Config& config) {
+/// Whether a key may change the weights that come out. Where and how often a run saves does not,
+/// and devices and layout do not by what docs/numerics.md promises; the number of steps has a
+/// sentence of its own.
+bool changes_weights(std::string_view key) {
+  constexpr std::string_view kOthers[] = {"train.steps", "train.eval_every",
+                                          "train.checkpoint_every", "train.keep", "train.out"};
+  return !key.starts_with("devices.") && !key.starts_with("parallel.") &&
+         !key.starts_with("model.") && std::ranges::find(kOthers, key) == std::end(kOthers);
+}
+
+/// The rate of the step that comes next follows from the number of steps.
+std::string other_rate(const TrainConfig& ours, const TrainConfig& saved, std::int64_t step) {
+  if (ours.steps == saved.steps) return "";
+  const double rate = learning_rate(ours, step);
+  const double before = learning_rate(saved, std::min(step, saved.steps - 1));
+  return detail::concat("train.steps ", ours.steps, " (was ", saved.steps,
+                        "): the learning rate follows the new length, ", rate, " at step ",
+                        step + 1, " instead of ", before, "; ");
+}
+
+/// "train.lr 0.001 (was 0.01), train.batch 8 (was 4)": without which the weights would be those of
+/// an undisturbed run.
+std::string changed_since(const checkpoint::CheckpointReader& checkpoint, const Config& config,
+                          const std::string& data) {
   const Config saved = config_of(checkpoint);
-  std::string text;
+  const checkpoint::CheckpointState& state = checkpoint.state();
+  std::string text = other_rate(config.train, saved.train, state.step);
   for (const Key& key : config_keys()) {
-    constexpr std::string_view kNamed[] = {
-        "train.seed", "train.batch", "train.sequence",  "train.dtype",         "train.lr",
-        "data.path",  "data.dtype",  "data.validation", "numerics.data_shards"};
-    if (std::ranges::find(kNamed, key.name) == std::end(kNamed)) continue;
+    if (!changes_weights(key.name)) continue;
     const auto ours = key.get(config);
     const auto theirs = key.get(saved);
     if (!ours || !theirs || to_toml(*ours) == to_toml(*theirs)) continue;
-    text += detail::concat(text.empty() ? "" : ", ", key.name, " ", to_toml(*ours), " (was ",
-                           to_toml(*theirs), ")");
+    text += detail::concat(key.name, " ", to_toml(*ours), " (was ", to_toml(*theirs), "), ");
   }
-  return text;
+  if (!data.empty() && !state.data.empty() && data != state.data) text += "what is in the data, ";
+  return text.substr(0, text.size() - std::min<std::size_t>(text.size(), 2));
 }
 
 fs::path find_resumed(const StartOptions& options, const fs::path& out) {
@@ -117,9 +140,7 @@ bool is_below(const fs::path& path, const fs::path& directory) {
 Start find_start(const Config& config, const StartOptions& options,
                  const checkpoint::CheckpointLayout& layout) {
   const fs::path out = config.train.out;
-  require(!is_occupied(out) || options.existing != Existing::Refuse, "train.out \"",
-          config.train.out,
-          "\" exists already; choose another directory, or pass --resume or --overwrite");
+  check_out(config, options);
   Start start{.resume_from = find_resumed(options, out)};
   if (!start.resume_from.empty()) {
     check_sound(start.resume_from, checkpoint::Load::Everything);
@@ -127,7 +148,7 @@ Start find_start(const Config& config, const StartOptions& options,
     check_same_model(config, reader);
     reader.expect(layout.parameters());
     start.finished = reader.state().step >= config.train.steps;
-    start.changed = changed_since(reader, config);
+    start.changed = changed_since(reader, config, options.data);
   }
   if (!options.init_from.empty()) {
     start.init_from = checkpoint::find_checkpoint(options.init_from);
@@ -150,26 +171,51 @@ void remove_old(const fs::path& out) {
   }
 }
 
-void make_out(const Config& config, Existing existing) {
+/// Nobody else writes to train.out from here on.
+OutLock make_out(const Config& config, Existing existing) {
   const fs::path out = config.train.out;
   const bool was_there = fs::exists(out);
-  if (was_there && existing == Existing::Overwrite) remove_old(out);
   std::error_code error;
-  fs::create_directories(root_of(config), error);
-  if (error) {
+  const auto make = [&](const fs::path& directory) {
+    fs::create_directories(directory, error);
+    if (!error) return;
     throw IoError(detail::concat("cannot make ", root_of(config).string(), ": ", error.message(),
                                  "; choose a train.out that you may write to"));
-  }
+  };
+  make(out);
+  OutLock lock = OutLock::take(out);
   try {
+    if (was_there && existing == Existing::Overwrite) remove_old(out);
+    make(root_of(config));
     checkpoint::clean_checkpoints(root_of(config));
     write_text_atomically(out / "config.toml", to_toml(config));
   } catch (...) {
     if (!was_there) fs::remove_all(out, error);
     throw;
   }
+  return lock;
 }
 
 }  // namespace
+
+void check_out(const Config& config, const StartOptions& options) {
+  const fs::path out = config.train.out;
+  OutLock::require_free(out);
+  require(!is_occupied(out) || options.existing != Existing::Refuse, "train.out \"", out.string(),
+          "\" exists already; choose another directory, or pass --resume or --overwrite");
+}
+
+std::string saved_grid(const Config& config, const StartOptions& options) {
+  try {
+    const fs::path resumed = find_resumed(options, config.train.out);
+    if (resumed.empty()) return "";
+    const checkpoint::CheckpointState state =
+        checkpoint::read_state(resumed / checkpoint::kStateFile);
+    return grid_of(parse_config(state.config, (resumed / checkpoint::kStateFile).string()));
+  } catch (const UserError&) {
+    return "";  // prepare_start() says what is wrong, and what would help
+  }
+}
 
 Start prepare_start(const Config& config, const StartOptions& options,
                     const checkpoint::CheckpointLayout& layout, comm::Communicator& world) {
@@ -177,14 +223,15 @@ Start prepare_start(const Config& config, const StartOptions& options,
   comm::together(world, [&] {
     if (world.rank() != 0) return;
     start = find_start(config, options, layout);
-    if (!start.finished) make_out(config, options.existing);
+    if (!start.finished) start.lock = make_out(config, options.existing);
   });
   // The others are told rather than look: a shared file system may show them older names.
   std::string resume_from = start.resume_from.string();
   std::string init_from = start.init_from.string();
   std::string finished = start.finished ? "finished" : "";
   for (std::string* text : {&resume_from, &init_from, &finished}) comm::broadcast(world, *text);
-  return {resume_from, init_from, !finished.empty(), std::move(start.changed)};
+  return {resume_from, init_from, !finished.empty(), std::move(start.changed),
+          std::move(start.lock)};
 }
 
 }  // namespace cleave::train

@@ -6,6 +6,7 @@
 #include "cleave/checkpoint/checkpoint.h"
 #include "cleave/comm/communicator.h"
 #include "cleave/train/config/config.h"
+#include "cleave/train/save/out_lock.h"
 
 namespace cleave::train {
 
@@ -17,6 +18,7 @@ struct StartOptions {
   Existing existing = Existing::Refuse;
   std::string resume_from;  ///< a checkpoint; empty: the latest in train.out
   std::string init_from;    ///< a checkpoint whose weights to begin with; empty: fresh ones
+  std::string data = {};    ///< digest of the data of this run, as CheckpointState has it
 };
 
 struct Start {
@@ -24,7 +26,14 @@ struct Start {
   std::filesystem::path init_from;    ///< a verified checkpoint, or empty
   bool finished = false;              ///< the checkpoint has all steps: there is nothing to do
   std::string changed;  ///< on the first device: what the run does otherwise than the one resumed
+  OutLock lock;         ///< on the first device: nobody else writes to train.out meanwhile
 };
+
+/// What can be told without looking into a checkpoint: that train.out may be used. Throws UserError.
+void check_out(const Config& config, const StartOptions& options);
+
+/// The grid of the run that would be resumed, as grid_of() has it; empty if there is none.
+std::string saved_grid(const Config& config, const StartOptions& options);
 
 /// Finds and verifies the checkpoint to begin with, then makes train.out ready for a run: nothing
 /// is touched unless all is well. Call it on all devices of `world`; the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/staging.h"
@@ -14,9 +15,6 @@ namespace cleave::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-/// Enough to tell models apart without holding up the training.
-constexpr std::int64_t kMostValidationTokens = 1 << 17;
 
 std::vector<std::int64_t> budgets_of(const DevicesConfig& devices) {
   if (devices.memory.empty()) return {};
@@ -73,9 +71,17 @@ engine::CompileOptions compile_options(const Config& config) {
           .costs = order_costs(config)};
 }
 
+namespace {
+
+bool saves_on_the_way(const TrainConfig& train) {
+  return train.checkpoint_every > 0 && train.checkpoint_every < train.steps;
+}
+
+}  // namespace
+
 engine::CompiledStep compile_step(const Config& config) {
   engine::CompiledStep step = engine::compile(model_of(config), compile_options(config));
-  if (config.train.checkpoint_every > 0) engine::plan_staging(step);
+  if (saves_on_the_way(config.train)) engine::plan_staging(step);
   return step;
 }
 
@@ -89,11 +95,9 @@ Trainer::Trainer(const Config& config, const data::Data& data, const engine::Com
       optimizer_(config.train),
       source_(data.training(), share_of(config, compiled, device)) {
   if (const data::Dataset* held_out = data.validation()) {
-    const std::int64_t most =
-        std::max<std::int64_t>(1, kMostValidationTokens / config.train.sequence);
     const std::int64_t microbatch = *config.train.microbatch;
     // Whole microbatches only: kernels are compiled for one shape.
-    validation_sequences_ = std::min(held_out->windows(), most) / microbatch * microbatch;
+    validation_sequences_ = held_out->windows() / microbatch * microbatch;
     if (validation_sequences_ > 0)
       validation_.emplace(*held_out, microbatch, validation_sequences_ / microbatch);
   }
@@ -125,6 +129,17 @@ StepReport Trainer::step(bool stop) {
   try {
     result = device_.executor().run(input);
   } catch (const NonFinite& error) {
+    // All devices have the same numbers at NORM, so all of them come here, and none has updated.
+    if (skipped_ < config_->train.skip_nonfinite) {
+      ++skipped_;
+      ++steps_done_;
+      return {.step = steps_done_,
+              .loss = std::numeric_limits<double>::quiet_NaN(),
+              .gradient_norm = std::numeric_limits<double>::quiet_NaN(),
+              .lr = optimizer_.lr(),
+              .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+              .skipped = true};
+    }
     const std::string step = "step " + std::to_string(steps_done_ + 1) + ": ";
     input.search = engine::Search::NonFinite;
     try {

@@ -24,7 +24,9 @@ struct StepReport {
   double gradient_norm = 0;
   double lr = 0;
   double seconds = 0;
-  bool stop = false;  ///< some device was asked to stop
+  bool evaluates = false;  ///< a validation follows
+  bool stop = false;       ///< some device was asked to stop
+  bool skipped = false;    ///< its numbers were no numbers, and nothing was updated
 };
 
 /// The model of `config` in microbatches, as data.
@@ -50,9 +52,9 @@ class Trainer {
   /// Fresh weights, step 0.
   void initialise();
 
-  /// One optimizer update. Throws NonFinite, with the step and where it began, if a number is no
-  /// number any more; the weights are then as they were.
-  /// `stop`: this device was asked to; all devices learn of it.
+  /// One optimizer update. If a number is no number any more the weights stay as they were: the
+  /// step is left out, as often as train.skip_nonfinite allows, and then it throws NonFinite, with
+  /// the step and where it began. `stop`: this device was asked to; all devices learn of it.
   StepReport step(bool stop = false);
 
   /// As if `steps` steps had been done: weights and moments come from a checkpoint.
@@ -64,8 +66,10 @@ class Trainer {
   /// How many steps are done; also the position in the data.
   std::int64_t steps_done() const { return steps_done_; }
 
-  /// Mean loss over the held-out sequences; nothing if there are none.
+  /// Mean loss over the held-out sequences, as many as whole microbatches have; nothing if there
+  /// are none.
   std::optional<double> evaluate();
+  std::int64_t evaluated_sequences() const { return validation_sequences_; }
 
   engine::Device& device() { return device_; }
 
@@ -80,6 +84,7 @@ class Trainer {
   std::optional<ValidationSource> validation_;
   std::int64_t validation_sequences_ = 0;
   std::int64_t steps_done_ = 0;
+  std::int64_t skipped_ = 0;  // steps left out
   comm::Sent sent_;
 };
 

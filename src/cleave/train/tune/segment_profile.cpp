@@ -175,6 +175,17 @@ Numbers find_or_measure(const Config& small, comm::Launcher& launcher) {
 
 }  // namespace
 
+void forget_profiles() {
+  const std::optional<fs::path> directory = cache_directory();
+  if (!directory) return;
+  std::error_code ignored;
+  std::vector<fs::path> profiles;
+  for (const fs::directory_entry& entry : fs::directory_iterator(*directory, ignored)) {
+    if (entry.path().filename().string().starts_with("profile-")) profiles.push_back(entry.path());
+  }
+  for (const fs::path& path : profiles) fs::remove(path, ignored);
+}
+
 SegmentProfile profile_segments(const Config& config, comm::Launcher& launcher) {
   if (config.devices.emulate) return emulated(config);
   return profile_of(find_or_measure(one_block(config, schedule::Recompute::None), launcher));

@@ -25,6 +25,9 @@ struct SegmentProfile {
 /// devices of `world` get the same numbers.
 SegmentProfile profile_segments(const Config& config, comm::Launcher& launcher);
 
+/// Removes what the cache has, so that it is measured again.
+void forget_profiles();
+
 /// Seconds that R of a block takes, in the same way.
 double profile_recompute(const Config& config, schedule::Recompute kind, comm::Launcher& launcher);
 

@@ -1,0 +1,50 @@
+// Ranks that stop, for a while or for good.
+
+#include <csignal>
+#include <thread>
+
+#include "app/tiny_run.h"
+#include <gtest/gtest.h>
+
+namespace cleave {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::Answer;
+using testing::Process;
+using testing::TinyRun;
+
+std::vector<pid_t> ranks_of(const Process& job, std::size_t count) {
+  for (int i = 0; i < 2000 && job.children().size() < count; ++i)
+    std::this_thread::sleep_for(milliseconds(5));
+  return job.children();
+}
+
+TEST(MpiPatience, ARankThatIsStoppedBeforeItsFirstStepEndsTheJob) {
+  const TinyRun run({"parallel.pipeline=2"});
+  Process job(run.command({}, {"--patience", "3"}, 2));
+  const std::vector<pid_t> ranks = ranks_of(job, 2);
+  ASSERT_EQ(ranks.size(), 2u) << job.err();
+  ::kill(ranks[1], SIGSTOP);
+  const Answer answer = job.wait(seconds(25));
+  EXPECT_EQ(answer.exit, 4) << answer.err;
+  for (const pid_t rank : ranks) EXPECT_TRUE(testing::ends(rank)) << "an orphan";
+}
+
+TEST(MpiPatience, AJobThatIsSuspendedAsAWholeGoesOn) {
+  const TinyRun run({"parallel.pipeline=2", "train.steps=1000000"});
+  Process job(run.command({}, {"--patience", "3"}, 2));
+  ASSERT_TRUE(job.prints("step 1/")) << job.err();
+  const std::vector<pid_t> ranks = job.children();
+  for (const pid_t rank : ranks) ::kill(rank, SIGSTOP);
+  std::this_thread::sleep_for(seconds(5));
+  for (const pid_t rank : ranks) ::kill(rank, SIGCONT);
+  std::this_thread::sleep_for(seconds(4));
+  job.signal(SIGUSR1);
+  const Answer answer = job.wait(seconds(20));
+  EXPECT_EQ(answer.exit, 0) << answer.err;
+}
+
+}  // namespace
+}  // namespace cleave
