@@ -5,7 +5,7 @@ PRESET ?= release
 CLEAVE = build/release/cleave
 INSTALL_TO = $(abspath $(subst ~,$(HOME),$(or $(PREFIX),/usr/local)))
 
-.PHONY: help setup build test test-all quickstart bench format lint headers install
+.PHONY: help setup build test test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants bench format lint headers install
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
@@ -29,6 +29,13 @@ quickstart:      ## train a small GPT on four devices, about a minute after the 
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target cleave
 	@scripts/quickstart
+
+fuzz:            ## every parser, SECONDS=600 each; what breaks one is shown
+	@scripts/setup --quiet
+	@scripts/fuzz $(or $(SECONDS),600)
+
+campaign-kill campaign-flip campaign-mutants: build  ## COUNT times: kills around saving, flipped bytes, broken programs
+	@scripts/campaign $(subst campaign-,,$@) $(COUNT)
 
 bench: build     ## how fast cleave is on this machine, a few minutes
 	@$(CLEAVE) bench schedule
