@@ -11,6 +11,7 @@
 #include "cleave/base/check.h"
 #include "cleave/comm/together.h"
 #include "cleave/train/config/config_reference.h"
+#include "cleave/train/tune/auto_plan.h"
 
 namespace cleave::app {
 namespace {
