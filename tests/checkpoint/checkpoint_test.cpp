@@ -236,13 +236,13 @@ TEST(Checkpoint, DescribesItself) {
   const CheckpointReader checkpoint(dir.path() / "latest");
 
   const std::string text = inspect_text(checkpoint);
-  EXPECT_NE(text.find("step 10, seed 7, saved by cleave 1.2.3\n2152 parameters in 3 tensors, "),
+  EXPECT_NE(text.find("step 10, seed 7, saved by cleave 1.2.3\n2155 parameters in 4 tensors, "),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("\nh.0.weight                                   [64, 33]"),
             std::string::npos);
   const std::string json = inspect_json(checkpoint);
-  EXPECT_NE(json.find(R"("parameters":2152)"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("parameters":2155)"), std::string::npos) << json;
   EXPECT_NE(json.find(R"({"name":"wte.weight","shape":[7,5]})"), std::string::npos) << json;
 }
 

@@ -210,7 +210,7 @@ TEST(Config, StatesTypeErrorsWithValuePlaceAndRule) {
   EXPECT_EQ(refused({"train.betas=[0.9, 1]"}),
             "train.betas is [0.9, 1] (a list) in --set; it must be a list of two numbers from 0 "
             "to below 1");
-  EXPECT_EQ(refused({}, "train = 3\n"), "there is no key train (at run.toml:1)");
+  EXPECT_EQ(refused({}, "train = 3\n"), "train is a section and no key (at run.toml:1); give its keys under [train]");
 }
 
 TEST(Config, SuggestsTheNearestKey) {

@@ -61,8 +61,8 @@ std::map<std::string, std::vector<std::string>> differences(const std::vector<Ru
       row[r] = line.substr(equals + 3);
     }
   }
-  std::erase_if(values, [&](auto& entry) {
-    entry.second.resize(runs.size(), "-");
+  for (auto& [key, row] : values) row.resize(runs.size(), "-");
+  std::erase_if(values, [](const auto& entry) {
     return std::ranges::all_of(entry.second, [&](const auto& v) { return v == entry.second[0]; });
   });
   return values;

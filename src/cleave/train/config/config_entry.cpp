@@ -24,6 +24,8 @@ const Key& find_key(const Entry& entry) {
   std::vector<std::string_view> names;
   for (const Key& key : config_keys()) {
     if (key.name == entry.key) return key;
+    require(!key.name.starts_with(entry.key + "."), entry.key, " is a section and no key (",
+            entry.place, "); give its keys under [", entry.key, "]");
     names.push_back(key.name);
   }
   throw UserError(detail::concat("there is no key ", entry.key, " (", entry.place, ")",
