@@ -83,8 +83,11 @@ std::string unknown_in(const std::string& command) {
     const bool takes_verb =
         help.find("\nVerbs:\n") != help.npos || help.find("\nSubcommands:\n") != help.npos;
     if (!takes_verb || word == "VERB") continue;
-    if (!has_entry(help, word)) return word;
-    verb.push_back(word);
+    if (has_entry(help, word)) {
+      verb.push_back(word);
+    } else if (help.find("\nArguments:\n") == help.npos) {
+      return word;
+    }
   }
   return "";
 }

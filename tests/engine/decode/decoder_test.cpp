@@ -162,9 +162,12 @@ INSTANTIATE_TEST_SUITE_P(Models, DecoderLogits,
 
 TEST(Decoder, RefusesWhatDoesNotFit) {
   const ModelShape shape = tiny(&model::gpt);
-  const std::int64_t planned = Decoder(shape, {.length = 10}).planned_bytes();
+  comm::LocalLauncher here;
+  Decoder::Options options{.length = 10, .world = &here.processes()};
+  const std::int64_t planned = Decoder(shape, options).planned_bytes();
+  options.budget = planned - 1;
   try {
-    Decoder(shape, {.length = 10, .budget = planned - 1});
+    Decoder(shape, options);
     FAIL() << "it should not fit";
   } catch (const DoesNotFit& error) {
     EXPECT_NE(std::string(error.what()).find(std::to_string(planned)), std::string::npos);
