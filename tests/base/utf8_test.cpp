@@ -28,5 +28,15 @@ TEST(Utf8Stream, EscapesWhatIsNoTextOrNoGoodForATerminal) {
   EXPECT_EQ(printable("\xe6\xbc"), "\\xe6\\xbc") << "cut off";
 }
 
+// As Python's decode("utf-8", "replace") has it.
+TEST(Utf8, ReplacesEveryBrokenPartOnce) {
+  EXPECT_EQ(with_broken_replaced("plain ascii, long enough"), "plain ascii, long enough");
+  EXPECT_EQ(with_broken_replaced("é漢😀"), "é漢😀");
+  EXPECT_EQ(with_broken_replaced("a\xe6\xbcz"), "a\xef\xbf\xbdz") << "cut off";
+  EXPECT_EQ(with_broken_replaced("\xff\x80"), "\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(with_broken_replaced("\xe0\x80"), "\xef\xbf\xbd\xef\xbf\xbd") << "overlong";
+  EXPECT_EQ(with_broken_replaced("abc\xf0\x9f\x98"), "abc\xef\xbf\xbd") << "at the end";
+}
+
 }  // namespace
 }  // namespace cleave

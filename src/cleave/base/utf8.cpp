@@ -1,6 +1,7 @@
 #include "cleave/base/utf8.h"
 
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 namespace cleave {
@@ -57,6 +58,17 @@ std::string escaped(std::string_view bytes) {
   return text;
 }
 
+/// Length of the ASCII that `bytes` begin with, in steps of eight bytes and then of one.
+std::size_t ascii_prefix(std::string_view bytes) {
+  std::size_t length = 0;
+  for (std::uint64_t eight = 0; length + sizeof eight <= bytes.size(); length += sizeof eight) {
+    std::memcpy(&eight, bytes.data() + length, sizeof eight);
+    if ((eight & 0x8080808080808080) != 0) break;
+  }
+  while (length < bytes.size() && static_cast<unsigned char>(bytes[length]) < 0x80) ++length;
+  return length;
+}
+
 }  // namespace
 
 std::string Utf8Stream::add(unsigned char byte) {
@@ -90,10 +102,31 @@ std::string printable(std::string_view bytes) {
 bool is_utf8(std::string_view bytes) {
   std::size_t length = 0;
   for (; !bytes.empty(); bytes.remove_prefix(length)) {
+    length = ascii_prefix(bytes);
+    if (length > 0) continue;
     length = length_of(static_cast<unsigned char>(bytes[0]));
     if (length == 0 || form_of(bytes.substr(0, length)) != Form::Character) return false;
   }
   return true;
+}
+
+std::string with_broken_replaced(std::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    const std::size_t ascii = ascii_prefix(bytes);
+    text += bytes.substr(0, ascii);
+    bytes.remove_prefix(ascii);
+    if (bytes.empty()) break;
+    std::size_t length = 1;
+    while (length < bytes.size() && form_of(bytes.substr(0, length)) == Form::Prefix &&
+           form_of(bytes.substr(0, length + 1)) != Form::Neither) {
+      ++length;
+    }
+    const std::string_view part = bytes.substr(0, length);
+    text += form_of(part) == Form::Character ? part : "\xef\xbf\xbd";
+    bytes.remove_prefix(length);
+  }
+  return text;
 }
 
 }  // namespace cleave

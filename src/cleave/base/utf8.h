@@ -25,4 +25,8 @@ std::string printable(std::string_view bytes);
 /// Control characters are UTF-8 too.
 bool is_utf8(std::string_view bytes);
 
+/// `bytes` with U+FFFD in place of every part that is no UTF-8: of a character that is cut, one for
+/// all its bytes, as Python and Rust have it.
+std::string with_broken_replaced(std::string_view bytes);
+
 }  // namespace cleave
