@@ -46,6 +46,7 @@ set(CLEAVE_EXTERNALS
   "PNG::PNG|PNG|libpng|"
   "JPEG::JPEG|JPEG|libjpeg|"
   "SQLite::SQLite3|SQLite3|sqlite3|"
+  "ZLIB::ZLIB|ZLIB|zlib|"
   "OpenCL::OpenCL|OpenCL|OpenCL|"
   "clblast|CLBlast|clblast|")
 

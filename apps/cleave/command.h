@@ -23,6 +23,7 @@ void add_bench_schedule_command(CLI::App& bench);
 void add_bench_parallel_command(CLI::App& bench);
 void add_bench_pipeline_command(CLI::App& bench);
 void add_bench_step_command(CLI::App& bench);
+void add_data_command(CLI::App& app);
 void add_checkpoint_command(CLI::App& app, Exit& answer);
 void add_train_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);

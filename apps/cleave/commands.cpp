@@ -16,6 +16,7 @@ void add_commands(CLI::App& app, Exit& answer) {
   add_plan_command(app, answer);
   add_schedule_command(app, answer);
   add_verify_command(app, answer);
+  add_data_command(app);
   add_bench_command(app);
   add_checkpoint_command(app, answer);
   add_report_command(app);

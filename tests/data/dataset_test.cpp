@@ -30,7 +30,7 @@ std::vector<std::int32_t> bytes_of(std::string_view text) {
 }
 
 Query query_for(const std::string& path, std::int64_t sequence, std::int64_t batch) {
-  return {.config = {.path = path, .validation = 0.0},
+  return {.config = {.path = {{.path = path}}, .validation = 0.0},
           .vocabulary = 256,
           .sequence = sequence,
           .batch = batch};
@@ -90,9 +90,9 @@ TEST(Data, LeavesOutWhatRunsHaveWritten) {
   query.leave_out = (dir.path() / "link" / ".." / "out").string();
 
   EXPECT_EQ(Data(query).training().windows(), 2);  // a.txt, b.txt and z/config.toml
-  query.leave_out = query.config.path + "/.";
+  query.leave_out = query.config.path[0].path + "/.";
   EXPECT_EQ(user_error([&] { Data{query}; }),
-            "data.path " + query.config.path +
+            "data.path " + query.config.path[0].path +
                 " is train.out too, where this run writes; choose another train.out");
 }
 
@@ -159,7 +159,7 @@ TEST(Data, ChecksTheVocabularyBeforeTheRun) {
   query.vocabulary = 115;
 
   EXPECT_EQ(user_error([&] { Data{query}; }),
-            query.config.path +
+            query.config.path[0].path +
                 " has token 119 at position 6, but model.vocab is 115; set model.vocab to at "
                 "least 120 (256 for bytes)");
 }

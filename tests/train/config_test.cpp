@@ -104,8 +104,8 @@ TEST(Config, KeepsSizesThatADoubleDoesNotHold) {
 }
 
 TEST(Config, ReadsAnOverrideThatIsNotTomlAsAString) {
-  EXPECT_EQ(with({"data.path=some/dir with blanks"}).data.path, "some/dir with blanks");
-  EXPECT_EQ(with({"data.path=\"quoted\""}).data.path, "quoted");
+  EXPECT_EQ(with({"data.path=some/dir with blanks"}).data.path[0].path, "some/dir with blanks");
+  EXPECT_EQ(with({"data.path=\"quoted\""}).data.path[0].path, "quoted");
   EXPECT_EQ(with({"train.out=2024"}).train.out, "2024");
   EXPECT_EQ(with({"train.out=2024-01-02"}).train.out, "2024-01-02");
   EXPECT_EQ(with({"train.out=a\nsteps = 3"}).train.out, "a\nsteps = 3");
@@ -155,6 +155,8 @@ TEST(Config, PrintsWhatLoadsBackToTheSameConfig) {
   const std::vector<std::vector<std::string>> cases = {
       {},
       {"data.path=a \"b\"\\c\n", "data.validation=0.05", "train.lr=0.1", "train.min_lr=1e-7"},
+      {"data.path=[\"a\", \"b\"]", "data.tokenizer=tokenizer.json"},
+      {"data.path=[{path = \"a\", weight = 0.7}, {path = \"b\", weight = 3}]"},
       {"data.validation=held/out", "train.dtype=bf16", "train.betas=[0.5, 0]", "data.dtype=u32"},
       {"parallel.pipeline=auto", "parallel.tensor=auto", "parallel.data=auto", "devices.count=4"},
       {"parallel.pipeline=2", "parallel.partition=[1, 3]", "devices.memory=[\"96MiB\", 1000]"},
@@ -238,7 +240,7 @@ TEST(Config, TakesOnlyTextThatCheckpointsCanKeep) {
       "NUL bytes, such as that of a link");
   EXPECT_EQ(refused({}, kTiny + "[train]\nout = \"d\xff\"\n").substr(0, 23),
             "run.toml:4 is not TOML:");
-  EXPECT_EQ(with({"data.path=naïve – 漢字\r"}).data.path, "naïve – 漢字\r");
+  EXPECT_EQ(with({"data.path=naïve – 漢字\r"}).data.path[0].path, "naïve – 漢字\r");
 }
 
 TEST(Config, NamesTheLineThatIsNotToml) {

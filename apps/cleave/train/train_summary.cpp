@@ -154,7 +154,8 @@ std::string describe_report(const train::RunReport& report) {
   if (!report.losses.empty()) {
     text += fmt::format("loss {:.4f} -> {:.4f}", *report.first_loss, report.losses.back());
     if (report.validation_loss) text += fmt::format(", validation {:.4f}", *report.validation_loss);
-    text += fmt::format("; {:.0f} tokens/s, ", report.tokens_per_second);
+    text +=
+        fmt::format("; {:.3g} epochs, {:.0f} tokens/s, ", report.epochs, report.tokens_per_second);
   }
   if (report.step_seconds > 0) {
     text += fmt::format("step {} (median)", format_seconds(report.step_seconds));
@@ -220,6 +221,7 @@ nlohmann::json to_json(const train::RunReport& report) {
   return {{"steps", report.steps},
           {"loss", emulated ? nlohmann::json() : nlohmann::json(report.losses)},
           {"validation_loss", optional(report.validation_loss)},
+          {"epochs", report.epochs},
           {"weights", emulated ? nlohmann::json() : nlohmann::json(report.weights)},
           {"step_seconds", report.step_seconds},
           {"predicted_step_seconds", optional(report.predicted_step_seconds)},

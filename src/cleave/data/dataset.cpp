@@ -2,27 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "cleave/base/check.h"
 
 namespace cleave::data {
 namespace {
 
-// Reading this many takes a fraction of a second; in larger data tokens are checked when used.
-constexpr std::int64_t kCheckAtStart = std::int64_t{64} << 20;
-
-std::unique_ptr<TokenStream> open(const std::filesystem::path& path, const Query& query,
-                                  std::string_view key) {
-  auto stream =
-      std::make_unique<TokenStream>(path, query.config.dtype, query.vocabulary,
-                                    StreamOptions{.key = key, .leave_out = query.leave_out});
-  const std::int64_t sequence = query.sequence;
-  require(stream->size() > sequence, path.string(), " has ", stream->size(),
-          " tokens, but one sequence needs train.sequence + 1 = ", sequence + 1,
-          "; give more data or shorten the sequence");
-  if (stream->size() <= kCheckAtStart) stream->check_tokens();
-  return stream;
-}
+constexpr std::int64_t kTurns = 10'000;
 
 std::int64_t windows_in(const TokenStream& stream, const Query& query) {
   return (stream.size() - 1) / query.sequence;
@@ -33,21 +20,66 @@ std::int64_t held_out(std::int64_t windows, double share) {
   return static_cast<std::int64_t>(static_cast<double>(windows) * share);
 }
 
+/// Where the turns of the sources end, in proportion to their weights.
+std::vector<std::int64_t> turn_ends(const std::vector<Dataset::Source>& sources) {
+  double total = 0;
+  for (const Dataset::Source& source : sources) total += source.weight;
+  std::vector<std::int64_t> ends;
+  double sum = 0;
+  std::int64_t last = 0;
+  for (const Dataset::Source& source : sources) {
+    sum += source.weight;
+    ends.push_back(std::llround(sum / total * static_cast<double>(kTurns)));
+    require(ends.back() > last, "the weight ", source.weight, " of ",
+            source.stream->path().string(), " is less than 1/", kTurns,
+            " of all; leave it out, or give it more");
+    last = ends.back();
+  }
+  return ends;
+}
+
 }  // namespace
 
-Dataset::Dataset(const TokenStream& stream, Range windows, const Query& query)
-    : stream_(&stream),
-      windows_(windows),
-      sequence_(query.sequence),
-      batch_(query.batch),
-      order_(windows.count, query.seed, "data order") {
-  CLEAVE_CHECK((windows.first + windows.count) * sequence_ < stream.size(), windows.count);
+Dataset::Dataset(const std::vector<Source>& sources, const Query& query)
+    : sequence_(query.sequence), batch_(query.batch) {
+  const std::vector<std::int64_t> ends = turn_ends(sources);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const Source& source = sources[i];
+    CLEAVE_CHECK((source.first + source.count) * sequence_ < source.stream->size(), source.count);
+    const std::string name = i == 0 ? "data order" : detail::concat("data order ", i);
+    const std::int64_t begin = i == 0 ? 0 : ends[i - 1];
+    shares_.push_back(
+        {source, Permutation(source.count, query.seed, name), windows_, begin, ends[i] - begin});
+    windows_ += source.count;
+  }
+  if (sources.size() > 1) turns_.emplace(kTurns, query.seed, "data turns");
+}
+
+/// Of the source's own sequences, counted from 0.
+std::int64_t Dataset::window_of(const Share& share, std::int64_t sequence) const {
+  const std::int64_t count = share.source.count;
+  return share.before +
+         static_cast<std::int64_t>(share.order.at(sequence / count, sequence % count));
 }
 
 std::int64_t Dataset::window(std::int64_t step, std::int64_t index) const {
   CLEAVE_CHECK(step >= 0 && index >= 0 && index < batch_, step, ", ", index);
   const std::int64_t sequence = step * batch_ + index;
-  return static_cast<std::int64_t>(order_.at(sequence / windows_.count, sequence % windows_.count));
+  if (!turns_) return window_of(shares_[0], sequence);
+  const std::int64_t round = sequence / kTurns;
+  const auto turn = static_cast<std::int64_t>(turns_->at(round, sequence % kTurns));
+  const Share& share = *(std::ranges::upper_bound(shares_, turn, {}, &Share::begin) - 1);
+  return window_of(share, round * share.turns + turn - share.begin);
+}
+
+double Dataset::epochs(std::int64_t steps) const {
+  double most = 0;
+  for (const Share& share : shares_) {
+    const double turns = turns_ ? static_cast<double>(share.turns) / kTurns : 1.0;
+    most = std::max(most, static_cast<double>(steps * batch_) * turns /
+                              static_cast<double>(share.source.count));
+  }
+  return most;
 }
 
 void Dataset::read(std::int64_t step, std::int64_t index, std::span<std::int32_t> x,
@@ -57,33 +89,69 @@ void Dataset::read(std::int64_t step, std::int64_t index, std::span<std::int32_t
 
 void Dataset::read_window(std::int64_t window, std::span<std::int32_t> x,
                           std::span<std::int32_t> y) const {
-  CLEAVE_CHECK(window >= 0 && window < windows_.count, window, " of ", windows_.count);
-  const std::int64_t first = (windows_.first + window) * sequence_;
+  CLEAVE_CHECK(window >= 0 && window < windows_, window, " of ", windows_);
+  const Share& share = *(std::ranges::upper_bound(shares_, window, {}, &Share::before) - 1);
+  const std::int64_t first = (share.source.first + window - share.before) * sequence_;
   for (const auto& [out, begin] : {std::pair(x, first), std::pair(y, first + 1)}) {
     CLEAVE_CHECK(out.empty() || std::ssize(out) == sequence_, out.size());
-    stream_->read(begin, out);
+    if (!out.empty()) share.source.stream->read(begin, out);
   }
 }
 
-Data::Data(const Query& query) : stream_(open(query.config.path, query, "data.path")) {
-  const std::int64_t windows = windows_in(*stream_, query);
-  std::int64_t held = 0;
-  if (const auto* path = std::get_if<std::string>(&query.config.validation)) {
-    validation_stream_ = open(*path, query, "data.validation");
-    validation_.emplace(*validation_stream_,
-                        Dataset::Range{0, windows_in(*validation_stream_, query)}, query);
-  } else {
-    held = held_out(windows, std::get<double>(query.config.validation));
-    if (held > 0) {
-      validation_.emplace(*stream_, Dataset::Range{windows - held, held}, query);
+TokenStream& Data::open(std::vector<std::filesystem::path> paths, const Query& query,
+                        std::string_view key) {
+  auto stream = std::make_unique<TokenStream>(
+      std::move(paths), query.config.dtype, query.vocabulary,
+      StreamOptions{.key = key, .leave_out = query.leave_out, .tokenizer = tokenizer_.get()});
+  const std::int64_t sequence = query.sequence;
+  require(stream->size() > sequence, stream->path().string(), " has ", stream->size(),
+          " tokens, but one sequence needs train.sequence + 1 = ", sequence + 1,
+          "; give more data or shorten the sequence");
+  const auto border = [&](int process) {
+    return static_cast<std::int64_t>(static_cast<double>(stream->size()) * process /
+                                     query.processes);
+  };
+  stream->check_tokens(border(query.process), query.process + 1 == query.processes
+                                                  ? stream->size()
+                                                  : border(query.process + 1));
+  return *streams_.emplace_back(std::move(stream));
+}
+
+Data::Data(const Query& query) {
+  const std::string& name = query.config.tokenizer;
+  if (!name.empty() && name != "bytes") tokenizer_ = open_tokenizer(name);
+  std::vector<Dataset::Source> sources;
+  std::vector<std::filesystem::path> together;  // without weights the paths are one stream
+  for (const DataPath& path : query.config.path) {
+    if (path.weight == 0) {
+      together.emplace_back(path.path);
+    } else {
+      sources.push_back({.stream = &open({path.path}, query, "data.path"), .weight = path.weight});
     }
   }
-  training_.emplace(*stream_, Dataset::Range{0, windows - held}, query);
+  if (sources.empty()) sources.push_back({.stream = &open(together, query, "data.path")});
+  std::vector<Dataset::Source> held;
+  const auto* share = std::get_if<double>(&query.config.validation);
+  for (Dataset::Source& source : sources) {
+    const std::int64_t windows = windows_in(*source.stream, query);
+    const std::int64_t out = share == nullptr ? 0 : held_out(windows, *share);
+    source.count = windows - out;
+    if (out > 0) held.push_back({.stream = source.stream, .first = source.count, .count = out});
+  }
+  if (const auto* path = std::get_if<std::string>(&query.config.validation)) {
+    const TokenStream& stream = open({*path}, query, "data.validation");
+    held.push_back({.stream = &stream, .count = windows_in(stream, query)});
+  }
+  if (!held.empty()) validation_.emplace(held, query);
+  training_.emplace(sources, query);
 }
 
 std::uint64_t Data::digest() const {
-  const std::uint64_t own = validation_stream_ ? validation_stream_->digest() : 0;
-  return stream_->digest() ^ std::rotl(own, 1);
+  std::uint64_t all = 0;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    all ^= std::rotl(streams_[i]->digest(), static_cast<int>(i % 64));
+  }
+  return all;
 }
 
 std::string validation_warning(const Data& data, const Query& query) {

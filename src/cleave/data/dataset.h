@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cleave/base/permutation.h"
 #include "cleave/data/query.h"
@@ -12,40 +13,58 @@
 
 namespace cleave::data {
 
-/// Sequences cut from a stream, in an order that is a function of the step alone.
+/// Sequences cut from one or several streams, in an order that is a function of the step alone.
 ///
-/// Window w is the tokens w·sequence … (w+1)·sequence, both ends included: x is all but the last,
-/// y all but the first. Sequences are counted through the whole run, step by step; each run through
-/// all windows (an epoch) visits every window once, in an order of its own.
+/// Window w of a stream is the tokens w·sequence … (w+1)·sequence, both ends included: x is all but
+/// the last, y all but the first. Sequences are counted through the whole run, step by step; each
+/// run through all windows of a stream (an epoch) visits every window once, in an order of its own.
+///
+/// Several streams take turns: of every 10,000 sequences each gets its share of the weights, at
+/// places that are shuffled anew each time, and goes through its own windows.
 class Dataset {
  public:
-  struct Range {
-    std::int64_t first = 0;  ///< window
+  struct Source {
+    const TokenStream* stream = nullptr;  ///< borrowed
+    std::int64_t first = 0;               ///< window
     std::int64_t count = 0;
+    double weight = 1;
   };
 
-  /// Borrows the stream.
-  Dataset(const TokenStream& stream, Range windows, const Query& query);
+  Dataset(const std::vector<Source>& sources, const Query& query);
 
-  std::int64_t windows() const { return windows_.count; }
+  /// Of all sources together, one source after another.
+  std::int64_t windows() const { return windows_; }
 
   /// The window that is sequence `index` of `step`'s batch; both from 0.
   std::int64_t window(std::int64_t step, std::int64_t index) const;
+
+  /// How often all windows of the source that is used most were seen after `steps` steps.
+  double epochs(std::int64_t steps) const;
 
   /// Fills x [sequence] and y [sequence] for sequence `index` of `step`'s batch; either may be
   /// empty, since the two ends of a pipeline need one each.
   void read(std::int64_t step, std::int64_t index, std::span<std::int32_t> x,
             std::span<std::int32_t> y) const;
 
-  /// The same by window, in the order of the file: for validation.
+  /// The same by window, in the order of the sources and their files: for validation.
   void read_window(std::int64_t window, std::span<std::int32_t> x, std::span<std::int32_t> y) const;
 
  private:
-  const TokenStream* stream_;
-  Range windows_;
+  struct Share {
+    Source source;
+    Permutation order;
+    std::int64_t before = 0;  // windows of the sources before this one
+    std::int64_t begin = 0;   // of its turns among kTurns
+    std::int64_t turns = 0;
+  };
+
+  std::int64_t window_of(const Share& share, std::int64_t sequence) const;
+
+  std::vector<Share> shares_;
+  std::optional<Permutation> turns_;  // where there are several sources
+  std::int64_t windows_ = 0;
   std::int64_t sequence_;
   std::int64_t batch_;
-  Permutation order_;
 };
 
 /// What [data] names, opened and checked.
@@ -63,8 +82,11 @@ class Data {
   const Dataset* validation() const { return validation_ ? &*validation_ : nullptr; }
 
  private:
-  std::unique_ptr<TokenStream> stream_;             // at a fixed address: datasets borrow it
-  std::unique_ptr<TokenStream> validation_stream_;  // null: held out from stream_
+  TokenStream& open(std::vector<std::filesystem::path> paths, const Query& query,
+                    std::string_view key);
+
+  std::unique_ptr<const Tokenizer> tokenizer_;         // null: one token per byte
+  std::vector<std::unique_ptr<TokenStream>> streams_;  // at fixed addresses: datasets borrow them
   std::optional<Dataset> training_;
   std::optional<Dataset> validation_;
 };

@@ -3,17 +3,25 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace cleave::data {
 
-enum class Tokenizer : std::uint8_t { Bytes };
 enum class TokenType : std::uint8_t { Auto, U16, U32 };
+
+/// One of the places that data comes from.
+struct DataPath {
+  std::string path;
+  double weight = 0;  ///< share of the sequences, relative to the others'; 0: none is given
+
+  friend bool operator==(const DataPath&, const DataPath&) = default;
+};
 
 /// What [data] of a config says.
 struct DataConfig {
-  std::string path;  ///< empty: not given, fine for what needs no data
-  Tokenizer tokenizer = Tokenizer::Bytes;
-  TokenType dtype = TokenType::Auto;                    ///< of .bin files
+  std::vector<DataPath> path;         ///< empty: not given, fine for what needs no data
+  std::string tokenizer;              ///< empty: bytes
+  TokenType dtype = TokenType::Auto;  ///< of .bin files
   std::variant<double, std::string> validation = 0.05;  ///< share held out, or a path
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
@@ -28,6 +36,9 @@ struct Query {
   std::int64_t microbatch = 1;  ///< sequences
   std::int64_t seed = 1;
   std::string leave_out = {};  ///< a directory that the run itself writes
+  /// Of a run's processes each checks a share of the tokens.
+  int process = 0;
+  int processes = 1;
 };
 
 }  // namespace cleave::data

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <system_error>
+#include <thread>
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
+#include "cleave/data/compression.h"
+#include "cleave/data/documents.h"
+#include "cleave/data/text_files.h"
+#include "cleave/data/tokenize.h"
 
 namespace cleave::data {
 namespace {
@@ -14,142 +18,181 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kSmallFile = 64 * 1024;
-constexpr std::int64_t kTextProbe = 8 * 1024;
-constexpr std::int64_t kBlock = 16 * 1024;  ///< bytes that are read at once
-constexpr int kMostOpen = 256;              ///< files; more are opened each time they are read
+constexpr std::size_t kMostOpenFiles = 256;
+constexpr std::int64_t kMostText = std::int64_t{2} << 30;
+constexpr std::size_t kReadStep = 16 * 1024;  // bytes, on the stack
 constexpr std::int64_t kDigestBlock = 1 << 20;
-constexpr std::int64_t kDigestBlocks = 512;  ///< that a digest reads of large data, or up to twice
+constexpr std::int64_t kDigestBlocks = 512;  // that a digest reads of large data, or up to twice
+constexpr const char* kPathRemedy =
+    "; set it to a text file, a directory of text or a .bin of tokens";
 
-bool is_tokens(const fs::path& path) {
-  return path.extension() == ".bin";
+bool looks_like_text(std::string_view head) {
+  return head.find('\0') == std::string_view::npos;
 }
 
-int token_width(const fs::path& path, TokenType type) {
-  if (!is_tokens(path)) return 1;
-  if (type != TokenType::Auto) return type == TokenType::U16 ? 2 : 4;
-  return path.stem().extension() == ".u32" ? 4 : 2;
+std::string head_of(const File& file) {
+  std::string head(std::min<std::size_t>(kPackedHead, static_cast<std::size_t>(file.size())), '\0');
+  file.read(std::as_writable_bytes(std::span(head)), 0);
+  return head;
 }
 
-bool looks_like_text(std::span<const std::byte> bytes) {
-  const auto probe = bytes.first(std::min<std::size_t>(bytes.size(), kTextProbe));
-  return std::ranges::find(probe, std::byte{0}) == probe.end();
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
-std::int64_t token_at(const std::byte* at, int width) {
-  if (width == 1) return std::to_integer<std::int64_t>(*at);
-  std::uint32_t value = 0;  // little-endian, as is every machine we run on
-  std::memcpy(&value, at, width);
-  return value;
+/// The number at `at`, little-endian as is every machine we run on.
+std::int64_t number_of(const std::byte* at, int width) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, at, static_cast<std::size_t>(width));
+  return static_cast<std::int64_t>(value);
 }
 
-/// The train.out of some run: text in it changes with every run.
-bool is_out_directory(const fs::path& directory) {
-  return fs::is_directory(directory / "checkpoints") && fs::exists(directory / "config.toml");
-}
-
-/// Regular files below `directory`, sorted by path, without hidden ones, .bin and those of runs.
-std::vector<fs::path> text_candidates(const fs::path& directory, const fs::path& leave_out) {
-  std::vector<fs::path> found;
-  try {
-    for (auto entry = fs::recursive_directory_iterator(directory);
-         entry != fs::recursive_directory_iterator(); ++entry) {
-      std::error_code error;
-      const fs::file_status status = entry->status(error);
-      if (error && entry->is_symlink()) continue;  // it leads nowhere, or in a circle
-      const bool hidden = entry->path().filename().string().starts_with('.');
-      if (fs::is_directory(status) &&
-          (hidden || is_out_directory(entry->path()) || fs::canonical(entry->path()) == leave_out))
-        entry.disable_recursion_pending();
-      if (!hidden && fs::is_regular_file(status) && !is_tokens(entry->path())) {
-        found.push_back(entry->path());
-      }
+std::vector<std::int32_t> tokens_of(const Documents& documents, const Tokenizer* tokenizer) {
+  std::vector<std::int32_t> tokens;
+  if (tokenizer == nullptr) {  // lines of JSON, one token per byte
+    for (const std::string_view text : documents.texts()) {
+      for (char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
+      tokens.push_back('\n');
     }
-  } catch (const fs::filesystem_error& error) {
-    throw UserError(
-        detail::concat("cannot read ", error.path1().string(), ": ", error.code().message()));
+    return tokens;
   }
-  std::ranges::sort(found);
-  return found;
+  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  ParallelTokenizer parallel(*tokenizer, {.threads = threads, .end_token = tokenizer->end_token()});
+  for (const auto& one : parallel.encode(documents.texts())) {
+    tokens.insert(tokens.end(), one.begin(), one.end());
+  }
+  return tokens;
 }
 
 }  // namespace
 
 TokenStream::TokenStream(const fs::path& path, TokenType type, std::int64_t vocab,
                          const StreamOptions& options)
-    : path_(path), vocab_(vocab) {
-  constexpr const char* kRemedy =
-      "; set it to a text file, a directory of text or a .bin of tokens";
-  require(!path.empty(), options.key, " is missing", kRemedy);
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  require(fs::exists(status), "cannot read ", options.key, " ", path.string(), ": ",
-          error ? error.message() : "No such file or directory", kRemedy);
-  if (fs::is_directory(status)) {
-    add_text_directory(path, options);
-    return;
-  }
-  require(fs::is_regular_file(status), "cannot read ", options.key, " ", path.string(),
-          ": it is neither a file nor a directory", kRemedy);
-  width_ = token_width(path, type);
-  add_file(path);
-  require(size_ > 0, path.string(), " is empty; give a file with at least one sequence");
+    : TokenStream(std::vector<fs::path>{path}, type, vocab, options) {}
+
+TokenStream::TokenStream(std::vector<fs::path> paths, TokenType type, std::int64_t vocab,
+                         const StreamOptions& options)
+    : path_(paths.empty() ? fs::path() : paths[0]), type_(type), vocab_(vocab) {
+  require(!path_.empty(), options.key, " is missing", kPathRemedy);
+  for (const fs::path& path : paths) add_path(path, options);
+  require(size_ > 0, path_.string(),
+          fs::is_directory(path_)
+              ? " has no text in it; give a directory with text files, or one .bin file of tokens"
+              : " is empty; give a file with at least one sequence");
 }
 
-void TokenStream::add_text_directory(const fs::path& directory, const StreamOptions& options) {
+void TokenStream::add_path(const fs::path& path, const StreamOptions& options) {
   std::error_code error;
   const fs::path leave_out = fs::weakly_canonical(options.leave_out, error);
-  require(options.leave_out.empty() || fs::weakly_canonical(directory, error) != leave_out,
-          options.key, " ", directory.string(),
+  const bool directory = fs::is_directory(path, error);
+  require(!directory || options.leave_out.empty() || fs::weakly_canonical(path, error) != leave_out,
+          options.key, " ", path.string(),
           " is train.out too, where this run writes; choose another train.out");
-  for (const fs::path& path : text_candidates(directory, leave_out)) add_file(path);
-  require(size_ > 0, directory.string(),
-          " has no text in it; give a directory with text files, or one .bin file of tokens");
+  std::vector<fs::path> files;
+  try {
+    files = files_named(path, options.key, leave_out);
+  } catch (const UserError& refused) {
+    throw UserError(std::string(refused.what()) + kPathRemedy);
+  }
+  for (const fs::path& file : files) add_file(file, options, directory);
 }
 
-void TokenStream::add_file(const fs::path& path) {
-  File file = File::open(path);
-  const std::int64_t bytes = file.size();
-  require(bytes % width_ == 0, path.string(), " has ", bytes,
-          " bytes, which is no whole number of ", width_,
-          "-byte tokens; it was cut off, or data.dtype is not its type");
+/// `listed`: it was found in a directory, where what is not text is left out.
+void TokenStream::add_file(const fs::path& path, const StreamOptions& options, bool listed) {
+  if (is_compressed(path)) return add_unpacked(path, options);
+  auto file = std::make_unique<File>(File::open(path));
+  const std::int64_t bytes = file->size();
   if (bytes == 0) return;
+  const std::string head = head_of(*file);
+  auto layout = packed_layout({.name = path, .head = head, .size = bytes, .type = type_});
+  if (!layout) {
+    if (listed && (!looks_like_text(head) || !foreign_kind(head).empty())) return;
+    if (options.tokenizer != nullptr || is_json_lines(path)) return add_text(path, options);
+    const std::string_view foreign = foreign_kind(head);
+    require(foreign.empty(), path.string(), " is ", foreign, ", neither text nor tokens");
+    layout = PackedLayout{.offset = 0, .count = bytes, .width = 1};
+  }
+  Piece piece{.path = path, .layout = *layout};
+  if (bytes < kSmallFile) {
+    piece.memory.resize(static_cast<std::size_t>(bytes));
+    file->read(piece.memory, 0);
+  } else if (pieces_.size() < kMostOpenFiles) {
+    piece.file = std::move(file);
+  }
+  add_piece(std::move(piece));
+}
 
-  const bool is_small = bytes < kSmallFile;
-  std::vector<std::byte> start(static_cast<std::size_t>(is_small ? bytes : kTextProbe));
-  file.read(start, 0);
-  if (path != path_ && !looks_like_text(start)) return;
-  pieces_.push_back({.first = size_, .bytes = bytes, .path = path, .copy = {}, .file = {}});
-  size_ += bytes / width_;
-  if (is_small) {
-    pieces_.back().copy = std::move(start);
-  } else if (open_files_ < kMostOpen) {
-    ++open_files_;
-    pieces_.back().file.emplace(std::move(file));
+void TokenStream::add_unpacked(const fs::path& path, const StreamOptions& options) {
+  FileContent content = read_content(path);
+  const std::string_view head = std::string_view(content.bytes).substr(0, kPackedHead);
+  const auto size = static_cast<std::int64_t>(content.bytes.size());
+  const auto layout =
+      packed_layout({.name = content.name, .head = head, .size = size, .type = type_});
+  if (!layout && (options.tokenizer != nullptr || is_json_lines(path))) {
+    return add_text(path, options);
+  }
+  add_piece({.path = path,
+             .layout = layout.value_or(PackedLayout{.offset = 0, .count = size, .width = 1}),
+             .memory = bytes_of(content.bytes)});
+}
+
+void TokenStream::add_text(const fs::path& path, const StreamOptions& options) {
+  const Documents documents(path);
+  text_bytes_ += static_cast<std::int64_t>(documents.bytes());
+  require(text_bytes_ <= kMostText, options.key, " ", path_.string(),
+          " is more than 2 GiB of text; tokenize it once with `cleave data tokenize` and train on "
+          "the file that it writes");
+  const std::vector<std::int32_t> tokens = tokens_of(documents, options.tokenizer);
+  const auto bytes = std::as_bytes(std::span(tokens));
+  add_piece({.path = path,
+             .layout = {.offset = 0, .count = std::ssize(tokens), .width = 4},
+             .memory = {bytes.begin(), bytes.end()}});
+}
+
+void TokenStream::add_piece(Piece piece) {
+  piece.first = size_;
+  size_ += piece.layout.count;
+  if (piece.layout.count > 0) pieces_.push_back(std::move(piece));
+}
+
+/// Calls `use(piece, index, count, done)` for each stretch of [first, end) in one piece.
+template <class Use>
+void TokenStream::for_each_piece(std::int64_t first, std::int64_t end, Use use) const {
+  auto piece = std::ranges::upper_bound(pieces_, first, {}, &Piece::first) - 1;
+  for (std::int64_t at = first; at < end; ++piece) {
+    const std::int64_t index = at - piece->first;
+    const std::int64_t count = std::min(end - at, piece->layout.count - index);
+    use(*piece, index, count, at - first);
+    at += count;
   }
 }
 
+/// From the beginning of the piece's tokens.
 void TokenStream::read_bytes(const Piece& piece, std::int64_t offset,
                              std::span<std::byte> bytes) const {
-  if (!piece.copy.empty()) {
-    std::memcpy(bytes.data(), piece.copy.data() + offset, bytes.size());
+  const std::int64_t place = piece.layout.offset + offset;
+  if (!piece.memory.empty()) {
+    std::memcpy(bytes.data(), piece.memory.data() + place, bytes.size());
   } else if (piece.file) {
-    piece.file->read(bytes, offset);
+    piece.file->read(bytes, place);
   } else {
-    File::open(piece.path).read(bytes, offset);
+    File::open(piece.path).read(bytes, place);
   }
 }
 
 void TokenStream::read_piece(const Piece& piece, std::int64_t index,
                              std::span<std::int32_t> tokens) const {
-  std::array<std::byte, kBlock> block;
-  const std::int64_t at_once = kBlock / width_;
+  const int width = piece.layout.width;
+  std::array<std::byte, kReadStep> buffer;
+  const auto step = static_cast<std::int64_t>(kReadStep) / width;
   for (std::int64_t done = 0; done < std::ssize(tokens);) {
-    const std::int64_t count = std::min(at_once, std::ssize(tokens) - done);
-    const auto bytes = std::span(block).first(static_cast<std::size_t>(count * width_));
-    read_bytes(piece, (index + done) * width_, bytes);
+    const std::int64_t count = std::min(step, std::ssize(tokens) - done);
+    const auto bytes = std::span(buffer).first(static_cast<std::size_t>(count * width));
+    read_bytes(piece, (index + done) * width, bytes);
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t value = token_at(bytes.data() + i * width_, width_);
-      if (value >= vocab_) [[unlikely]]
+      const std::int64_t value = number_of(bytes.data() + i * width, width);
+      if (value < 0 || value >= vocab_) [[unlikely]]
         fail_vocab(piece, index + done + i, value);
       tokens[done + i] = static_cast<std::int32_t>(value);
     }
@@ -160,37 +203,39 @@ void TokenStream::read_piece(const Piece& piece, std::int64_t index,
 void TokenStream::read(std::int64_t offset, std::span<std::int32_t> tokens) const {
   CLEAVE_CHECK(offset >= 0 && offset + std::ssize(tokens) <= size_, offset, " + ", tokens.size(),
                " of ", size_);
-  auto piece = std::ranges::upper_bound(pieces_, offset, {}, &Piece::first) - 1;
-  for (std::int64_t index = offset - piece->first; !tokens.empty(); ++piece, index = 0) {
-    const std::int64_t count = std::min(piece->bytes / width_ - index, std::ssize(tokens));
-    read_piece(*piece, index, tokens.first(static_cast<std::size_t>(count)));
-    tokens = tokens.subspan(static_cast<std::size_t>(count));
-  }
+  for_each_piece(offset, offset + std::ssize(tokens),
+                 [&](const Piece& piece, std::int64_t index, std::int64_t count,
+                     std::int64_t done) { read_piece(piece, index, tokens.subspan(done, count)); });
 }
 
-void TokenStream::check_tokens() const {
-  if (width_ == 1 && vocab_ >= 256) return;
-  std::vector<std::int32_t> tokens(kBlock);
-  for (std::int64_t at = 0; at < size_; at += kBlock) {
-    const std::int64_t count = std::min<std::int64_t>(kBlock, size_ - at);
-    read(at, std::span(tokens).first(static_cast<std::size_t>(count)));
-  }
+void TokenStream::check_tokens(std::int64_t first, std::int64_t end) const {
+  std::vector<std::int32_t> tokens(std::size_t{1} << 16);
+  for_each_piece(
+      first, end, [&](const Piece& piece, std::int64_t index, std::int64_t count, std::int64_t) {
+        if (piece.layout.width == 1 && vocab_ >= 256) return;
+        for (std::int64_t done = 0; done < count;) {
+          const std::int64_t here = std::min(count - done, std::ssize(tokens));
+          read_piece(piece, index + done, std::span(tokens).first(static_cast<std::size_t>(here)));
+          done += here;
+        }
+      });
 }
 
 std::uint64_t TokenStream::digest() const {
   Hasher hasher;
   std::vector<std::byte> block(kDigestBlock);
+  const auto bytes_in = [](const Piece& piece) { return piece.layout.count * piece.layout.width; };
   // Blocks spread evenly, so that data of any size takes a second or so.
   std::int64_t total = 0;
-  for (const Piece& piece : pieces_) total += (piece.bytes + kDigestBlock - 1) / kDigestBlock;
+  for (const Piece& piece : pieces_) total += (bytes_in(piece) + kDigestBlock - 1) / kDigestBlock;
   const std::int64_t stride = std::max<std::int64_t>(1, total / kDigestBlocks);
   std::int64_t number = 0;
   for (const Piece& piece : pieces_) {
-    hasher.add(std::to_string(piece.bytes) + "\n");
-    for (std::int64_t at = 0; at < piece.bytes; at += kDigestBlock, ++number) {
+    hasher.add(std::to_string(bytes_in(piece)) + "\n");
+    for (std::int64_t at = 0; at < bytes_in(piece); at += kDigestBlock, ++number) {
       if (number % stride != 0) continue;
       const auto bytes = std::span(block).first(
-          static_cast<std::size_t>(std::min(kDigestBlock, piece.bytes - at)));
+          static_cast<std::size_t>(std::min(kDigestBlock, bytes_in(piece) - at)));
       read_bytes(piece, at, bytes);
       hasher.add(std::span<const std::byte>(bytes));
     }
@@ -199,10 +244,10 @@ std::uint64_t TokenStream::digest() const {
 }
 
 void TokenStream::fail_vocab(const Piece& piece, std::int64_t index, std::int64_t value) const {
-  throw UserError(detail::concat(piece.path.string(), " has token ", value, " at position ", index,
-                                 ", but model.vocab is ", vocab_, "; set model.vocab to at least ",
-                                 value + 1,
-                                 width_ == 1 ? " (256 for bytes)" : ", or check data.dtype"));
+  throw UserError(
+      detail::concat(piece.path.string(), " has token ", value, " at position ", index,
+                     ", but model.vocab is ", vocab_, "; set model.vocab to at least ", value + 1,
+                     piece.layout.width == 1 ? " (256 for bytes)" : ", or check data.dtype"));
 }
 
 }  // namespace cleave::data

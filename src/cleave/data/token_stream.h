@@ -2,74 +2,87 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cleave/base/file.h"
+#include "cleave/data/packed_format.h"
 #include "cleave/data/query.h"
+#include "cleave/data/tokenizer/tokenizer.h"
 
 namespace cleave::data {
 
 struct StreamOptions {
   std::string_view key = "data.path";    ///< what messages call the path
   std::filesystem::path leave_out = {};  ///< a directory that is not read, wherever it is
+  const Tokenizer* tokenizer = nullptr;  ///< of text; null: one token per byte
 };
 
 /// Tokens of one or many files, one after another, as if they were one list.
 ///
-/// A `.bin` file holds little-endian u16 or u32 tokens; anything else is text, one token per byte.
-/// A directory stands for the text files below it, in order of their paths: hidden, empty and .bin
-/// files are left out, those with a NUL byte in their first 8 KiB, which are not text, and what
-/// runs have written; links to directories are not followed. Nothing is put between files.
+/// A path is a file, a pattern such as "shard-*.bin", or a directory, which stands for the text
+/// files below it in order of their paths (text_files.h), without empty ones and those with a NUL
+/// byte in their first 8 KiB, which are not text. Files of tokens are those of packed_format.h;
+/// anything else is text or JSON Lines; .gz and .zst are unpacked. With a tokenizer, every file or
+/// line is a document, which its end token follows; plain bytes follow each other as they are, and
+/// a newline follows every line of JSON.
 ///
-/// Large files stay open and are read where tokens are needed: one that another program shortens
-/// meanwhile is an error with its name, and not the end of the process as with a mapping; one that
-/// is removed can still be read. Small ones are copied into memory, so that a directory of very
-/// many does not run into the system's limit on open files.
+/// Large files stay on disk and are read where they are asked for: a file that is cut off during a
+/// run is an error, not a crash.
 class TokenStream {
  public:
   /// Throws UserError: missing, unreadable, empty or cut-off files, a directory without text.
   TokenStream(const std::filesystem::path& path, TokenType type, std::int64_t vocab,
               const StreamOptions& options = {});
+  TokenStream(std::vector<std::filesystem::path> paths, TokenType type, std::int64_t vocab,
+              const StreamOptions& options = {});
 
   std::int64_t size() const { return size_; }
+  /// What it was made from; of several paths the first.
   const std::filesystem::path& path() const { return path_; }
 
   /// Copies tokens from `offset` on. Throws UserError if one is outside the vocabulary; does not
   /// allocate otherwise.
   void read(std::int64_t offset, std::span<std::int32_t> tokens) const;
 
-  /// Throws UserError if any token is outside the vocabulary; reads everything.
-  void check_tokens() const;
+  /// Throws UserError if any of the tokens [first, end) is outside the vocabulary.
+  void check_tokens(std::int64_t first, std::int64_t end) const;
+  void check_tokens() const { check_tokens(0, size_); }
 
-  /// A hash over the sizes of all files and over their bytes, of data past a gigabyte over blocks
+  /// A hash over the sizes of all files and over their tokens, of data past a gigabyte over blocks
   /// spread evenly.
   std::uint64_t digest() const;
 
  private:
+  /// The tokens of one file: in memory, or on disk.
   struct Piece {
-    std::int64_t first = 0;  // token
-    std::int64_t bytes = 0;
     std::filesystem::path path;
-    std::vector<std::byte> copy;  // of a small file
-    std::optional<File> file;     // of a large one, as long as there are not too many
+    PackedLayout layout;
+    std::int64_t first = 0;  // token
+    std::vector<std::byte> memory;
+    std::unique_ptr<File> file;  // null as well where too many would be open
   };
 
-  void add_text_directory(const std::filesystem::path& directory, const StreamOptions& options);
-  void add_file(const std::filesystem::path& path);
+  void add_path(const std::filesystem::path& path, const StreamOptions& options);
+  void add_file(const std::filesystem::path& path, const StreamOptions& options, bool listed);
+  void add_unpacked(const std::filesystem::path& path, const StreamOptions& options);
+  void add_text(const std::filesystem::path& path, const StreamOptions& options);
+  void add_piece(Piece piece);
   void read_bytes(const Piece& piece, std::int64_t offset, std::span<std::byte> bytes) const;
   void read_piece(const Piece& piece, std::int64_t index, std::span<std::int32_t> tokens) const;
+  template <class Use>
+  void for_each_piece(std::int64_t first, std::int64_t end, Use use) const;
   [[noreturn]] void fail_vocab(const Piece& piece, std::int64_t index, std::int64_t value) const;
 
   std::filesystem::path path_;
+  TokenType type_;
   std::int64_t vocab_;
-  int width_ = 1;  // bytes per token
-  int open_files_ = 0;
-  std::vector<Piece> pieces_;
   std::int64_t size_ = 0;
+  std::int64_t text_bytes_ = 0;  // that were tokenized
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace cleave::data

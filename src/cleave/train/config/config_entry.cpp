@@ -34,8 +34,9 @@ const Key& find_key(const Entry& entry) {
 
 void apply(const Entry& entry, Config& config) {
   const Key& key = find_key(entry);
-  const bool as_typed =
-      key.takes_text && !entry.text.empty() && !std::holds_alternative<std::string>(entry.value.is);
+  const bool as_typed = key.takes_text && !entry.text.empty() &&
+                        !std::holds_alternative<std::string>(entry.value.is) &&
+                        !(key.takes_lists && std::holds_alternative<Value::List>(entry.value.is));
   const Value value = as_typed ? Value{entry.text} : entry.value;
   check_text(entry, value);
   require(key.set(config, value), key.name, " is ", describe(value), " ", entry.place,

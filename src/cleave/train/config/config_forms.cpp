@@ -74,6 +74,59 @@ std::optional<Value> get_emulation(const Config& config) {
   return Value{fmt::format("f={}s,i={}s,w={}s{}", f, i, w, per_layer ? ",per=layer" : "")};
 }
 
+namespace {
+
+/// A path, or {path = "a", weight = 0.7}.
+std::optional<data::DataPath> read_path(const Value& value) {
+  if (const auto* text = as<std::string>(value)) {
+    return text->empty() ? std::nullopt : std::optional(data::DataPath{*text});
+  }
+  const auto* table = as<Value::Table>(value);
+  if (table == nullptr) return std::nullopt;
+  data::DataPath path;
+  for (std::size_t i = 0; i < table->keys.size(); ++i) {
+    const auto* text = as<std::string>(table->values[i]);
+    if (table->keys[i] == "path" && text != nullptr) {
+      path.path = *text;
+    } else if (table->keys[i] == "weight") {
+      path.weight = as_number(table->values[i]).value_or(0);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return path.path.empty() || path.weight <= 0 ? std::nullopt : std::optional(path);
+}
+
+}  // namespace
+
+/// Either every path has a weight, or none has.
+bool set_path(Config& config, const Value& value) {
+  const auto* list = as<Value::List>(value);
+  std::vector<data::DataPath> paths;
+  for (const Value& element : list != nullptr ? *list : Value::List{value}) {
+    const auto path = read_path(element);
+    if (!path || (!paths.empty() && (path->weight > 0) != (paths[0].weight > 0))) return false;
+    paths.push_back(*path);
+  }
+  if (paths.empty()) return false;
+  config.data.path = std::move(paths);
+  return true;
+}
+
+std::optional<Value> get_path(const Config& config) {
+  Value::List list;
+  for (const data::DataPath& path : config.data.path) {
+    if (path.weight > 0) {
+      list.push_back({Value::Table{{"path", "weight"}, {Value{path.path}, Value{path.weight}}}});
+    } else {
+      list.push_back({path.path});
+    }
+  }
+  if (list.empty()) return std::nullopt;
+  const bool alone = list.size() == 1 && config.data.path[0].weight == 0;
+  return alone ? list[0] : Value{std::move(list)};
+}
+
 bool set_validation(Config& config, const Value& value) {
   if (const auto* path = as<std::string>(value); path != nullptr && !path->empty()) {
     config.data.validation = *path;

@@ -15,6 +15,9 @@ std::optional<std::string> read_name(const Value& value);  ///< any text but non
 bool set_emulation(Config& config, const Value& value);
 std::optional<Value> get_emulation(const Config& config);
 
+bool set_path(Config& config, const Value& value);
+std::optional<Value> get_path(const Config& config);
+
 bool set_validation(Config& config, const Value& value);
 std::optional<Value> get_validation(const Config& config);
 

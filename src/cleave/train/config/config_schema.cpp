@@ -84,22 +84,29 @@ std::vector<Key> model_keys() {
 
 std::vector<Key> data_keys() {
   return {
+      {.name = "data.path",
+       .rule = "a path, a list of paths, or a list such as [{path = \"a\", weight = 0.7}, …]",
+       .help =
+           "text, .jsonl with \"text\", tokens (.bin of nanoGPT, llm.c or Megatron, .npy), .gz "
+           "or .zst of these, a pattern, or a directory of text: all files below it but hidden, "
+           "binary and token ones, train.out and what other runs have written",
+       .set = set_path,
+       .get = get_path,
+       .takes_text = true,
+       .takes_lists = true,
+       .otherwise = "none; needed to train",
+       .example = "\"corpus.txt\""},
       text(
-          "data.path", "a path",
-          "text file, .bin of tokens, or directory of text: all files below it but hidden, binary "
-          "and .bin ones, train.out and what other runs have written",
-          [](auto& c) -> auto& { return c.data.path; })
-          .with({.otherwise = "none; needed to train", .example = "\"corpus.txt\""}),
-      choice<data::Tokenizer>(
-          "data.tokenizer", {{"bytes", data::Tokenizer::Bytes}},
-          "how text becomes tokens: one per byte",
-          [](auto& c) -> auto& { return c.data.tokenizer; }),
+          "data.tokenizer", "\"bytes\", or the path of a tokenizer.json or tokenizer.model",
+          "how text becomes tokens: one per byte, or by a tokenizer",
+          [](auto& c) -> auto& { return c.data.tokenizer; })
+          .with({.otherwise = "\"bytes\"", .example = "\"tokenizer.json\""}),
       choice<data::TokenType>(
           "data.dtype",
           {{"auto", data::TokenType::Auto},
            {"u16", data::TokenType::U16},
            {"u32", data::TokenType::U32}},
-          "tokens of a .bin file; auto: u32 if it ends in .u32.bin, else u16",
+          "tokens of a .bin file without a header; auto: u32 if it ends in .u32.bin, else u16",
           [](auto& c) -> auto& { return c.data.dtype; }),
       {.name = "data.validation",
        .rule = "a share from 0 to below 1, or a path",

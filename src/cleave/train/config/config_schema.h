@@ -23,7 +23,8 @@ struct Key {
   /// Nothing if the key is not given and has no default.
   std::function<std::optional<Value>(const Config& config)> get;
 
-  bool takes_text = false;  ///< any text: an override is taken as typed
+  bool takes_text = false;   ///< any text: an override is taken as typed
+  bool takes_lists = false;  ///< unless it is a list
 
   /// What holds if the key is not given, where that is no constant: "model.heads".
   std::string_view otherwise = {};

@@ -45,6 +45,14 @@ Value convert(const toml::node& node) {
     for (const toml::node& element : *array) list.push_back(convert(element));
     return {std::move(list)};
   }
+  if (const auto* inner = node.as_table()) {
+    Value::Table table;
+    for (const auto& [key, element] : *inner) {
+      table.keys.emplace_back(key.str());
+      table.values.push_back(convert(element));
+    }
+    return {std::move(table)};
+  }
   std::ostringstream text;
   node.visit([&](const auto& typed) { text << typed; });
   return {Value::Other{text.str()}};

@@ -39,7 +39,8 @@ std::string_view type_name(const Value& value) {
       Overload{[](bool) { return "a boolean"; }, [](std::int64_t) { return "a whole number"; },
                [](double) { return "a number"; }, [](const std::string&) { return "a string"; },
                [](const Value::List&) { return "a list"; },
-               [](const Value::Other&) { return "a date, time or table"; }},
+               [](const Value::Table&) { return "a table"; },
+               [](const Value::Other&) { return "a date or time"; }},
       value.is);
 }
 
@@ -51,6 +52,7 @@ Value::Value(std::int64_t value) : is(value) {}
 Value::Value(double value) : is(value) {}
 Value::Value(std::string value) : is(std::move(value)) {}
 Value::Value(List value) : is(std::move(value)) {}
+Value::Value(Table value) : is(std::move(value)) {}
 Value::Value(Other value) : is(std::move(value)) {}
 Value::Value(const Value& other) = default;
 Value::Value(Value&& other) noexcept = default;
@@ -67,11 +69,18 @@ std::string to_toml(const Value& value) {
     }
     return text + "]";
   };
+  const auto table_text = [](const Value::Table& table) {
+    std::string text = "{";
+    for (std::size_t i = 0; i < table.keys.size(); ++i) {
+      text += fmt::format("{}{} = {}", i == 0 ? "" : ", ", table.keys[i], to_toml(table.values[i]));
+    }
+    return text + "}";
+  };
   return std::visit(Overload{[](bool b) { return std::string(b ? "true" : "false"); },
                              [](std::int64_t i) { return std::to_string(i); },
                              [](double d) { return float_text(d); },
                              [](const std::string& s) { return quoted_text(s); }, list_text,
-                             [](const Value::Other& other) { return other.text; }},
+                             table_text, [](const Value::Other& other) { return other.text; }},
                     value.is);
 }
 

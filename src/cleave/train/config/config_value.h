@@ -11,11 +11,15 @@ namespace cleave::train {
 /// A value of a config file, free of the library that read it.
 struct Value {
   using List = std::vector<Value>;
-  struct Other {  // a date, a table in a list: nothing that any key takes
+  struct Table {  // in a list: {path = "a", weight = 0.7}
+    std::vector<std::string> keys;
+    List values;
+  };
+  struct Other {  // a date: nothing that any key takes
     std::string text;
   };
 
-  std::variant<bool, std::int64_t, double, std::string, List, Other> is;
+  std::variant<bool, std::int64_t, double, std::string, List, Table, Other> is;
 
   // Out of line: g++ 12 takes the variant's moves, inlined, for uses of uninitialised memory.
   Value();
@@ -24,6 +28,7 @@ struct Value {
   Value(double value);
   Value(std::string value);
   Value(List value);
+  Value(Table value);
   Value(Other value);
   Value(const Value& other);
   Value(Value&& other) noexcept;

@@ -67,7 +67,8 @@ void load_weights(const checkpoint::CheckpointReader& checkpoint, engine::Decode
 }  // namespace
 
 Tokens tokens_of(const Config& config) {
-  return config.data.path.ends_with(".bin") ? Tokens::Numbers : Tokens::Bytes;
+  const bool numbers = !config.data.path.empty() && config.data.path[0].path.ends_with(".bin");
+  return numbers ? Tokens::Numbers : Tokens::Bytes;
 }
 
 std::vector<std::int32_t> tokenize(std::string_view text, Tokens tokens, std::int64_t vocabulary) {

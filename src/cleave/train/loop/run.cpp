@@ -32,8 +32,13 @@ RunReport stopped_at_start(const Start& start) {
 
 /// The same with paths of this process, for what it reads of the first one's files.
 Config with_fetched_data(Config config, comm::Communicator& processes) {
-  if (!config.data.path.empty())
-    config.data.path = fetch(processes, config.data.path, fetch_cache());
+  for (data::DataPath& path : config.data.path) {
+    path.path = fetch(processes, path.path, fetch_cache());
+  }
+  std::string& tokenizer = config.data.tokenizer;
+  if (!tokenizer.empty() && tokenizer != "bytes") {
+    tokenizer = fetch(processes, tokenizer, fetch_cache());
+  }
   if (auto* path = std::get_if<std::string>(&config.data.validation))
     *path = fetch(processes, *path, fetch_cache());
   return config;
@@ -189,6 +194,7 @@ class DeviceRun {
   /// Puts the numbers of all devices together; the same report on each.
   RunReport finish() {
     report_.steps = trainer_.steps_done();
+    report_.epochs = job_.data.training().epochs(report_.steps);
     if (report_.losses.size() > kKeptLosses)
       report_.losses.erase(report_.losses.begin(), report_.losses.end() - kKeptLosses);
     report_.step_seconds = times_.seconds();
@@ -281,7 +287,10 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   std::optional<engine::CompiledStep> compiled;
   StartOptions start = options.start;
   comm::together(world, [&] {
-    data.emplace(data_query(config));
+    data::Query query = data_query(config);
+    query.process = world.rank();
+    query.processes = world.size();
+    data.emplace(query);
     if (world.rank() == 0) start.data = to_hex(data->digest());
     compiled.emplace(compile_step(config));
   });

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace cleave::app {
+
+void add_tokenize_command(CLI::App& data);
+void add_train_tokenizer_command(CLI::App& data);
+
+}  // namespace cleave::app

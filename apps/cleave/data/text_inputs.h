@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cleave/data/documents.h"
+
+namespace cleave::app {
+
+/// The texts that a command line names: files, directories, patterns, "-" for standard input.
+class TextInputs {
+ public:
+  /// Throws UserError if one names nothing.
+  explicit TextInputs(const std::vector<std::string>& names);
+
+  /// Of the files as they lie on disk.
+  std::int64_t bytes() const { return bytes_; }
+
+  /// Calls `round` with documents of some 32 MiB at a time, in order, until there are no more.
+  void for_each_round(
+      const std::function<void(const std::vector<std::string_view>& documents)>& round) const;
+
+ private:
+  std::vector<std::filesystem::path> files_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace cleave::app

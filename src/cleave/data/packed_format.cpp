@@ -1,0 +1,192 @@
+#include "cleave/data/packed_format.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+
+#include "cleave/base/check.h"
+#include "cleave/base/file.h"
+#include "cleave/data/compression.h"
+
+namespace cleave::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class T>
+T number_at(std::string_view bytes, std::size_t at) {
+  T value{};
+  if (at + sizeof value <= bytes.size()) std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+std::int64_t whole_tokens(const PackedProbe& probe, std::int64_t bytes, int width) {
+  require(bytes % width == 0, probe.name.string(), " has ", bytes,
+          " bytes, which is no whole number of ", width,
+          "-byte tokens; it was cut off, or data.dtype is not its type");
+  return bytes / width;
+}
+
+// ---- llm.c: 256 numbers of 32 bits, then tokens; the first says how wide they are.
+
+constexpr std::int64_t kLlmcHeader = 1024;
+
+int llmc_width(const PackedProbe& probe) {
+  const auto magic = number_at<std::uint32_t>(probe.head, 0);
+  const auto version = number_at<std::uint32_t>(probe.head, 4);
+  if (magic == 20240520 && version == 1) return 2;  // GPT-2's tokens
+  if (magic == 20240801 && version == 7) return 4;  // Llama 3's
+  return 0;
+}
+
+bool is_llmc(const PackedProbe& probe) {
+  return probe.size >= kLlmcHeader && llmc_width(probe) > 0;
+}
+
+PackedLayout llmc_layout(const PackedProbe& probe) {
+  const int width = llmc_width(probe);
+  const std::int64_t count = whole_tokens(probe, probe.size - kLlmcHeader, width);
+  const auto promised = number_at<std::uint32_t>(probe.head, 8);
+  require(static_cast<std::uint32_t>(count) == promised, probe.name.string(), " has ", count,
+          " tokens, but its header says ", promised, "; it was cut off");
+  return {kLlmcHeader, count, width};
+}
+
+// ---- Megatron: raw numbers, described by an .idx file beside them.
+
+constexpr std::string_view kMegatronMagic("MMIDIDX\0\0", 9);
+constexpr std::size_t kMegatronHeader = 34;  // magic, version u64, type u8, two counts u64
+
+fs::path index_of(const PackedProbe& probe) {
+  return fs::path(probe.name).replace_extension(".idx");
+}
+
+bool is_megatron(const PackedProbe& probe) {
+  return probe.name.extension() == ".bin" && fs::exists(index_of(probe));
+}
+
+int megatron_width(int code, const fs::path& index) {
+  constexpr std::array<int, 9> kWidths = {0, 1, 0, 2, 4, 8, 0, 0, 2};  // by NumPy's types
+  const int width = code >= 0 && code < 9 ? kWidths[code] : 0;
+  require(width > 0, index.string(), " says that its tokens are numbers of type ", code,
+          ", which are no tokens");
+  return width;
+}
+
+PackedLayout megatron_layout(const PackedProbe& probe) {
+  const File index = File::open(index_of(probe));
+  std::string head(kMegatronHeader, '\0');
+  require(index.size() >= static_cast<std::int64_t>(kMegatronHeader), index.path().string(),
+          " is no index of Megatron: it is too short");
+  index.read(std::as_writable_bytes(std::span(head)), 0);
+  require(head.starts_with(kMegatronMagic), index.path().string(),
+          " is no index of Megatron: it does not begin with MMIDIDX");
+  const int width = megatron_width(number_at<std::uint8_t>(head, 17), index.path());
+  const std::int64_t count = whole_tokens(probe, probe.size, width);
+  const auto sequences = number_at<std::uint64_t>(head, 18);
+  const std::int64_t needed =
+      static_cast<std::int64_t>(kMegatronHeader) + 12 * static_cast<std::int64_t>(sequences);
+  require(sequences > 0 && needed <= index.size(), index.path().string(), " was cut off");
+  // The last sequence ends where the tokens end.
+  std::int32_t length = 0;
+  std::int64_t begin = 0;
+  index.read(std::as_writable_bytes(std::span(&length, 1)),
+             static_cast<std::int64_t>(kMegatronHeader + 4 * (sequences - 1)));
+  index.read(std::as_writable_bytes(std::span(&begin, 1)),
+             static_cast<std::int64_t>(kMegatronHeader + 4 * sequences + 8 * (sequences - 1)));
+  require(begin + std::int64_t{length} * width <= probe.size, probe.name.string(),
+          " is shorter than its index says; it was cut off");
+  return {0, count, width};
+}
+
+// ---- NumPy: magic, version, the length of a description, then numbers.
+
+constexpr std::string_view kNumpyMagic = "\x93NUMPY";
+
+bool is_numpy(const PackedProbe& probe) {
+  return probe.head.starts_with(kNumpyMagic);
+}
+
+/// The value of `key` in the description, which is a Python dictionary.
+std::string_view numpy_value(std::string_view description, std::string_view key) {
+  const std::size_t at = description.find(key);
+  if (at == std::string_view::npos) return {};
+  const std::size_t colon = description.find(':', at);
+  const std::size_t begin = description.find_first_not_of(' ', colon + 1);
+  return begin == std::string_view::npos ? std::string_view() : description.substr(begin);
+}
+
+PackedLayout numpy_layout(const PackedProbe& probe) {
+  const bool wide = number_at<std::uint8_t>(probe.head, 6) >= 2;
+  const std::size_t begin = wide ? 12 : 10;
+  const std::size_t length =
+      wide ? number_at<std::uint32_t>(probe.head, 8) : number_at<std::uint16_t>(probe.head, 8);
+  const std::string_view description = probe.head.substr(begin, length);
+  const std::string_view type = numpy_value(description, "'descr'").substr(0, 5);
+  int width = 0;
+  for (const auto& [name, bytes] :
+       {std::pair("'|u1'", 1), std::pair("'<u2'", 2), std::pair("'<i2'", 2), std::pair("'<u4'", 4),
+        std::pair("'<i4'", 4), std::pair("'<u8'", 8), std::pair("'<i8'", 8)}) {
+    if (type == name) width = bytes;
+  }
+  require(width > 0, probe.name.string(), " is an array of ", type,
+          ", which are no tokens; save whole numbers, such as uint16");
+  const auto offset = static_cast<std::int64_t>(begin + length);
+  require(offset <= probe.size, probe.name.string(), " was cut off inside of its header");
+  return {offset, whole_tokens(probe, probe.size - offset, width), width};
+}
+
+// ---- Raw numbers, as nanoGPT writes them.
+
+bool is_raw(const PackedProbe& probe) {
+  return probe.name.extension() == ".bin";
+}
+
+/// Whether of every `step` numbers of 16 bits all but the first are 0, and the first are not.
+bool only_every(const PackedProbe& probe, std::size_t step) {
+  const std::size_t count = probe.head.size() / 2;
+  bool any = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto value = number_at<std::uint16_t>(probe.head, 2 * i);
+    if (i % step != 0 && value != 0) return false;
+    any |= value != 0;
+  }
+  return any && count >= 64;
+}
+
+PackedLayout raw_layout(const PackedProbe& probe) {
+  const std::string_view foreign = foreign_kind(probe.head);
+  require(foreign.empty(), probe.name.string(), " is ", foreign, ", not a file of tokens");
+  const bool wide = probe.type == TokenType::U32 ||
+                    (probe.type == TokenType::Auto && probe.name.stem().extension() == ".u32");
+  if (probe.type == TokenType::Auto && !wide) {
+    require(!only_every(probe, 4), probe.name.string(),
+            " seems to hold int64 tokens; save them as uint16 or uint32, or as .npy");
+    require(!only_every(probe, 2), probe.name.string(),
+            " seems to hold u32 tokens; set data.dtype to \"u32\"");
+  }
+  const int width = wide ? 4 : 2;
+  return {0, whole_tokens(probe, probe.size, width), width};
+}
+
+struct PackedFormat {
+  bool (*is)(const PackedProbe&);
+  PackedLayout (*layout)(const PackedProbe&);
+};
+
+constexpr PackedFormat kPackedFormats[] = {{is_numpy, numpy_layout},
+                                           {is_megatron, megatron_layout},
+                                           {is_llmc, llmc_layout},
+                                           {is_raw, raw_layout}};
+
+}  // namespace
+
+std::optional<PackedLayout> packed_layout(const PackedProbe& probe) {
+  for (const PackedFormat& format : kPackedFormats) {
+    if (format.is(probe)) return format.layout(probe);
+  }
+  return std::nullopt;
+}
+
+}  // namespace cleave::data

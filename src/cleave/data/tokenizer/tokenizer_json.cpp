@@ -1,0 +1,161 @@
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "cleave/data/tokenizer/bpe.h"
+#include "cleave/data/tokenizer/json_kinds.h"
+#include "cleave/data/tokenizer/pipeline.h"
+#include "cleave/data/tokenizer/unigram.h"
+
+namespace cleave::data {
+namespace tokenizer {
+namespace {
+
+constexpr int kDeepest = 64;  // brackets; a tokenizer needs six or so
+
+/// Before anything recursive looks at it.
+void check_depth(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+      continue;
+    }
+    if (c == '"') in_string = true;
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    require(depth <= kDeepest, "it is nested more than ", kDeepest, " levels deep");
+  }
+}
+
+/// "a b" in older files, ["a", "b"] in newer ones.
+std::pair<std::string, std::string> read_merge(const Json& json) {
+  if (json.is_array()) return {json.at(0).get<std::string>(), json.at(1).get<std::string>()};
+  const auto& text = json.get_ref<const std::string&>();
+  const std::size_t space = text.find(' ');
+  require(space != std::string::npos && text.find(' ', space + 1) == std::string::npos, "merge \"",
+          text, "\" is not of two tokens");
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+std::unique_ptr<Model> read_bpe(const Json& json) {
+  require(value_or(json, "dropout", 0.0) == 0,
+          "a BPE model with dropout gives random tokens, which "
+          "cleave does not; set \"dropout\" to null");
+  BpeParts parts;
+  for (const auto& [token, id] : json.at("vocab").items()) {
+    parts.vocabulary.add(token, id.get<std::int32_t>());
+  }
+  for (const Json& merge : json.at("merges")) parts.merges.push_back(read_merge(merge));
+  const auto unknown = value_or<std::string>(json, "unk_token", "");
+  if (!unknown.empty()) parts.unk_token = unknown;
+  parts.continuing_subword_prefix = value_or<std::string>(json, "continuing_subword_prefix", "");
+  parts.end_of_word_suffix = value_or<std::string>(json, "end_of_word_suffix", "");
+  parts.fuse_unk = value_or(json, "fuse_unk", false);
+  parts.byte_fallback = value_or(json, "byte_fallback", false);
+  parts.ignore_merges = value_or(json, "ignore_merges", false);
+  return std::make_unique<Bpe>(std::move(parts));
+}
+
+/// The number as Hugging Face's library reads it. Its parser takes the digits as one whole number
+/// and divides by a power of ten, which is off by a unit in the last place now and then; where two
+/// ways to cut a word are equally likely, that decides between them.
+double as_serde_reads(double exact) {
+  char text[32] = {};
+  const char* end =
+      std::to_chars(text, text + sizeof text, exact, std::chars_format::scientific).ptr;
+  std::uint64_t digits = 0;
+  int exponent = 0;
+  bool after_point = false;
+  const char* at = text;
+  for (; at != end && *at != 'e'; ++at) {
+    if (*at >= '0' && *at <= '9') {
+      digits = 10 * digits + static_cast<std::uint64_t>(*at - '0');
+      exponent -= after_point ? 1 : 0;
+    }
+    after_point |= *at == '.';
+  }
+  if (at != end) exponent += std::atoi(at + 1);
+  // Powers of ten up to here are exact.
+  if (exponent < -22 || exponent > 22) return exact;
+  const double power = std::pow(10.0, std::abs(exponent));
+  const auto whole = static_cast<double>(digits);
+  return std::copysign(exponent < 0 ? whole / power : whole * power, exact);
+}
+
+std::unique_ptr<Model> read_unigram(const Json& json) {
+  UnigramParts parts;
+  for (const Json& token : json.at("vocab")) {
+    parts.tokens.emplace_back(token.at(0).get<std::string>(),
+                              as_serde_reads(token.at(1).get<double>()));
+  }
+  const auto unknown = json.find("unk_id");
+  if (unknown != json.end() && !unknown->is_null()) parts.unk_id = unknown->get<std::int32_t>();
+  parts.byte_fallback = value_or(json, "byte_fallback", false);
+  return std::make_unique<Unigram>(std::move(parts));
+}
+
+using MakeModel = std::unique_ptr<Model> (*)(const Json&);
+
+constexpr Kind<MakeModel> kModels[] = {{"BPE", read_bpe}, {"Unigram", read_unigram}};
+
+std::unique_ptr<Model> read_model(const Json& json) {
+  // The first files had no type.
+  if (!json.contains("type") && json.contains("merges")) return read_bpe(json);
+  return kind_of<MakeModel>(json, "model", kModels).make(json);
+}
+
+std::vector<AddedToken> read_added(const Json& json) {
+  std::vector<AddedToken> tokens;
+  if (json.is_null()) return tokens;
+  for (const Json& one : json) {
+    const bool special = value_or(one, "special", false);
+    tokens.push_back({.id = one.at("id").get<std::int32_t>(),
+                      .content = one.at("content").get<std::string>(),
+                      .single_word = value_or(one, "single_word", false),
+                      .lstrip = value_or(one, "lstrip", false),
+                      .rstrip = value_or(one, "rstrip", false),
+                      .normalized = value_or(one, "normalized", !special),
+                      .special = special});
+    // The same bounds as for the model's own tokens.
+    Vocabulary().add(tokens.back().content, tokens.back().id);
+  }
+  return tokens;
+}
+
+const Json& part_of(const Json& json, const char* key) {
+  static const Json nothing;
+  const auto at = json.find(key);
+  return at == json.end() ? nothing : *at;
+}
+
+std::unique_ptr<const Tokenizer> read_pipeline(const Json& json, const std::string& end_name) {
+  require(json.is_object() && json.contains("model"), "it has no \"model\"");
+  PipelineParts parts;
+  read_normalizer(part_of(json, "normalizer"), parts.normalizers);
+  parts.added = AddedTokens(read_added(part_of(json, "added_tokens")), parts.normalizers);
+  parts.pre_tokenizers = read_pre_tokenizers(part_of(json, "pre_tokenizer"));
+  parts.model = read_model(json.at("model"));
+  parts.frame = read_frame(part_of(json, "post_processor"));
+  parts.decoders = read_decoders(part_of(json, "decoder"));
+  parts.decodes = !part_of(json, "decoder").is_null();
+  return std::make_unique<PipelineTokenizer>(std::move(parts), end_name);
+}
+
+}  // namespace
+}  // namespace tokenizer
+
+std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view text,
+                                                      const std::string& end_name) {
+  tokenizer::check_depth(text);
+  try {
+    return tokenizer::read_pipeline(nlohmann::json::parse(text), end_name);
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError(error.what());
+  }
+}
+
+}  // namespace cleave::data

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace cleave::data::tokenizer {
+
+/// Unicode's normalization forms.
+enum class Form : std::uint8_t { Nfc, Nfd, Nfkc, Nfkd };
+
+/// Brings valid UTF-8 into a form. Text that is in it already, as nearly all is, is only scanned.
+void to_form(Form form, std::string& text);
+
+/// Character by character, without regard to its neighbours.
+void to_lower_case(std::string& text);
+
+}  // namespace cleave::data::tokenizer

@@ -1,0 +1,160 @@
+#include "cleave/data/tokenizer/tokenizer.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/errors.h"
+#include "support/paths.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/utf8.h"
+
+namespace cleave::data {
+namespace {
+
+using cleave::testing::user_error;
+using Tokens = std::vector<std::int32_t>;
+
+std::string golden(const std::string& name) {
+  return cleave::testing::source_path("tests/golden/tokenizer/" + name);
+}
+
+struct GoldenCase {
+  std::string text;
+  Tokens ids;
+  std::string decoded;
+};
+
+std::vector<GoldenCase> cases_of(const std::string& name) {
+  std::ifstream file(golden(name + ".cases"));
+  std::vector<GoldenCase> cases;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    cases.push_back({json["text"], json["ids"], json["decoded"]});
+  }
+  return cases;
+}
+
+std::string stem(std::string name) {
+  return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
+}
+
+/// Each was trained with one family's settings; the cases are what Hugging Face's library says.
+class GoldenTokenizer : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<const Tokenizer> tokenizer = open_tokenizer(golden(GetParam()));
+  std::vector<GoldenCase> cases = cases_of(stem(GetParam()));
+};
+
+TEST_P(GoldenTokenizer, GivesTheTokensOfHuggingFace) {
+  ASSERT_GT(cases.size(), 70u);
+  const auto encoder = tokenizer->encoder();
+
+  for (const GoldenCase& one : cases) {
+    Tokens tokens;
+    encoder->append(one.text, Framing::Document, tokens);
+    EXPECT_EQ(tokens, one.ids) << one.text;
+  }
+}
+
+TEST_P(GoldenTokenizer, GivesTheSameTokensWithoutWhatItRemembers) {
+  for (const GoldenCase& one : cases) {
+    EXPECT_EQ(tokenizer->encode(one.text, Framing::Document), one.ids) << one.text;
+  }
+}
+
+TEST_P(GoldenTokenizer, GivesTheTextOfHuggingFace) {
+  for (const GoldenCase& one : cases) {
+    EXPECT_EQ(with_broken_replaced(tokenizer->decode(one.ids, Specials::Skip)), one.decoded);
+  }
+}
+
+TEST_P(GoldenTokenizer, GivesTheSameTextTokenByToken) {
+  for (const GoldenCase& one : cases) {
+    StreamDecoder stream(*tokenizer, Specials::Keep);
+    std::string text;
+    for (const std::int32_t token : one.ids) text += stream.add(token);
+    text += stream.finish();
+
+    EXPECT_EQ(text, tokenizer->decode(one.ids, Specials::Keep));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GoldenTokenizer,
+                         ::testing::Values("gpt2.json", "llama3.json", "qwen2.json", "falcon.json",
+                                           "llama2.json", "mistral.json", "gemma.json", "clip.json",
+                                           "t5.json", "unigram.json", "unigram.model",
+                                           "bpe.model"));
+
+TEST(ByteLevelTokenizer, RoundTripsEveryCharacterExactly) {
+  const auto tokenizer = open_tokenizer(golden("gpt2.json"));
+  for (const GoldenCase& one : cases_of("gpt2")) {
+    // This token takes the spaces before it, in Hugging Face's library too.
+    if (one.text.find("<mask>") != std::string::npos) continue;
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(one.text), Specials::Keep), one.text);
+  }
+}
+
+TEST(Tokenizers, TakeBrokenUtf8AsReplacementCharacters) {
+  const auto tokenizer = open_tokenizer(golden("gpt2.json"));
+
+  // A cut character is one replacement, a stray byte one each: as Python decodes with "replace".
+  EXPECT_EQ(tokenizer->encode("a\xe4\xb8z\xff\x80"),
+            tokenizer->encode("a\xef\xbf\xbdz\xef\xbf\xbd\xef\xbf\xbd"));
+}
+
+TEST(Tokenizers, KnowTheTokenThatEndsADocument) {
+  const auto gpt2 = open_tokenizer(golden("gpt2.json"));
+  EXPECT_EQ(gpt2->end_token(), gpt2->id_of("<|endoftext|>"));
+  const auto llama2 = open_tokenizer(golden("llama2.json"));
+  EXPECT_EQ(llama2->end_token(), llama2->id_of("</s>"));
+  EXPECT_EQ(open_tokenizer("bytes")->end_token(), std::nullopt);
+}
+
+std::string with_model(const std::string& rest) {
+  return R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]})" +
+         rest + "}";
+}
+
+TEST(TokenizerJson, IsRefusedByWhatItSays) {
+  const auto refusal = [](const std::string& text) {
+    return user_error([&] { parse_tokenizer_json(text); });
+  };
+
+  EXPECT_EQ(refusal("{}"), "it has no \"model\"");
+  EXPECT_EQ(refusal(with_model(R"(, "normalizer": {"type": "Nmt"})")),
+            "normalizer \"Nmt\" is not known; known are Sequence, NFC, NFD, NFKC, NFKD, Lowercase, "
+            "StripAccents, Strip, Replace, Prepend, ByteLevel, Precompiled");
+  EXPECT_EQ(refusal(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}})"),
+            "merge 0, \"a b\", is of a token that is not in the vocabulary");
+  EXPECT_EQ(refusal(R"({"model": {"type": "BPE", "vocab": {"a": 99999999}, "merges": []}})"),
+            "token \"a\" has number 99999999, which must be from 0 to 16777215");
+  EXPECT_EQ(refusal(std::string(1000, '[')), "it is nested more than 64 levels deep");
+  EXPECT_NE(refusal("{").find("parse error"), std::string::npos);
+}
+
+TEST(TokenizerJson, OfOldFilesNeedsNoType) {
+  const auto tokenizer = parse_tokenizer_json(
+      R"({"model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"], "unk_token": ""}})");
+
+  EXPECT_EQ(tokenizer->encode("aabc"), (Tokens{0, 2}));
+}
+
+/// Whatever is cut before merging, the tokens are those of merging the whole text.
+TEST(Bpe, OfAWholeDocumentEqualsItsWordsOneByOne) {
+  const auto tokenizer = open_tokenizer(golden("llama2.json"));
+  std::string text;
+  for (const GoldenCase& one : cases_of("llama2")) text += one.text;
+  const Tokens whole = tokenizer->encode(text);
+  const auto encoder = tokenizer->encoder();
+  Tokens again;
+  encoder->append(text, Framing::None, again);
+
+  EXPECT_EQ(whole, again);
+  EXPECT_GT(whole.size(), 1000u);
+}
+
+}  // namespace
+}  // namespace cleave::data
