@@ -53,6 +53,30 @@ TEST_F(GenerateCommand, ContinuesWhatTheModelHasLearned) {
   EXPECT_EQ(json["devices"][0]["peak_bytes"], json["devices"][0]["planned_bytes"]);
 }
 
+TEST_F(GenerateCommand, EndsBeforeAStopString) {
+  const Answer answer = generate("--prompt abcab --tokens 9 --temperature 0 --stop bca --stop xyz");
+  EXPECT_EQ(answer.out, "abcabca\n") << answer.err;
+
+  const auto json = nlohmann::json::parse(
+      generate("--prompt abcab --tokens 9 --temperature 0 --stop bca --json").out);
+  EXPECT_EQ(json["text"], "ca");
+  EXPECT_EQ(json["stopped"], "stop");
+}
+
+TEST_F(GenerateCommand, TakesSeveralPromptsAndSamples) {
+  const std::string file = directory_.write("prompt.txt", "bcabc");
+  const auto json = nlohmann::json::parse(
+      generate("--prompt abcab --prompt-file " + file + " --tokens 3 --temperature 0 --json").out);
+  EXPECT_EQ(json["texts"][0]["text"], "cab");
+  EXPECT_EQ(json["texts"][1]["text"], "abc");
+
+  const std::string wild = "--prompt abc --tokens 20 --temperature 3 --json";
+  const auto one = nlohmann::json::parse(generate(wild).out);
+  const auto two = nlohmann::json::parse(generate(wild + " --samples 2 --devices 2").out);
+  EXPECT_EQ(two["texts"][0]["tokens"], one["tokens"]);
+  EXPECT_NE(two["texts"][1]["tokens"], one["tokens"]);
+}
+
 TEST_F(GenerateCommand, GivesTheSameTextForASeed) {
   const std::string wild = "--tokens 20 --temperature 3 --seed ";
   EXPECT_EQ(generate(wild + "7").out, generate(wild + "7").out);
@@ -99,6 +123,8 @@ TEST_F(GenerateCommand, SaysWhatIsWrong) {
   EXPECT_EQ(complaint("--temperature -0.5", 2),
             "cleave: --temperature -0.5 must be 0 (always the likeliest token) or more\n");
   EXPECT_EQ(complaint("--top-k -1", 2), "cleave: --top-k -1 must be 0 (all tokens) or more\n");
+  EXPECT_EQ(complaint("--top-p 0", 2),
+            "cleave: --top-p 0 must be above 0 and at most 1 (all tokens)\n");
   EXPECT_EQ(
       complaint("--prompt " + std::string(33, 'a'), 2),
       "cleave: the prompt has 33 tokens, and the model's context is 32; shorten the prompt\n");

@@ -39,6 +39,31 @@ TEST(Sample, TopKLeavesTheRestOut) {
   EXPECT_EQ(sample(kLogits, {.top_k = 1}, 0.999f), 2);
 }
 
+// Weights 5 : 2 : 2 : 1 of 10, likeliest first: 0.5 needs one token, 0.51 two, 0.71 three.
+TEST(Sample, TopPKeepsTheLikeliestThatMakeUpTheShare) {
+  EXPECT_EQ(sample(kLogits, {.top_p = 0.499f}, 0.999f), 2);
+  EXPECT_EQ(sample(kLogits, {.top_p = 0.6f}, 0.28f), 1);
+  EXPECT_EQ(sample(kLogits, {.top_p = 0.6f}, 0.999f), 2);
+  EXPECT_EQ(sample(kLogits, {.top_p = 0.8f}, 0.999f), 3);
+}
+
+TEST(Sample, MinPLeavesOutWhatIsUnlikelyBesideTheLikeliest) {
+  EXPECT_EQ(sample(kLogits, {.min_p = 0.39f}, 0.0f), 1);
+  EXPECT_EQ(sample(kLogits, {.min_p = 0.41f}, 0.0f), 2);
+}
+
+TEST(Sample, PenalisesWhatCameBefore) {
+  const std::vector<float> logits = {-1, 2, 3};
+  const std::vector<std::int32_t> before = {2, 2};
+
+  EXPECT_EQ(sample(logits, {.temperature = 0, .repetition_penalty = 1.4f}, 0, before), 2);
+  EXPECT_EQ(sample(logits, {.temperature = 0, .repetition_penalty = 1.6f}, 0, before), 1);
+  // A negative logit is multiplied: -1 becomes -2, below -1.5.
+  EXPECT_EQ(sample(std::vector<float>{-1.5f, -1}, {.temperature = 0, .repetition_penalty = 2}, 0,
+                   std::vector<std::int32_t>{1}),
+            0);
+}
+
 TEST(Sample, RefusesNoLogits) {
   EXPECT_THROW(sample({}, {}, 0), InternalError);
 }

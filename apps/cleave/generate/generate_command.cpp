@@ -3,6 +3,7 @@
 #include <string>
 
 #include "command.h"
+#include "files.h"
 #include "generate/generate_output.h"
 #include "ranks.h"
 #include "streams.h"
@@ -20,14 +21,32 @@ namespace {
 struct GenerateFlags {
   std::string path;
   std::string memory;
+  std::vector<std::string> prompts;
+  std::string prompt_file;
   train::GenerateOptions options;
   std::optional<int> devices;  ///< default: one, or as many as mpirun started
   bool json = false;
 };
 
+/// What --prompt and --prompt-file say; one empty prompt if they say nothing. Standard input is
+/// read by the first process alone.
+std::vector<std::string> prompts_of(const GenerateFlags& flags, comm::Communicator& processes) {
+  std::vector<std::string> prompts = flags.prompts;
+  if (!flags.prompt_file.empty()) {
+    std::string text;
+    comm::together(processes, [&] {
+      if (processes.rank() == 0) text = read_file(flags.prompt_file);
+    });
+    comm::broadcast(processes, text);
+    prompts.push_back(text);
+  }
+  return prompts.empty() ? std::vector<std::string>{""} : prompts;
+}
+
 void generate(GenerateFlags& flags, comm::Launcher& launcher) {
   const bool first = launcher.processes().rank() == 0;
   const int devices = flags.devices.value_or(launcher.devices().value_or(1));
+  flags.options.prompts = prompts_of(flags, launcher.processes());
   comm::together(launcher.processes(), [&] {
     if (!flags.memory.empty()) flags.options.budget = parse_bytes(flags.memory);
     require(devices == launcher.devices().value_or(devices), "--devices ", devices,
@@ -36,11 +55,10 @@ void generate(GenerateFlags& flags, comm::Launcher& launcher) {
   const std::string warning =
       engine::thread_warning(flags.options.threads, engine::allowed_threads());
   if (first && !warning.empty()) complain("cleave: warning: {}\n", warning);
-  GenerateOutput output(flags.options,
-                        flags.json ? GenerateOutput::Style::Json : GenerateOutput::Style::Text);
+  GenerateOutput output(flags.json ? GenerateOutput::Style::Json : GenerateOutput::Style::Text);
   const train::GenerateReport report =
       train::generate(flags.path, flags.options, devices, output, launcher);
-  if (first) output.finish(report);
+  if (first) output.finish(report, flags.options.tokens);
 }
 
 }  // namespace
@@ -52,10 +70,16 @@ void add_generate_command(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  cleave generate out --prompt 'The ' --tokens 100 --temperature 0.8 --top-k 40\n"
+      "  cleave generate out --prompt-file story.txt --top-p 0.9 --stop 'THE END' --samples 3\n"
       "  mpirun -np 4 cleave generate out --memory 96MiB");
   command->add_option("dir", flags->path, "A checkpoint, or a run's out directory for its latest")
       ->required();
-  command->add_option("--prompt", options.prompt, "Text to continue");
+  command->add_option("--prompt", flags->prompts, "Text to continue; may be given several times")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--prompt-file", flags->prompt_file,
+                      "File with a text to continue; - for standard input");
+  command->add_option("--samples", options.samples, "Texts for each prompt")->capture_default_str();
   command->add_option("--tokens", options.tokens, "How many to generate")->capture_default_str();
   command
       ->add_option("--temperature", options.sample.temperature,
@@ -64,6 +88,22 @@ void add_generate_command(CLI::App& app) {
   command
       ->add_option("--top-k", options.sample.top_k, "Draw from the k likeliest only; 0: from all")
       ->capture_default_str();
+  command
+      ->add_option("--top-p", options.sample.top_p,
+                   "Draw from the likeliest that have this probability together; 1: from all")
+      ->capture_default_str();
+  command
+      ->add_option("--min-p", options.sample.min_p,
+                   "Draw from what is at least this likely beside the likeliest; 0: from all")
+      ->capture_default_str();
+  command
+      ->add_option("--repetition-penalty", options.sample.repetition_penalty,
+                   "Above 1: tokens that came before are less likely")
+      ->capture_default_str();
+  command->add_option("--stop", options.stops, "End before this text; may be given several times")
+      ->expected(1)
+      ->take_all();
+  command->add_flag("--past-end", options.past_end, "Go on after the token that ends a document");
   command->add_option("--seed", options.seed, "Same seed, same text")->capture_default_str();
   command->add_option("--devices", flags->devices,
                       "Share the model between this many threads; under mpirun: its processes");

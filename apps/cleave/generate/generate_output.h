@@ -12,23 +12,17 @@ class GenerateOutput : public train::GenerateObserver {
  public:
   enum class Style : std::uint8_t { Text, Json };
 
-  GenerateOutput(const train::GenerateOptions& options, Style style)
-      : options_(options), style_(style) {}
+  explicit GenerateOutput(Style style) : style_(style) {}
 
-  void on_ready(train::Tokens tokens) override;
-  void on_token(std::int32_t token) override;
-  void finish(const train::GenerateReport& report);
+  void on_begin(const std::string& prompt) override;
+  void on_text(std::string_view bytes) override;
+  void on_end(const train::GeneratedText& text) override;
+  void finish(const train::GenerateReport& report, std::int64_t tokens);
 
  private:
-  void emit(const std::string& piece);
-  void write_json(const train::GenerateReport& report) const;
-  void write_summary(const train::GenerateReport& report) const;
-
-  const train::GenerateOptions& options_;
   Style style_;
-  train::Tokens tokens_ = train::Tokens::Bytes;
   Utf8Stream stream_;  ///< bytes wait until they are a character
-  std::string text_;   ///< what came after the prompt
+  bool first_ = true;
 };
 
 }  // namespace cleave::app

@@ -36,15 +36,22 @@ GenerateReport generate_here(const std::filesystem::path& path, const GenerateOp
   });
   GenerateObserver nobody;
   GenerateObserver& hears = world.rank() == 0 ? observer : nobody;
-  hears.on_ready(generator->tokens());
   const Clock::time_point start = Clock::now();
   GenerateReport report{.checkpoint = checkpoint->path(),
                         .step = checkpoint->state().step,
-                        .prompt_tokens = generator->prompt_tokens(),
                         .context = generator->config().model.context};
-  while (const auto token = generator->next()) {
-    report.tokens.push_back(*token);
-    hears.on_token(*token);
+  for (std::int64_t index = 0; index < generator->texts(); ++index) {
+    generator->begin(index);
+    GeneratedText text{.prompt = generator->prompt(), .prompt_tokens = generator->prompt_tokens()};
+    hears.on_begin(text.prompt);
+    while (const auto bytes = generator->next()) {
+      text.text += *bytes;
+      hears.on_text(*bytes);
+    }
+    text.tokens = generator->tokens();
+    text.stopped = generator->stopped();
+    hears.on_end(text);
+    report.texts.push_back(std::move(text));
   }
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   report.devices = gather_memory(generator->decoder(), world);

@@ -14,12 +14,20 @@ struct DeviceMemory {
   std::int64_t peak_bytes = 0;  ///< measured
 };
 
+/// What was generated for one prompt.
+struct GeneratedText {
+  std::string prompt;
+  std::int64_t prompt_tokens = 0;
+  std::string text;  ///< bytes after the prompt
+  std::vector<std::int32_t> tokens;
+  Stopped stopped = Stopped::Tokens;
+};
+
 struct GenerateReport {
   std::filesystem::path checkpoint;
   std::int64_t step = 0;  ///< of the checkpoint
-  std::int64_t prompt_tokens = 0;
   std::int64_t context = 0;
-  std::vector<std::int32_t> tokens;
+  std::vector<GeneratedText> texts;
   double seconds = 0;  ///< without loading
   std::vector<DeviceMemory> devices;
 };
@@ -28,8 +36,9 @@ struct GenerateReport {
 class GenerateObserver {
  public:
   virtual ~GenerateObserver() = default;
-  virtual void on_ready(Tokens) {}  ///< the model is loaded
-  virtual void on_token(std::int32_t) {}
+  virtual void on_begin(const std::string& /*prompt*/) {}  ///< of a text; the model is loaded
+  virtual void on_text(std::string_view /*bytes*/) {}
+  virtual void on_end(const GeneratedText&) {}
 };
 
 /// Samples from the checkpoint at `path` (see checkpoint::find_checkpoint) on `devices` threads of

@@ -1,7 +1,6 @@
 #include "cleave/train/generate/generator.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -20,25 +19,42 @@ void check(const GenerateOptions& options) {
           " must be 0 (always the likeliest token) or more");
   require(options.sample.top_k >= 0, "--top-k ", options.sample.top_k,
           " must be 0 (all tokens) or more");
+  const auto is_share = [](float value) {
+    return std::isfinite(value) && value >= 0 && value <= 1;
+  };
+  require(is_share(options.sample.top_p) && options.sample.top_p > 0, "--top-p ",
+          options.sample.top_p, " must be above 0 and at most 1 (all tokens)");
+  require(is_share(options.sample.min_p), "--min-p ", options.sample.min_p,
+          " must be from 0 (all tokens) to 1");
+  require(std::isfinite(options.sample.repetition_penalty) && options.sample.repetition_penalty > 0,
+          "--repetition-penalty ", options.sample.repetition_penalty,
+          " must be above 0; 1 is none");
+  require(options.samples >= 1, "--samples ", options.samples, " must be at least 1");
+  require(!options.prompts.empty(), "there is no prompt; give --prompt or --prompt-file");
+  for (const std::string& stop : options.stops) require(!stop.empty(), "--stop must not be empty");
   require(options.threads >= 1, "--threads ", options.threads, " must be at least 1");
 }
 
-std::vector<std::int32_t> prompt_of(const GenerateOptions& options, const Config& config) {
-  const std::int64_t vocabulary = config.model.vocab;
-  const Tokens tokens = tokens_of(config);
-  std::vector<std::int32_t> prompt = tokenize(options.prompt, tokens, vocabulary);
+std::vector<std::vector<std::int32_t>> prompts_of(const GenerateOptions& options,
+                                                  const ModelText& text, const Config& config) {
+  std::vector<std::vector<std::int32_t>> prompts;
   const std::int64_t context = config.model.context;
-  require(static_cast<std::int64_t>(prompt.size()) <= context, "the prompt has ", prompt.size(),
-          " tokens, and the model's context is ", context, "; shorten the prompt");
-  if (prompt.empty()) prompt.push_back(tokens == Tokens::Bytes && vocabulary > '\n' ? '\n' : 0);
-  return prompt;
+  for (const std::string& prompt : options.prompts) {
+    prompts.push_back(text.prompt(prompt, config.model.vocab));
+    require(std::ssize(prompts.back()) <= context, "the prompt has ", prompts.back().size(),
+            " tokens, and the model's context is ", context, "; shorten the prompt");
+  }
+  return prompts;
 }
 
-/// Positions that will be read: the last token that is drawn never is.
-std::int64_t length_of(std::size_t prompt, const GenerateOptions& options, const Config& config) {
+/// Positions that will be read at most: the last token that is drawn never is.
+std::int64_t length_of(const std::vector<std::vector<std::int32_t>>& prompts,
+                       const GenerateOptions& options, const Config& config) {
   const std::int64_t most = config.model.context;
-  const auto first = static_cast<std::int64_t>(prompt);
-  return options.tokens > most ? most : std::min(most, first + options.tokens - 1);
+  if (options.tokens > most) return most;
+  std::int64_t longest = 0;
+  for (const auto& prompt : prompts) longest = std::max(longest, std::ssize(prompt));
+  return std::min(most, longest + options.tokens - 1);
 }
 
 /// Checks every weight against the manifest while reading it.
@@ -66,36 +82,18 @@ void load_weights(const checkpoint::CheckpointReader& checkpoint, engine::Decode
 
 }  // namespace
 
-Tokens tokens_of(const Config& config) {
-  const bool numbers = !config.data.path.empty() && config.data.path[0].path.ends_with(".bin");
-  return numbers ? Tokens::Numbers : Tokens::Bytes;
-}
-
-std::vector<std::int32_t> tokenize(std::string_view text, Tokens tokens, std::int64_t vocabulary) {
-  std::vector<std::int32_t> out;
-  if (tokens == Tokens::Bytes) {
-    for (char byte : text) out.push_back(static_cast<unsigned char>(byte));
-  } else {
-    const char* end = text.data() + text.size();
-    for (const char* at = text.data(); at != end;) {
-      if (*at == ' ') {
-        ++at;
-        continue;
-      }
-      std::int32_t token = 0;
-      const auto [next, error] = std::from_chars(at, end, token);
-      require(error == std::errc() && (next == end || *next == ' '), "the prompt \"", text,
-              "\" is no list of tokens; this model was trained on a .bin file, so give numbers "
-              "like \"17 4 251\"");
-      out.push_back(token);
-      at = next;
-    }
+std::string_view to_string(Stopped stopped) {
+  switch (stopped) {
+    case Stopped::Tokens:
+      return "tokens";
+    case Stopped::Context:
+      return "context";
+    case Stopped::End:
+      return "end";
+    case Stopped::StopString:
+      return "stop";
   }
-  for (std::int32_t token : out) {
-    require(token >= 0 && token < vocabulary, "the prompt has token ", token,
-            ", and the model's vocabulary ends at ", vocabulary - 1);
-  }
-  return out;
+  return "";
 }
 
 Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const GenerateOptions& options,
@@ -103,37 +101,83 @@ Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const Gener
     : options_((check(options), options)),
       config_(config_of(checkpoint)),
       world_(world),
-      prompt_(prompt_of(options, config_)),
+      text_(checkpoint.path(), config_),
+      prompts_(prompts_of(options, text_, config_)),
       decoder_(config_.model, {.dtype = config_.train.dtype,
-                               .length = length_of(prompt_.size(), options, config_),
+                               .length = length_of(prompts_, options, config_),
                                .threads = options.threads,
                                .budget = options.budget,
                                .world = &world}),
-      random_(static_cast<std::uint64_t>(options.seed), "generate"),
-      pending_(prompt_) {
+      random_(static_cast<std::uint64_t>(options.seed), "generate") {
   world.set_patience(comm::kUsualPatience);
   checkpoint.expect(
       checkpoint_layout(model::graph_of(config_.model, {.sequence = 1})).parameters());
   load_weights(checkpoint, decoder_);
+  begin(0);
 }
 
-bool Generator::context_is_full() const {
-  return decoder_.position() + static_cast<std::int64_t>(pending_.size()) > config_.model.context;
+std::int64_t Generator::texts() const {
+  return std::ssize(prompts_) * options_.samples;
 }
 
-std::optional<std::int32_t> Generator::next() {
-  if (drawn_ == options_.tokens || context_is_full()) return std::nullopt;
+const std::string& Generator::prompt() const {
+  return options_.prompts[static_cast<std::size_t>(index_ / options_.samples)];
+}
+
+void Generator::begin(std::int64_t index) {
+  index_ = index;
+  decoder_.restart();
+  pending_ = seen_ = prompts_[static_cast<std::size_t>(index / options_.samples)];
+  prompt_tokens_ = std::ssize(pending_);
+  drawn_.clear();
+  stream_.emplace(text_);
+  stop_text_.emplace(options_.stops);
+  finished_ = false;
+}
+
+bool Generator::has_ended() {
+  const data::Tokenizer* tokenizer = text_.tokenizer();
+  const auto end = tokenizer == nullptr ? std::nullopt : tokenizer->end_token();
+  const std::int64_t length = decoder_.position() + std::ssize(pending_);
+  if (stop_text_->found()) {
+    stopped_ = Stopped::StopString;
+  } else if (!options_.past_end && end && !drawn_.empty() && drawn_.back() == *end) {
+    stopped_ = Stopped::End;
+  } else if (std::ssize(drawn_) == options_.tokens) {
+    stopped_ = Stopped::Tokens;
+  } else if (length > config_.model.context) {
+    stopped_ = Stopped::Context;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::int32_t Generator::draw() {
   const std::span<const float> logits = decoder_.append(pending_);
   std::int32_t token = 0;
   if (!logits.empty()) {
-    const float uniform = random_.uniform(static_cast<std::uint64_t>(drawn_));
-    token = ops::sample(logits, options_.sample, uniform);
+    // Every text has numbers of its own; those of the first are what they always were.
+    const auto place = static_cast<std::uint64_t>(index_) << 32 | drawn_.size();
+    token = ops::sample(logits, options_.sample, random_.uniform(place), seen_);
   }
   // The last device alone has seen the logits.
   world_.broadcast(std::as_writable_bytes(std::span(&token, 1)), world_.size() - 1).wait();
-  pending_.assign(1, token);
-  ++drawn_;
   return token;
+}
+
+std::optional<std::string> Generator::next() {
+  if (finished_) return std::nullopt;
+  if (has_ended()) {
+    finished_ = true;
+    std::string rest = stop_text_->add(stream_->finish());
+    return rest + stop_text_->finish();
+  }
+  const std::int32_t token = draw();
+  pending_.assign(1, token);
+  seen_.push_back(token);
+  drawn_.push_back(token);
+  return stop_text_->add(stream_->add(token));
 }
 
 }  // namespace cleave::train

@@ -11,29 +11,27 @@
 #include "cleave/engine/decode/decoder.h"
 #include "cleave/ops/sample.h"
 #include "cleave/train/config/config.h"
+#include "cleave/train/generate/model_text.h"
+#include "cleave/train/generate/stop_text.h"
 
 namespace cleave::train {
 
-/// How the text of a model and its tokens belong together.
-enum class Tokens : std::uint8_t {
-  Bytes,    ///< one token per byte
-  Numbers,  ///< from a .bin file by a tokenizer that cleave does not know: "17 4 251"
-};
-
-/// What a run with this config was trained on.
-Tokens tokens_of(const Config& config);
-
-/// Throws UserError for a token outside the vocabulary, or for what is no list of numbers.
-std::vector<std::int32_t> tokenize(std::string_view text, Tokens tokens, std::int64_t vocabulary);
-
 struct GenerateOptions {
-  std::string prompt;         ///< empty: begins as after a newline (Bytes) or token 0 (Numbers)
-  std::int64_t tokens = 200;  ///< to generate
+  std::vector<std::string> prompts = {""};  ///< an empty one: what a document begins with
+  std::int64_t samples = 1;                 ///< of each prompt
+  std::int64_t tokens = 200;                ///< to generate for each
   ops::SampleOptions sample;
+  std::vector<std::string> stops = {};  ///< text ends before any of these
+  bool past_end = false;                ///< go on after the tokenizer's end token
   std::int64_t seed = 1;
   int threads = 1;                          ///< of each device
   std::optional<std::int64_t> budget = {};  ///< bytes, of each device
 };
+
+/// Why a text is no longer.
+enum class Stopped : std::uint8_t { Tokens, Context, End, StopString };
+
+std::string_view to_string(Stopped stopped);
 
 /// Samples from a saved model, on one device or on all of a world, each with a stage of the model.
 /// The same checkpoint, options, threads and processor give the same tokens on any number of them.
@@ -44,26 +42,44 @@ class Generator {
   Generator(const checkpoint::CheckpointReader& checkpoint, const GenerateOptions& options,
             comm::Communicator& world);
 
-  /// The next token, on all devices; nothing when `tokens` were drawn, or the context is full.
-  /// There is no sliding on: a model has not learned what to do past its context.
-  std::optional<std::int32_t> next();
+  /// Texts to generate: every prompt as often as samples are wanted.
+  std::int64_t texts() const;
 
-  Tokens tokens() const { return tokens_of(config_); }
-  std::int64_t drawn() const { return drawn_; }
-  std::int64_t prompt_tokens() const { return static_cast<std::int64_t>(prompt_.size()); }
-  bool context_is_full() const;
+  /// Begins text `index`; what was read before is forgotten. Text 0 has begun.
+  void begin(std::int64_t index);
+
+  /// The next bytes of the text, on all devices, often empty; nothing when it has ended, and then
+  /// stopped() says why. A context is not slid on: a model has not learned what to do past it.
+  std::optional<std::string> next();
+
+  Stopped stopped() const { return stopped_; }
+  /// What was drawn for this text.
+  const std::vector<std::int32_t>& tokens() const { return drawn_; }
+  const std::string& prompt() const;
+  std::int64_t prompt_tokens() const { return prompt_tokens_; }
   const Config& config() const { return config_; }
   const engine::Decoder& decoder() const { return decoder_; }
 
  private:
+  bool has_ended();
+  std::int32_t draw();
+
   GenerateOptions options_;
   Config config_;
   comm::Communicator& world_;
-  std::vector<std::int32_t> prompt_;
+  ModelText text_;
+  std::vector<std::vector<std::int32_t>> prompts_;
   engine::Decoder decoder_;
   Philox random_;
+  std::int64_t index_ = 0;
+  std::int64_t prompt_tokens_ = 0;
   std::vector<std::int32_t> pending_;  ///< not read by the model yet
-  std::int64_t drawn_ = 0;
+  std::vector<std::int32_t> seen_;     ///< prompt and drawn tokens
+  std::vector<std::int32_t> drawn_;
+  std::optional<ModelTextStream> stream_;
+  std::optional<StopText> stop_text_;
+  Stopped stopped_ = Stopped::Tokens;
+  bool finished_ = false;
 };
 
 }  // namespace cleave::train

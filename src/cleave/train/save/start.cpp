@@ -8,6 +8,7 @@
 #include "cleave/checkpoint/directory.h"
 #include "cleave/checkpoint/reader.h"
 #include "cleave/comm/together.h"
+#include "cleave/data/tokenizer/tokenizer.h"
 #include "cleave/train/config/config_schema.h"
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/learning_rate.h"
@@ -171,6 +172,22 @@ void remove_old(const fs::path& out) {
   }
 }
 
+/// So that what was trained can be read without what it was trained from.
+void copy_tokenizer(const Config& config, const fs::path& out) {
+  const std::string& name = config.data.tokenizer;
+  if (name.empty() || name == "bytes") {  // another run's would be taken for this one's
+    for (const char* old : {"tokenizer.json", "tokenizer.model"}) fs::remove(out / old);
+    return;
+  }
+  const fs::path file = fs::is_directory(name) ? data::find_tokenizer(name) : fs::path(name);
+  const fs::path kept = out / ("tokenizer" + file.extension().string());
+  const fs::path names = file.parent_path() / "tokenizer_config.json";
+  std::error_code same;
+  if (fs::equivalent(file, kept, same)) return;
+  write_text_atomically(kept, read_text(file));
+  if (fs::exists(names)) write_text_atomically(out / names.filename(), read_text(names));
+}
+
 /// Nobody else writes to train.out from here on.
 OutLock make_out(const Config& config, Existing existing) {
   const fs::path out = config.train.out;
@@ -189,6 +206,7 @@ OutLock make_out(const Config& config, Existing existing) {
     make(root_of(config));
     checkpoint::clean_checkpoints(root_of(config));
     write_text_atomically(out / "config.toml", to_toml(config));
+    copy_tokenizer(config, out);
   } catch (...) {
     if (!was_there) fs::remove_all(out, error);
     throw;

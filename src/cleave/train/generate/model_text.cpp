@@ -1,0 +1,95 @@
+#include "cleave/train/generate/model_text.h"
+
+#include <charconv>
+
+#include "cleave/base/check.h"
+
+namespace cleave::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kBytes = "bytes";
+
+/// By its name, since the file may be gone by now.
+bool holds_numbers(const data::DataPath& data) {
+  fs::path path = data.path;
+  if (path.extension() == ".gz" || path.extension() == ".zst") path = path.stem();
+  return path.extension() == ".bin" || path.extension() == ".npy";
+}
+
+std::string tokenizer_name(const fs::path& checkpoint, const Config& config) {
+  for (const fs::path& directory : {checkpoint, checkpoint.parent_path().parent_path()}) {
+    const fs::path found = data::find_tokenizer(directory);
+    if (!found.empty()) return found.string();
+  }
+  if (!config.data.tokenizer.empty()) return config.data.tokenizer;
+  const bool numbers = !config.data.path.empty() && holds_numbers(config.data.path[0]);
+  return numbers ? "" : std::string(kBytes);
+}
+
+std::vector<std::int32_t> numbers_in(std::string_view text) {
+  std::vector<std::int32_t> out;
+  const char* end = text.data() + text.size();
+  for (const char* at = text.data(); at != end;) {
+    if (*at == ' ' || *at == '\n') {
+      ++at;
+      continue;
+    }
+    std::int32_t token = 0;
+    const auto [next, error] = std::from_chars(at, end, token);
+    require(error == std::errc() && (next == end || *next == ' ' || *next == '\n'), "the prompt \"",
+            text,
+            "\" is no list of tokens; this model was trained on a file of tokens without "
+            "data.tokenizer, so give numbers like \"17 4 251\"");
+    out.push_back(token);
+    at = next;
+  }
+  return out;
+}
+
+}  // namespace
+
+ModelText::ModelText(const fs::path& checkpoint, const Config& config) {
+  const std::string name = tokenizer_name(checkpoint, config);
+  if (!name.empty()) tokenizer_ = data::open_tokenizer(name);
+}
+
+std::vector<std::int32_t> ModelText::tokens_of(std::string_view text) const {
+  if (tokenizer_ == nullptr) return numbers_in(text);
+  // What follows a document, such as an end token, would end it: the model is to go on.
+  return tokenizer_->encode(text, data::Framing::Begin);
+}
+
+std::vector<std::int32_t> ModelText::prompt(std::string_view text, std::int64_t vocabulary) const {
+  std::vector<std::int32_t> tokens = tokens_of(text);
+  if (tokens.empty()) {
+    const auto newline = tokenizer_ == nullptr ? std::nullopt : tokenizer_->id_of("\n");
+    const auto end = tokenizer_ == nullptr ? std::nullopt : tokenizer_->end_token();
+    const std::int32_t first = end ? *end : newline.value_or(0);
+    tokens.push_back(first < vocabulary ? first : 0);
+  }
+  for (const std::int32_t token : tokens) {
+    require(token >= 0 && token < vocabulary, "the prompt has token ", token,
+            ", and the model's vocabulary ends at ", vocabulary - 1);
+  }
+  return tokens;
+}
+
+ModelTextStream::ModelTextStream(const ModelText& text) {
+  if (text.tokenizer() == nullptr) return;
+  decoder_ = std::make_unique<data::StreamDecoder>(*text.tokenizer(), data::Specials::Skip);
+  bytes_ = text.tokenizer()->vocabulary() == 256 && !text.tokenizer()->end_token();
+}
+
+std::string ModelTextStream::add(std::int32_t token) {
+  // A model may have more tokens than there are bytes.
+  if (decoder_ == nullptr || (bytes_ && token > 255)) return detail::concat(' ', token);
+  return decoder_->add(token);
+}
+
+std::string ModelTextStream::finish() {
+  return decoder_ == nullptr ? "" : decoder_->finish();
+}
+
+}  // namespace cleave::train

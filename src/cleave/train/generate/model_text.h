@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cleave/data/tokenizer/tokenizer.h"
+#include "cleave/train/config/config.h"
+
+namespace cleave::train {
+
+/// How the text of a model and its tokens belong together: by a tokenizer, or, for a model that was
+/// trained on a file of tokens without one, as numbers: "17 4 251".
+class ModelText {
+ public:
+  /// The tokenizer in the checkpoint's directory or in that of its run, else the config's; bytes
+  /// for text without one. Throws UserError if it cannot be read.
+  ModelText(const std::filesystem::path& checkpoint, const Config& config);
+
+  /// The tokens of a prompt; of an empty one what a document begins with. Throws UserError for a
+  /// token outside the vocabulary, or for what is no list of numbers.
+  std::vector<std::int32_t> prompt(std::string_view text, std::int64_t vocabulary) const;
+
+  /// Null: numbers.
+  const data::Tokenizer* tokenizer() const { return tokenizer_.get(); }
+
+ private:
+  std::vector<std::int32_t> tokens_of(std::string_view text) const;
+
+  std::unique_ptr<const data::Tokenizer> tokenizer_;
+};
+
+/// The bytes of tokens that come one by one.
+class ModelTextStream {
+ public:
+  explicit ModelTextStream(const ModelText& text);
+
+  std::string add(std::int32_t token);
+  std::string finish();
+
+ private:
+  std::unique_ptr<data::StreamDecoder> decoder_;  // null: numbers
+  bool bytes_ = false;
+};
+
+}  // namespace cleave::train
