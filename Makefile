@@ -5,7 +5,7 @@ PRESET ?= release
 CLEAVE = build/release/cleave
 INSTALL_TO = $(abspath $(subst ~,$(HOME),$(or $(PREFIX),/usr/local)))
 
-.PHONY: help setup build test test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants bench format lint headers install
+.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants bench format lint headers install
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
@@ -18,6 +18,10 @@ build: setup     ## the program, at build/release/cleave
 
 test: build      ## every test; ends with ctest's summary
 	@ctest --test-dir build/$(PRESET) --output-on-failure -j $(JOBS)
+
+test-arm: setup  ## base to ops and small trainings on AArch64, cross-compiled, under qemu
+	@scripts/setup-arm
+	@scripts/test-arm
 
 test-all: test   ## and every case of `auto` and of layouts, and the sanitizer runs
 	@CLEAVE_ALL_CASES=1 build/$(PRESET)/tests/plan/auto_quality_test --gtest_brief=1

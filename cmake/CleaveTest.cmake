@@ -56,6 +56,21 @@ function(cleave_add_test name)
   endforeach()
 endfunction()
 
+# cleave_add_lowered_test(<name> [FILTER <GoogleTest filter>])
+#
+# Runs a program of cleave_add_test again as on processors with less: SSE4 only, AVX2 only.
+function(cleave_add_lowered_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FILTER" "")
+  foreach(level sse4 avx2)
+    add_test(NAME ${name}_with_${level} COMMAND ${PROJECT_SOURCE_DIR}/tests/support/lowered ${level}
+                                                $<TARGET_FILE:${name}_test>)
+    set_tests_properties(${name}_with_${level} PROPERTIES LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77)
+    if(arg_FILTER)
+      set_tests_properties(${name}_with_${level} PROPERTIES ENVIRONMENT "GTEST_FILTER=${arg_FILTER}")
+    endif()
+  endforeach()
+endfunction()
+
 # cleave_add_mpi_test(<name> RANKS <n>... SOURCES <file>... LINKS <module>...)
 #
 # One program of GoogleTest tests, run once per number of ranks as real MPI processes on this machine.

@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include "app/run_cleave.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -19,6 +21,20 @@ TEST(DoctorCommand, PrintsOneJsonObject) {
   EXPECT_GT(json["memory_bytes_per_second"], 0);
   EXPECT_GE(json["allowed_threads"], 1);
   EXPECT_GE(json["advice"].size(), 3u);
+}
+
+TEST(DoctorCommand, ShowsTheLimitOfInstructions) {
+  ::setenv("CLEAVE_ISA", "sse4", 1);
+  const auto answer = run_cleave("doctor");
+  ::setenv("CLEAVE_ISA", "neon", 1);
+  const auto wrong = run_cleave("doctor");
+  ::unsetenv("CLEAVE_ISA");
+
+  EXPECT_NE(answer.out.find("held down by CLEAVE_ISA=sse4"), std::string::npos) << answer.out;
+  EXPECT_EQ(wrong.exit, 2);
+  EXPECT_NE(wrong.err.find("CLEAVE_ISA is \"neon\", which is no instruction set"),
+            std::string::npos)
+      << wrong.err;
 }
 
 TEST(Version, IsAVerbAndAFlag) {

@@ -22,6 +22,14 @@ std::string binding_of(const Machine& machine) {
   return comm::plan_pinning(cores, devices, 1).report;
 }
 
+/// Which numbers this machine shares with others, to the bit.
+std::string exact_bits_of(const ops::InstructionSet& set) {
+  if (!set.fused) return "no: there is no fused multiply-add; results are this machine's own";
+  if (set.cheapest(DType::BF16) == ops::Arithmetic::Exact)
+    return "f32 and bf16, as on every processor with fused multiply-add";
+  return "f32 by default; bf16 with numerics.exact = true, without its bf16 instructions";
+}
+
 nlohmann::json to_json(const Machine& m, const MachineRates& r) {
   nlohmann::json environment = nlohmann::json::object();
   for (const auto& [name, value] : m.environment) environment[name] = value;
@@ -34,6 +42,9 @@ nlohmann::json to_json(const Machine& m, const MachineRates& r) {
           {"onednn", m.instructions.onednn},
           {"bf16_dot", m.instructions.bf16_dot},
           {"amx_bf16", m.instructions.amx_bf16},
+          {"fused_multiply_add", m.instructions.fused},
+          {"instruction_limit",
+           m.instructions.limit.empty() ? nlohmann::json() : nlohmann::json(m.instructions.limit)},
           {"hardware_threads", m.online},
           {"allowed_threads", m.allowed},
           {"allowed_cores", m.allowed_cores},
@@ -68,6 +79,9 @@ std::string to_text(const Machine& m, const MachineRates& r) {
        fmt::format("{} for element-wise kernels, {} in oneDNN; bf16 dot products: {}, AMX: {}",
                    m.instructions.simd, m.instructions.onednn,
                    m.instructions.bf16_dot ? "yes" : "no", m.instructions.amx_bf16 ? "yes" : "no"));
+  if (!m.instructions.limit.empty())
+    line("", fmt::format("held down by CLEAVE_ISA={}", m.instructions.limit));
+  line("exact bits", exact_bits_of(m.instructions));
   line("cores", fmt::format("{} hardware threads, {} allowed, on {} cores; load {:.1f}", m.online,
                             m.allowed, m.allowed_cores, m.load));
   if (m.processor_quota) line("quota", fmt::format("{:g} hardware threads", *m.processor_quota));

@@ -15,6 +15,7 @@
 #include "cleave/comm/tcp/server.h"
 #include "cleave/comm/tcp/tcp_world.h"
 #include "cleave/comm/together.h"
+#include "cleave/ops/instruction_set.h"
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/tune/auto_plan.h"
 
@@ -49,9 +50,11 @@ train::Config decide(const ServeFlags& flags) {
   TrainFlags over_tcp = flags;
   over_tcp.set.push_back("devices.transport=tcp");
   comm::LocalLauncher here;
-  const train::Config config = load_run(over_tcp, here);
+  train::Config config = load_run(over_tcp, here);
   require(!config.devices.emulate,
           "devices.emulate is for cleave train; devices that join a server compute");
+  // Whoever joins may have another processor.
+  config.numerics.exact = config.numerics.exact.value_or(ops::instruction_set().fused);
   return needs_plan(config) ? planned(config, flags, here) : config;
 }
 

@@ -10,6 +10,7 @@
 #include "cleave/base/units.h"
 #include "cleave/report/text_table.h"
 #include "cleave/spec/trainable.h"
+#include "cleave/train/step/numerics.h"
 #include "cleave/train/step/trainer.h"
 
 namespace cleave::app {
@@ -128,6 +129,9 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
       config.train.sequence);
   text += describe_training(config, step);
   text += describe_grid(config);
+  if (!config.devices.emulate)
+    text += fmt::format("bits {}\n", train::describe_bits(step.arithmetic, config.train.dtype,
+                                                          ops::instruction_set()));
   std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
                                                  "optimizer", "activations", "scratch", "saving",
                                                  "planned", "budget"}};
@@ -222,6 +226,7 @@ nlohmann::json to_json(const train::RunReport& report) {
           {"loss", emulated ? nlohmann::json() : nlohmann::json(report.losses)},
           {"validation_loss", optional(report.validation_loss)},
           {"epochs", report.epochs},
+          {"exact", emulated ? nlohmann::json() : nlohmann::json(report.exact)},
           {"weights", emulated ? nlohmann::json() : nlohmann::json(report.weights)},
           {"step_seconds", report.step_seconds},
           {"predicted_step_seconds", optional(report.predicted_step_seconds)},

@@ -2,6 +2,9 @@
 
 #include <string>
 
+#include "cleave/ops/compute.h"
+#include "cleave/spec/dtype.h"
+
 namespace cleave::ops {
 
 /// What the kernels use on this processor, chosen at run time.
@@ -10,6 +13,11 @@ struct InstructionSet {
   std::string onednn;     ///< the widest that oneDNN uses: "avx512_core_bf16"
   bool amx_bf16 = false;  ///< oneDNN multiplies bf16 matrices in hardware
   bool bf16_dot = false;  ///< bf16 products without conversion to f32
+  bool fused = true;      ///< multiplies and adds with one rounding: can be exact
+  std::string limit;      ///< what CLEAVE_ISA says; empty: nothing
+
+  /// The arithmetic that costs nothing: exact, unless the processor has something faster.
+  Arithmetic cheapest(DType dtype) const;
 };
 
 InstructionSet instruction_set();

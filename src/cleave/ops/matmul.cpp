@@ -53,7 +53,7 @@ struct Cut {
   std::int64_t grain;
   std::int64_t scratch_bytes;  // of one thread
 
-  Cut(const Compute& compute, const GemmKernel& kernel, const MatmulSpec& spec) {
+  Cut(const Compute& compute, const MatmulSpec& spec) {
     // Less is not worth waking a thread for: about 10 microseconds.
     constexpr std::int64_t kLeastFlops = 1 << 20;
     std::int64_t m = spec.m;
@@ -71,13 +71,13 @@ struct Cut {
     } else if (spec.n >= spec.m) {
       along = Along::Columns;
       count = spec.n;
-      n = pieces_of(kernel.columns(), 2 * spec.m * spec.k);
+      n = pieces_of(kGemmColumns, 2 * spec.m * spec.k);
     } else {
       along = Along::Rows;
       count = spec.m;
-      m = pieces_of(kernel.rows, 2 * spec.n * spec.k);
+      m = pieces_of(kGemmRows, 2 * spec.n * spec.k);
     }
-    scratch_bytes = (gemm_scratch_bytes(kernel, m, n, spec.k, spec.out) + 63) / 64 * 64;
+    scratch_bytes = (gemm_scratch_bytes(m, n, spec.k, spec.out) + 63) / 64 * 64;
   }
 };
 
@@ -157,8 +157,7 @@ MatmulSpec describe(ConstView a, ConstView b, ConstView out, const MatmulOptions
 
 std::int64_t matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec) {
   if (uses_amx(compute, spec.in)) return onednn::amx_matmul_scratch_bytes(compute, spec);
-  const GemmKernel& kernel = gemm_kernel(spec.in, compute.arithmetic());
-  return Cut(compute, kernel, spec).scratch_bytes * compute.threads();
+  return Cut(compute, spec).scratch_bytes * compute.threads();
 }
 
 void matmul(Compute& compute, ConstView a, ConstView b, View out, const MatmulOptions& options) {
@@ -167,7 +166,7 @@ void matmul(Compute& compute, ConstView a, ConstView b, View out, const MatmulOp
     return onednn::amx_matmul(compute, spec, a, b, out, options.bias);
   }
   const GemmKernel& kernel = gemm_kernel(spec.in, compute.arithmetic());
-  const Cut cut(compute, kernel, spec);
+  const Cut cut(compute, spec);
   CLEAVE_CHECK(
       cut.scratch_bytes * compute.threads() <= static_cast<std::int64_t>(compute.scratch().size()),
       "matmul needs ", cut.scratch_bytes * compute.threads(), " bytes of scratch and has ",

@@ -212,6 +212,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
       "parallel.zero to 0");
   check_weights_of_w(model, layout, step.program);
   step.zero = layout.zero;
+  step.arithmetic = options.arithmetic;
   step.keep = keep_of(step.stages, layout.recompute);
   step.tensor_names = tensor_names(model.segments);
   for (const Graph& share : step.shares)

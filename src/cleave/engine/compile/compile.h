@@ -40,14 +40,15 @@ struct Layout {
 
 struct CompileOptions {
   Layout layout;
-  int microbatches = 1;               ///< per replica
-  int data_shards = 0;                ///< of the logical grid; 0: one per replica
-  int tensor_shards = 0;              ///< of the logical grid; 0: one per device of the tensor axis
-  int threads = 1;                    ///< per device
-  std::vector<std::int64_t> budgets;  ///< [device] bytes; empty: no limit
+  int microbatches = 1;   ///< per replica
+  int data_shards = 0;    ///< of the logical grid; 0: one per replica
+  int tensor_shards = 0;  ///< of the logical grid; 0: one per device of the tensor axis
+  int threads = 1;        ///< per device
+  ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;      ///< of every device
+  std::vector<std::int64_t> budgets;                          ///< [device] bytes; empty: no limit
   const OptimizerKind* optimizer = &find_optimizer("adamw");  ///< whose slots parameters have
   Hyper hyper = {};
-  LayerKinds kinds;                   ///< that the model is made of
+  LayerKinds kinds;  ///< that the model is made of
   /// What the schedule "auto" is to be good for, by the lowered program; empty: the products'
   /// FLOPs.
   std::function<plan::Costs(const schedule::Program&)> costs;
@@ -73,6 +74,7 @@ struct CompiledStep {
   std::vector<OwnedPiece> pieces;                ///< sorted
   std::vector<std::string> tie_names;            ///< [tie] -> the parameter that owns the weight
   ShardFold fold;
+  ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;
   int zero = 0;                             ///< what replicas share
   std::int64_t library_bytes = 0;           ///< what libraries took while kernels were compiled
   std::vector<std::int64_t> planned_bytes;  ///< [place]

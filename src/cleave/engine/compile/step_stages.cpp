@@ -157,7 +157,7 @@ std::int64_t update_scratch(const Stage& stage, const OptimizerKind& optimizer,
 
 /// Scratch is a device's own: the largest kernel scratch of its stages, then the largest work.
 void plan_scratch(CompiledStep& step, const Stages& stages, const CompileOptions& options) {
-  ops::Compute compute(options.threads);
+  ops::Compute compute(options.threads, options.arithmetic);
   step.kernel_scratch.assign(step.program.devices, 0);
   for (int s = 0; s < step.program.stages; ++s) {
     std::int64_t needed = 0;

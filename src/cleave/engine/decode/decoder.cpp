@@ -126,7 +126,7 @@ Decoder::Decoder(const ModelShape& shape, const Options& options)
       length_(options.length),
       vocabulary_(shape.vocab),
       dtype_(options.dtype),
-      compute_(options.threads),
+      compute_(options.threads, options.arithmetic),
       share_(share_of(shape, options)),
       single_(make_pass(shape, options, 1)) {
   if (length_ > kBlockTokens) block_ = make_pass(shape, options, kBlockTokens);

@@ -33,6 +33,7 @@ class Decoder {
     DType dtype = DType::F32;
     std::int64_t length = 0;  ///< longest sequence; at most the model's context
     int threads = 1;
+    ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;
     std::optional<std::int64_t> budget = {};  ///< bytes, of each device
     comm::Communicator* world = nullptr;      ///< device r holds stage r; must be given
     LayerFactory make_layer = LayerKinds();

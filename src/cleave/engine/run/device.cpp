@@ -58,7 +58,9 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
 
 Device::Device(const CompiledStep& step, int index, int threads, comm::Communicator& world,
                const LayerFactory& make)
-    : place_(step.place_of(index)), compute_(threads), arena_(step.planned_on(index)) {
+    : place_(step.place_of(index)),
+      compute_(threads, step.arithmetic),
+      arena_(step.planned_on(index)) {
   join(step, index, world);
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;

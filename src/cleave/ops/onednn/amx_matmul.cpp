@@ -1,17 +1,20 @@
 #include "cleave/ops/onednn/amx_matmul.h"
 
 #include "cleave/base/check.h"
+#include "cleave/ops/instruction_limit.h"
 #include "cleave/ops/onednn/kernels.h"
 
 namespace cleave::ops::onednn {
 
 bool has_amx(DType dtype) {
+  instruction_limit();
   static const bool amx = dnnl::get_effective_cpu_isa() == dnnl::cpu_isa::avx512_core_amx;
   return amx && dtype == DType::BF16;
 }
 
 bool has_matmul(DType dtype) {
   // oneDNN's instruction sets are sets of bits: each contains those that it extends.
+  instruction_limit();
   constexpr auto kAvx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
   static const auto effective = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   return dtype == DType::F32 || (dtype == DType::BF16 && (effective & kAvx512) == kAvx512);

@@ -1,6 +1,7 @@
 #include "cleave/ops/compute.h"
 
 #include "cleave/base/check.h"
+#include "cleave/ops/instruction_limit.h"
 #include "cleave/ops/onednn/kernels.h"
 
 namespace cleave::ops {
@@ -8,6 +9,8 @@ namespace cleave::ops {
 Compute::Compute(int threads, Arithmetic arithmetic)
     : threads_(threads), arithmetic_(arithmetic), kernels_(std::make_unique<Kernels>(threads)) {
   CLEAVE_CHECK(threads >= 1, threads, " threads");
+  // Every kernel is called with a Compute: so none is chosen before the limit holds.
+  instruction_limit();
 }
 
 Compute::~Compute() = default;

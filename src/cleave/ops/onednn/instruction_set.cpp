@@ -2,7 +2,9 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include "cleave/ops/instruction_limit.h"
 #include "cleave/ops/onednn/amx_matmul.h"
+#include "cleave/ops/simd/gemm_kernel.h"
 #include "cleave/ops/simd/target.h"
 
 namespace cleave::ops {
@@ -24,10 +26,18 @@ std::string name_of(dnnl::cpu_isa isa) {
 }  // namespace
 
 InstructionSet instruction_set() {
+  instruction_limit();
   return {.simd = simd_target(),
           .onednn = name_of(dnnl::get_effective_cpu_isa()),
           .amx_bf16 = onednn::has_amx(DType::BF16),
-          .bf16_dot = __builtin_cpu_supports("avx512bf16") != 0};
+          .bf16_dot = gemm_kernel(DType::BF16, Arithmetic::Fastest).k_step == 2,
+          .fused = simd_is_fused(),
+          .limit = instruction_limit_name()};
+}
+
+Arithmetic InstructionSet::cheapest(DType dtype) const {
+  const bool faster = dtype == DType::BF16 && (bf16_dot || amx_bf16);
+  return fused && !faster ? Arithmetic::Exact : Arithmetic::Fastest;
 }
 
 }  // namespace cleave::ops

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/base/check.h"
+#include "cleave/ops/simd/cache_sizes.h"
 #include "cleave/ops/simd/gemm_block.h"
 #include "cleave/ops/simd/gemm_pack.h"
 
@@ -11,12 +12,32 @@ namespace {
 
 // The loops are those of GotoBLAS (Goto and van de Geijn, 2008): a panel of b and a block of a sit
 // in the L2 cache together, the block of b in L3 or memory, and each is read many times from there.
+//
+// The depth is not the machine's to choose: it is where an element's chain along k is cut.
 constexpr std::int64_t kDepth = 1536;            // words along k; a panel of b ≤ 288 KiB
-constexpr std::int64_t kBlockOfA = 96 * 1024;    // words: 384 KiB
-constexpr std::int64_t kBlockOfB = 1024 * 1024;  // words: 4 MiB
+constexpr std::int64_t kBlockOfA = 96 * 1024;    // words, at most: 384 KiB
+constexpr std::int64_t kBlockOfB = 1024 * 1024;  // words, at most: 4 MiB
 constexpr std::int64_t kPackedRows = 64;         // of a at a time, against a packed b
 
-/// The sizes of the blocks, a function of the problem's shape alone.
+/// What blocks do not exceed on any processor, so that a plan made on one holds on all: with one
+/// element in a word, and rows and columns in multiples of what every kernel takes.
+struct MostOfABlock {
+  std::int64_t steps, rows, columns;
+  bool cut;  // along k
+
+  MostOfABlock(std::int64_t m, std::int64_t n, std::int64_t k) {
+    const std::int64_t count = std::max<std::int64_t>(1, (k + kDepth - 1) / kDepth);
+    steps = std::max<std::int64_t>(1, (k + count - 1) / count);
+    rows = std::min(round_up(std::max<std::int64_t>(m, 1), kGemmRows),
+                    kBlockOfA / steps / kGemmRows * kGemmRows);
+    columns = std::min(round_up(std::max<std::int64_t>(n, 1), kGemmColumns),
+                       kBlockOfB / steps / kGemmColumns * kGemmColumns);
+    cut = count > 1;
+  }
+};
+
+/// The sizes of the blocks, a function of the problem's shape, the kernel and the machine's caches.
+/// Only the depth decides bits.
 struct Blocks {
   std::int64_t depth;  // of k, in elements
   std::int64_t steps;  // of k, in words
@@ -27,9 +48,14 @@ struct Blocks {
     const std::int64_t count = (all + kDepth - 1) / kDepth;
     steps = (all + count - 1) / count;
     depth = steps * kernel.k_step;
-    rows = std::min(round_up(m, kernel.rows), kBlockOfA / steps / kernel.rows * kernel.rows);
-    columns = std::min(round_up(n, kernel.lanes),
-                       kBlockOfB / steps / kernel.columns() * kernel.columns());
+    const MostOfABlock most(m, n, k);
+    // A block of a takes three quarters of the L2 cache, one of b an eighth of the last.
+    const std::int64_t a_words = cache_sizes().second * 3 / 4 / 4;
+    const std::int64_t b_words = cache_sizes().last / 8 / 4;
+    rows = std::clamp(a_words / steps / kernel.rows * kernel.rows, std::int64_t{kernel.rows},
+                      most.rows);
+    columns = std::clamp(b_words / steps / kernel.columns() * kernel.columns(),
+                         std::int64_t{kernel.columns()}, most.columns);
   }
 };
 
@@ -38,26 +64,25 @@ struct Pieces {
   std::uint32_t* b;
   std::byte* a;
   float* sums;  // [m, block columns]: where a bf16 out is summed when k takes several blocks
-  bool summed;
   std::int64_t bytes;
 
-  Pieces(std::byte* base, const Blocks& blocks, std::int64_t m, std::int64_t k, DType out) {
-    const std::int64_t b_bytes = round_up(blocks.columns * blocks.steps * 4, 64);
-    const std::int64_t a_bytes = round_up(blocks.rows * blocks.steps * 4, 64);
-    summed = out == DType::BF16 && blocks.depth < k;
+  Pieces(std::byte* base, const MostOfABlock& most, std::int64_t m, DType out) {
+    const std::int64_t b_bytes = round_up(most.columns * most.steps * 4, 64);
+    const std::int64_t a_bytes = round_up(most.rows * most.steps * 4, 64);
+    const bool summed = out == DType::BF16 && most.cut;
     b = reinterpret_cast<std::uint32_t*>(base);
     a = base + b_bytes;
     sums = reinterpret_cast<float*>(base + b_bytes + a_bytes);
-    bytes = b_bytes + a_bytes + (summed ? round_up(m * blocks.columns * 4, 64) : 0);
+    bytes = b_bytes + a_bytes + (summed ? round_up(m * most.columns * 4, 64) : 0);
   }
 };
 
 /// Where the products of rows from `row` on go while k is taken block by block.
-GemmOut out_of_block(const Gemm& product, const Pieces& pieces, std::int64_t row,
-                     std::int64_t column, std::int64_t columns, std::int64_t k) {
+GemmOut out_of_block(const Gemm& product, float* sums, std::int64_t row, std::int64_t column,
+                     std::int64_t columns, std::int64_t k) {
   GemmOut out = product.out;
-  if (pieces.summed) {
-    out = {reinterpret_cast<std::byte*>(pieces.sums + row * columns), DType::F32, columns};
+  if (sums != nullptr) {
+    out = {reinterpret_cast<std::byte*>(sums + row * columns), DType::F32, columns};
   } else {
     out.at += (row * out.stride + column) * size_of(out.dtype);
     if (out.bias) out.bias += column * size_of(out.bias_dtype);
@@ -69,10 +94,9 @@ GemmOut out_of_block(const Gemm& product, const Pieces& pieces, std::int64_t row
   return out;
 }
 
-void write_sums(const Gemm& product, const Pieces& pieces, std::int64_t column,
-                std::int64_t columns) {
+void write_sums(const Gemm& product, const float* sums, std::int64_t column, std::int64_t columns) {
   const GemmOut& out = product.out;
-  const TileWrite write{.tile = pieces.sums,
+  const TileWrite write{.tile = sums,
                         .tile_stride = columns,
                         .rows = product.m,
                         .columns = columns,
@@ -102,14 +126,16 @@ GemmRows in_place(const GemmOperand& a) {
 
 }  // namespace
 
-std::int64_t gemm_scratch_bytes(const GemmKernel& kernel, std::int64_t m, std::int64_t n,
-                                std::int64_t k, DType out) {
-  return Pieces(nullptr, Blocks(m, n, k, kernel), m, k, out).bytes;
+std::int64_t gemm_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType out) {
+  return Pieces(nullptr, MostOfABlock(m, n, k), m, out).bytes;
 }
 
 void gemm(const GemmKernel& kernel, const Gemm& product, std::byte* scratch) {
   const Blocks blocks(product.m, product.n, product.k, kernel);
-  const Pieces pieces(scratch, blocks, product.m, product.k, product.out.dtype);
+  const Pieces pieces(scratch, MostOfABlock(product.m, product.n, product.k), product.m,
+                      product.out.dtype);
+  const bool summed = product.out.dtype == DType::BF16 && blocks.depth < product.k;
+  float* sums = summed ? pieces.sums : nullptr;
   const bool packs = !readable_in_place(kernel, product.a, product.k, Transposed::Refuse);
   for (std::int64_t column = 0; column < product.n; column += blocks.columns) {
     const std::int64_t columns = std::min(blocks.columns, product.n - column);
@@ -127,15 +153,16 @@ void gemm(const GemmKernel& kernel, const Gemm& product, std::byte* scratch) {
                         .columns = columns,
                         .steps = steps,
                         .panel_steps = steps,
-                        .out = out_of_block(product, pieces, row, column, columns, k)});
+                        .out = out_of_block(product, sums, row, column, columns, k)});
       }
     }
-    if (pieces.summed) write_sums(product, pieces, column, columns);
+    if (summed) write_sums(product, sums, column, columns);
   }
 }
 
-std::int64_t packed_b_bytes(const GemmKernel& kernel, std::int64_t n, std::int64_t k) {
-  return round_up(n, kernel.lanes) * steps_of(k, kernel) * 4;
+std::int64_t packed_b_bytes(std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t kMostLanes = 16;
+  return round_up(n, kMostLanes) * k * 4;
 }
 
 PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, std::int64_t k,
@@ -145,8 +172,8 @@ PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, s
   return {words, n, k};
 }
 
-std::int64_t gemm_packed_scratch_bytes(const GemmKernel& kernel, std::int64_t k) {
-  return kPackedRows * steps_of(k, kernel) * 4;
+std::int64_t gemm_packed_scratch_bytes(std::int64_t k) {
+  return kPackedRows * k * 4;
 }
 
 void gemm_packed(const GemmKernel& kernel, const Gemm& product, const PackedB& b,

@@ -39,19 +39,24 @@ struct PackedB {
   std::int64_t n, k;  ///< of the packed matrix
 };
 
-std::int64_t gemm_scratch_bytes(const GemmKernel& kernel, std::int64_t m, std::int64_t n,
-                                std::int64_t k, DType out);
+/// The grid on which products are cut for threads: rows and columns that every kernel takes whole.
+inline constexpr std::int64_t kGemmRows = 8;
+inline constexpr std::int64_t kGemmColumns = 48;
+
+/// Scratch of gemm(). Like that of gemm_packed() it is the same on every processor, whichever
+/// kernel it has: a plan of memory that one has made holds on all.
+std::int64_t gemm_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType out);
 
 /// Works in any blocks that suit the caches: an element of out is one chain of additions along k,
 /// cut every kDepth words, so its bits depend on k and on the kernel's arithmetic alone.
 void gemm(const GemmKernel& kernel, const Gemm& product, std::byte* scratch);
 
-std::int64_t packed_b_bytes(const GemmKernel& kernel, std::int64_t n, std::int64_t k);
+std::int64_t packed_b_bytes(std::int64_t n, std::int64_t k);
 PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, std::int64_t k,
                std::byte* to);
 
 /// Scratch of gemm_packed for up to `k`.
-std::int64_t gemm_packed_scratch_bytes(const GemmKernel& kernel, std::int64_t k);
+std::int64_t gemm_packed_scratch_bytes(std::int64_t k);
 
 /// As gemm(), with the first k rows and the first n columns of a packed b, all of k in one chain. n
 /// must be a multiple of the kernel's columns(), or all columns. Out is f32, without bias.

@@ -4,6 +4,7 @@
 
 #include <hwy/highway.h>
 
+#include "cleave/ops/instruction_limit.h"
 #include "cleave/ops/simd/gemm_kernel.h"
 
 #if HWY_ARCH_X86_64
@@ -99,7 +100,7 @@ bool processor_has_bf16() {
 
 const GemmKernel* bf16_gemm_kernel() {
   static const bool has_bf16 = processor_has_bf16();
-  return has_bf16 ? &kKernel : nullptr;
+  return has_bf16 && instruction_limit() >= InstructionLevel::Avx512Bf16 ? &kKernel : nullptr;
 }
 
 }  // namespace cleave::ops

@@ -3,11 +3,34 @@
 #include <hwy/targets.h>
 
 namespace cleave::ops {
+namespace {
 
-std::string simd_target() {
+/// Highway's bit of the instruction set in use.
+std::int64_t chosen() {
+  instruction_limit();
   // A lower bit is a better target.
   const auto usable = static_cast<std::uint64_t>(hwy::SupportedTargets() & HWY_TARGETS);
-  return hwy::TargetName(static_cast<std::int64_t>(usable & (~usable + 1)));
+  return static_cast<std::int64_t>(usable & (~usable + 1));
+}
+
+}  // namespace
+
+std::string simd_target() {
+  return hwy::TargetName(chosen());
+}
+
+bool simd_is_fused() {
+  // One lane at a time calls the C library's fma, which rounds once as well.
+  return chosen() != HWY_SSE4;
+}
+
+void limit_simd(InstructionLevel level) {
+  std::int64_t above = 0;
+  if (level < InstructionLevel::Avx512) above |= HWY_AVX3 | HWY_AVX3_DL;
+  if (level < InstructionLevel::Avx2) above |= HWY_AVX2;
+  if (level < InstructionLevel::Sse4) above |= HWY_SSE4 | HWY_SSSE3;
+  // Not with an empty set either: it would undo what a test has disabled.
+  if (HWY_ARCH_X86 && above != 0) hwy::DisableTargets(above);
 }
 
 }  // namespace cleave::ops

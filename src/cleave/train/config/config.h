@@ -92,10 +92,12 @@ struct ParallelConfig {
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
 
-/// The logical grid that fixes every order of summation. Nothing only while the axis is "auto".
+/// What fixes every bit: the logical grid, which is the order of every sum (nothing only while the
+/// axis is "auto"), and how products round.
 struct NumericsConfig {
   std::optional<std::int64_t> data_shards;
   std::optional<std::int64_t> tensor_shards;
+  std::optional<bool> exact;  ///< nothing until resolve_numerics() has looked at the processors
 
   friend bool operator==(const NumericsConfig&, const NumericsConfig&) = default;
 };

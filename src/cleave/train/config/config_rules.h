@@ -112,7 +112,11 @@ Key boolean(std::string_view name, std::string_view help, At at) {
                 at(config) = *truth;
                 return true;
               },
-          .get = [=](const Config& config) -> std::optional<Value> { return Value{at(config)}; }};
+          .get = [=](const Config& config) -> std::optional<Value> {
+            const std::optional<bool> truth = at(config);
+            if (!truth) return std::nullopt;
+            return Value{*truth};
+          }};
 }
 
 /// Any text but none; an empty one in the Config means "not given".

@@ -313,6 +313,10 @@ std::vector<Key> parallel_keys() {
           "logical tensor shards, which fix the order of sums inside layers",
           [](auto& c) -> auto& { return c.numerics.tensor_shards; })
           .with({.otherwise = "parallel.tensor", .example = "4"}),
+      boolean(
+          "numerics.exact", "the bits of every processor with fused multiply-add, also in bf16",
+          [](auto& c) -> auto& { return c.numerics.exact; })
+          .with({.otherwise = "true where it costs nothing", .example = "true"}),
   };
 }
 

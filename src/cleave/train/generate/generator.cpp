@@ -8,6 +8,7 @@
 #include "cleave/base/tensor_sum.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/train/save/saving.h"
+#include "cleave/train/step/numerics.h"
 
 namespace cleave::train {
 namespace {
@@ -106,6 +107,7 @@ Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const Gener
       decoder_(config_.model, {.dtype = config_.train.dtype,
                                .length = length_of(prompts_, options, config_),
                                .threads = options.threads,
+                               .arithmetic = arithmetic_of(config_),
                                .budget = options.budget,
                                .world = &world}),
       random_(static_cast<std::uint64_t>(options.seed), "generate") {

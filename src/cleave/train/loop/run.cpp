@@ -14,6 +14,7 @@
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/save/background_saver.h"
 #include "cleave/train/save/saving.h"
+#include "cleave/train/step/numerics.h"
 
 namespace cleave::train {
 namespace {
@@ -282,7 +283,8 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   comm::Communicator& world = launcher.processes();
   if (agree_to_stop(world)) return stopped_at_start({});
   if (given.devices.emulate) return run_emulated(given, options, observer, launcher);
-  const Config config = launcher.shares_files() ? given : with_fetched_data(given, world);
+  Config config = launcher.shares_files() ? given : with_fetched_data(given, world);
+  resolve_numerics(config, ops::instruction_set(), world);
   std::optional<data::Data> data;
   std::optional<engine::CompiledStep> compiled;
   StartOptions start = options.start;
@@ -323,6 +325,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
         },
         [&](const std::exception& error) { observer.on_stuck(error); });
   });
+  report.exact = *config.numerics.exact;
   return report;
 }
 

@@ -34,6 +34,7 @@ struct RunReport {
   double bubble = 0;
   std::optional<double> validation_loss;
   double epochs = 0;  ///< through the training data, since step 0
+  bool exact = false;  ///< numerics.exact, as it was settled
   std::vector<DeviceReport> devices;
   bool stopped = false;                 ///< by a signal, before the last step
   bool stopped_at_start = false;        ///< … and before the first: nothing was computed or saved

@@ -9,6 +9,7 @@
 #include "cleave/engine/measure/profile.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/step/emulation.h"
+#include "cleave/train/step/numerics.h"
 #include "cleave/train/step/random_source.h"
 
 namespace cleave::train {
@@ -65,6 +66,7 @@ engine::CompileOptions compile_options(const Config& config) {
           .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
           .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
           .threads = static_cast<int>(config.devices.threads),
+          .arithmetic = arithmetic_of(config),
           .budgets = budgets_of(config.devices),
           .optimizer = &optimizer_of(config),
           .hyper = hyper_of(config.train, optimizer_of(config)),

@@ -96,8 +96,8 @@ std::vector<std::int64_t> tensor_choices(const Config& config) {
 void add_runs(Config one, std::vector<Config>& result) {
   const std::int64_t data = *one.parallel.data;
   const std::int64_t shards = one.numerics.data_shards.value_or(data);
-  one.numerics = {.data_shards = shards,
-                  .tensor_shards = one.numerics.tensor_shards.value_or(*one.parallel.tensor)};
+  one.numerics.data_shards = shards;
+  one.numerics.tensor_shards = one.numerics.tensor_shards.value_or(*one.parallel.tensor);
   const std::int64_t share = one.train.batch / data;
   for (const std::int64_t microbatch : choices(one.train.microbatch, share, kMostMicrobatch)) {
     if (shards % data != 0 || one.train.batch % (microbatch * shards) != 0) continue;

@@ -54,7 +54,8 @@ Config one_block(const Config& config, schedule::Recompute recompute) {
   small.parallel.schedule = "interleaved";
   small.parallel.partition = std::vector<std::int64_t>{0, 1, 0};
   small.parallel.recompute = std::vector{recompute};
-  small.numerics = {.data_shards = 1, .tensor_shards = 1};
+  small.numerics.data_shards = 1;
+  small.numerics.tensor_shards = 1;
   return small;
 }
 

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+namespace cleave::ops {
+
+/// Bytes of a core's own second-level cache, and of the last level that cores share.
+struct CacheSizes {
+  std::int64_t second;
+  std::int64_t last;
+};
+
+/// Of this machine, asked once. Where the system does not say: 512 KiB and 8 MiB.
+const CacheSizes& cache_sizes();
+
+}  // namespace cleave::ops
