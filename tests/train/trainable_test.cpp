@@ -66,7 +66,9 @@ TEST(Trainable, APartLearnsWhatItLearnsInTheWhole) {
       EXPECT_LT(part.planned, whole.planned) << patterns[0];
       EXPECT_LT(part.slots.size(), whole.slots.size());
       for (const auto& [slot, sum] : part.slots) EXPECT_EQ(sum, whole.slots.at(slot)) << slot;
-      if (dtype == DType::F32) EXPECT_EQ(part.weights, whole.weights) << patterns[0];
+      if (dtype == DType::F32) {
+        EXPECT_EQ(part.weights, whole.weights) << patterns[0];
+      }
     }
   }
 }
