@@ -4,7 +4,7 @@ namespace cleave::data {
 namespace {
 
 constexpr std::string_view kBrokenCharacter = "\xef\xbf\xbd";  // U+FFFD
-constexpr std::size_t kLongestCharacter = 4;                   // tokens: one for each byte
+constexpr std::size_t kLongestWait = 64;                       // tokens
 
 }  // namespace
 
@@ -14,18 +14,20 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, Framing frami
   return tokens;
 }
 
-/// What the waiting tokens add to the text of those before them.
-std::string StreamDecoder::rest(std::string_view shown) const {
+/// What the waiting tokens add to the text of those before them; nothing if that text is not what
+/// it was: a byte token may break the character before it until its own is whole.
+std::string StreamDecoder::rest() const {
   std::vector<std::int32_t> all = shown_;
   all.insert(all.end(), waiting_.begin(), waiting_.end());
+  const std::string shown = tokenizer_->decode(shown_, specials_);
   const std::string text = tokenizer_->decode(all, specials_);
-  return text.size() > shown.size() ? text.substr(shown.size()) : "";
+  return text.starts_with(shown) ? text.substr(shown.size()) : "";
 }
 
 std::string StreamDecoder::add(std::int32_t token) {
   waiting_.push_back(token);
-  const std::string text = rest(tokenizer_->decode(shown_, specials_));
-  const bool cut = text.ends_with(kBrokenCharacter) && waiting_.size() < kLongestCharacter;
+  std::string text = rest();
+  const bool cut = text.ends_with(kBrokenCharacter) && waiting_.size() < kLongestWait;
   if (text.empty() || cut) return "";
   shown_ = std::move(waiting_);
   waiting_.clear();
@@ -33,7 +35,8 @@ std::string StreamDecoder::add(std::int32_t token) {
 }
 
 std::string StreamDecoder::finish() {
-  const std::string text = rest(tokenizer_->decode(shown_, specials_));
+  std::string text = rest();
+  if (text.empty()) text = tokenizer_->decode(waiting_, specials_);
   waiting_.clear();
   return text;
 }

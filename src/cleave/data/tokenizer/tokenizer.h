@@ -80,7 +80,7 @@ class StreamDecoder {
   std::string finish();
 
  private:
-  std::string rest(std::string_view shown) const;
+  std::string rest() const;
 
   const Tokenizer* tokenizer_;
   Specials specials_;
