@@ -5,11 +5,19 @@
 namespace cleave::ops {
 namespace {
 
-/// Highway's bit of the instruction set in use.
+/// What may be used. Highway's own question has an effect: it lets kernels use all that the
+/// processor has, until somebody tells them the answer.
+std::int64_t usable_targets() {
+  const std::int64_t targets = hwy::SupportedTargets();
+  hwy::GetChosenTarget().Update(targets);
+  return targets;
+}
+
+/// Highway's bit of the instruction set in use. Asked once: other threads may be computing.
 std::int64_t chosen() {
   instruction_limit();
+  static const auto usable = static_cast<std::uint64_t>(usable_targets() & HWY_TARGETS);
   // A lower bit is a better target.
-  const auto usable = static_cast<std::uint64_t>(hwy::SupportedTargets() & HWY_TARGETS);
   return static_cast<std::int64_t>(usable & (~usable + 1));
 }
 
@@ -29,8 +37,9 @@ void limit_simd(InstructionLevel level) {
   if (level < InstructionLevel::Avx512) above |= HWY_AVX3 | HWY_AVX3_DL;
   if (level < InstructionLevel::Avx2) above |= HWY_AVX2;
   if (level < InstructionLevel::Sse4) above |= HWY_SSE4 | HWY_SSSE3;
-  // Not with an empty set either: it would undo what a test has disabled.
-  if (HWY_ARCH_X86 && above != 0) hwy::DisableTargets(above);
+  if (!HWY_ARCH_X86 || above == 0) return;
+  hwy::DisableTargets(above);
+  usable_targets();
 }
 
 }  // namespace cleave::ops
