@@ -23,24 +23,24 @@ std::vector<pid_t> ranks_of(const Process& job, std::size_t count) {
 
 TEST(MpiPatience, ARankThatIsStoppedBeforeItsFirstStepEndsTheJob) {
   const TinyRun run({"parallel.pipeline=2"});
-  Process job(run.command({}, {"--patience", "3"}, 2));
+  Process job(run.command({}, {"--patience", "5"}, 2));
   const std::vector<pid_t> ranks = ranks_of(job, 2);
   ASSERT_EQ(ranks.size(), 2u) << job.err();
   ::kill(ranks[1], SIGSTOP);
-  const Answer answer = job.wait(seconds(25));
+  const Answer answer = job.wait(seconds(40));
   EXPECT_EQ(answer.exit, 4) << answer.err;
   for (const pid_t rank : ranks) EXPECT_TRUE(testing::ends(rank)) << "an orphan";
 }
 
 TEST(MpiPatience, AJobThatIsSuspendedAsAWholeGoesOn) {
   const TinyRun run({"parallel.pipeline=2", "train.steps=1000000"});
-  Process job(run.command({}, {"--patience", "3"}, 2));
+  Process job(run.command({}, {"--patience", "6"}, 2));
   ASSERT_TRUE(job.prints("step 1/")) << job.err();
   const std::vector<pid_t> ranks = job.children();
   for (const pid_t rank : ranks) ::kill(rank, SIGSTOP);
-  std::this_thread::sleep_for(seconds(5));
+  std::this_thread::sleep_for(seconds(8));
   for (const pid_t rank : ranks) ::kill(rank, SIGCONT);
-  std::this_thread::sleep_for(seconds(4));
+  std::this_thread::sleep_for(seconds(7));
   job.signal(SIGUSR1);
   const Answer answer = job.wait(seconds(20));
   EXPECT_EQ(answer.exit, 0) << answer.err;

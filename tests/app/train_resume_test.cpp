@@ -140,7 +140,7 @@ TEST(TrainResume, WithAShorterSequenceSaysHowToKeepTheContext) {
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_NE(
       resumed.out.find("\nnot as it was: train.steps 4 (was 2): the learning rate follows the "
-                       "new length, 0.000325 at step 3 instead of 0.001; train.sequence 8 (was "
+                       "new length, 0.000231802 at step 3 instead of 0.001; train.sequence 8 (was "
                        "16), train.lr 0.001 (was 0.01), train.min_lr 0.0001 (was 0.001)\n"),
       std::string::npos)
       << resumed.out;
