@@ -1,5 +1,6 @@
 #include "ranks.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
@@ -74,7 +75,8 @@ void on_ranks(const std::function<void(comm::Launcher& launcher)>& work,
   // MPI asks hwloc for the machine, and hwloc an OpenCL driver, which may bring signal handlers of
   // its own: SIGUSR1 would never reach ours.
   ::setenv("HWLOC_COMPONENTS", "-opencl", 0);
-  std::optional<StartWatch> watch(std::in_place, patience);
+  std::optional<StartWatch> watch(
+      std::in_place, std::max<std::chrono::nanoseconds>(patience, kLeastStartPatience));
   comm::MpiSession session;
   watch.reset();
   std::signal(SIGTERM, end_waits);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <memory>
@@ -39,7 +40,8 @@ void check_started(const train::Config& config, const comm::Launcher& launcher) 
 
 void train(const TrainFlags& flags, comm::Launcher& launcher) {
   stop_on_usr1();  // once more: MPI and what it loads may have taken the signal for themselves
-  launcher.processes().set_patience(options_of(flags).patience);
+  launcher.processes().set_patience(
+      std::max<std::chrono::nanoseconds>(options_of(flags).patience, kLeastStartPatience));
   train::Config config = load_run(flags, launcher);
   const bool first = launcher.processes().rank() == 0;
   if (needs_plan(config)) config = planned(config, flags, launcher);
