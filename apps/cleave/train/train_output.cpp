@@ -37,6 +37,7 @@ TrainOutput::TrainOutput(const train::Config& config, Style style)
     : config_(config), style_(style), text_(style == Style::Json ? stderr : stdout) {}
 
 TrainOutput::~TrainOutput() {
+  watch_ = nullptr;  // it may have gone before us
   try {
     write_log();  // of a step whose validation failed
   } catch (const IoError&) {
@@ -103,17 +104,17 @@ void TrainOutput::on_step(const train::StepReport& step) {
            .tokens_per_second = tokens / step.seconds,
            .seconds = step.seconds,
            .memory_bytes = memory_};
-  if (watch_ != nullptr) watch_->on_step(*line_);
   if (!step.evaluates) write_log();
 }
 
 void TrainOutput::write_log() {
-  if (line_) log_->write(*line_);
+  if (!line_) return;
+  log_->write(*line_);
+  if (watch_ != nullptr) watch_->on_step(*line_);
   line_.reset();
 }
 
 void TrainOutput::on_evaluated(std::int64_t step, double loss, std::int64_t sequences) {
-  if (watch_ != nullptr) watch_->on_validation(step, loss);
   progress_->note(fmt::format("step {}: validation loss {:.4f} over {}", step, loss,
                               counted(sequences, "sequence")));
   line_->validation_loss = loss;

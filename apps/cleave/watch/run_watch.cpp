@@ -72,12 +72,6 @@ void RunWatch::on_step(const train::StepMetrics& metrics) {
   }
 }
 
-void RunWatch::on_validation(std::int64_t step, double loss) {
-  events_->write(step, seconds_since_1970(), {{"validation_loss", loss}});
-  const std::lock_guard lock(mutex_);
-  history_.lines.back().validation_loss = loss;
-}
-
 void RunWatch::on_event(const std::string& text) {
   const std::lock_guard lock(mutex_);
   history_.events.push_back(text);

@@ -23,8 +23,7 @@ class RunWatch {
   std::string address() const;
 
   void on_compiled(const engine::CompiledStep& step);
-  void on_step(const train::StepMetrics& metrics);
-  void on_validation(std::int64_t step, double loss);  ///< of a step that was noted already
+  void on_step(const train::StepMetrics& metrics);  ///< of a line that the log has already
   void on_event(const std::string& text);
   void finish(const train::RunReport& report);
 
