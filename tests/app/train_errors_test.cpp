@@ -62,7 +62,8 @@ const std::vector<Mistake>& mistakes() {
       {{"parallel.pipeline=9"}, 2, "9 stages need at least 7 layers, and the model has 4"},
       {{"devices.memory=1MiB"},
        3,
-       "device 0 needs 1.15 MiB (1207616 bytes) and has 1.00 MiB (1048576 bytes)"},
+       " bytes) and has 1.00 MiB (1048576 bytes); raise devices.memory, use more devices, or "
+       "make the microbatch or the model smaller"},
       {{"train.out=DIR/data.txt"},
        2,
        "train.out \"DIR/data.txt\" is a file; choose a directory, or a name that is not taken"},

@@ -29,6 +29,7 @@ context = 16
 [train]
 batch = 8
 sequence = 16
+checkpoint_every = 0
 )";
 
 Config config_of(const std::string& rest) {
