@@ -41,7 +41,8 @@ TEST(Streams, ThatAreFullOrClosedKeepTheExitCode) {
   const TinyRun run({"train.steps=2"});
   for (const char* stream : {"2>/dev/full", "2>&-"}) {
     EXPECT_EQ(in_shell("", run.command({"train.stepz=1"}), stream).exit, 2) << stream;
-    EXPECT_EQ(in_shell("", run.command({"devices.memory=1KiB"}), stream).exit, 3) << stream;
+    EXPECT_EQ(in_shell("", run.command({"devices.memory=1KiB"}, {"--overwrite"}), stream).exit, 3)
+        << stream;
     EXPECT_EQ(in_shell("", run.command({"data.validation=0.001"}, {"--overwrite"}), stream).exit, 0)
         << stream;
   }
@@ -153,8 +154,8 @@ TEST(Links, OfDataMayLeadInACircle) {
   fs::create_symlink("circle", directory + "/circle");
   fs::create_symlink("..", directory + "/up");
   fs::create_symlink("nowhere", directory + "/dangling");
-  EXPECT_EQ(run.report({"data.path=" + directory})["weights"],
-            run.report({}, {"--overwrite"})["weights"]);
+  const nlohmann::json linked = run.report({"data.path=" + directory});
+  EXPECT_EQ(linked["weights"], run.report({}, {"--overwrite"})["weights"]);
 }
 
 TEST(Data, ThatShrinksIsAnErrorWithItsName) {

@@ -59,7 +59,6 @@ void join(const JoinFlags& flags) {
     comm::ProcessLauncher launcher(world, comm::ProcessLauncher::Files::OfTheFirst);
     train::RunObserver nobody;
     const train::RunOptions options = shared_options(world, {});
-    comm::together(world, [] {});  // while the first device opens what shows the run
     tell_done(flags, assignment.device, train::run(config, options, nobody, launcher));
   });
 }

@@ -139,9 +139,15 @@ void train_as(const train::Config& config, const TrainFlags& flags, comm::Launch
       engine::thread_warning(config.devices.threads, engine::allowed_threads());
   if (first && !warning.empty()) complain("cleave: warning: {}\n", warning);
   std::optional<RunWatch> watch;
-  comm::together(launcher.processes(), [&] {
+  const auto begin_watch = [&] {
     if (first) watch.emplace(config, dashboard_port(flags));
-  });
+  };
+  // Devices that have joined over a network come to the run by another way.
+  if (launcher.shares_files()) {
+    comm::together(launcher.processes(), begin_watch);
+  } else {
+    begin_watch();
+  }
   if (first) output.show_on(*watch);
   if (first && !watch->address().empty())
     fmt::print(flags.json ? stderr : stdout, "dashboard: {}\n", watch->address());

@@ -19,6 +19,9 @@ constexpr std::size_t kPiece = 64 * 1024;
 // Where devices share cores somebody else can use the time.
 constexpr std::chrono::microseconds kSpinAlone{20}, kSpinShared{1};
 
+// However little of the patience is left, nobody is said not to answer before this has passed.
+constexpr std::chrono::milliseconds kLeastAnswer{500};
+
 void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -175,6 +178,8 @@ void LocalTransport::notify() {
 
 std::optional<int> LocalTransport::ask_awaited(int device, Clock::time_point deadline) {
   const LocalTransport& other = shared_.transport(device);
+  // Who waits looks up every few milliseconds, later where others compute on its core.
+  deadline = std::max(deadline, Clock::now() + kLeastAnswer);
   const std::uint64_t looks = other.looks();
   while (other.awaited() != kNobody && other.looks() == looks) {
     if (Clock::now() >= deadline) return std::nullopt;  // a thread that is stopped in its wait
