@@ -10,11 +10,11 @@
 namespace cleave::train {
 namespace {
 
-using Numbers = std::array<int, 3>;
+using VersionNumbers = std::array<int, 3>;
 
 /// "0.1" and "0.1.0" are the same version.
-std::optional<Numbers> numbers_of(std::string_view text) {
-  Numbers numbers{};
+std::optional<VersionNumbers> numbers_of(std::string_view text) {
+  VersionNumbers numbers{};
   const char* at = text.data();
   const char* const end = at + text.size();
   for (int& number : numbers) {
