@@ -1,4 +1,6 @@
 #include <cstdlib>
+#include <sstream>
+#include <string>
 
 #include "app/tiny_run.h"
 #include <gtest/gtest.h>
@@ -29,6 +31,16 @@ class PlanConfig : public ::testing::Test {
 const Keys kOpen = {"devices.count=2",      "devices.memory=2MiB",    "parallel.pipeline=auto",
                     "parallel.data=auto",   "parallel.schedule=auto", "train.microbatch=auto",
                     "parallel.tensor=auto", "train.steps=2"};
+
+/// Whether the machine is busy is not what these tests are about.
+std::string without_warnings(const std::string& text) {
+  std::istringstream lines(text);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("cleave: warning: ")) kept += line + '\n';
+  }
+  return kept;
+}
 
 TEST_F(PlanConfig, PromisesTheMemoryThatTheRunThenUsesToTheByte) {
   const Answer answer = plan(kOpen);
@@ -118,7 +130,7 @@ TEST_F(PlanConfig, AnswersAlsoWhenNothingFits) {
       << answer.err;
   EXPECT_NE(answer.err.find("raise devices.memory to "), std::string::npos) << answer.err;
   EXPECT_EQ(run_.train(tight).exit, 3);
-  EXPECT_EQ(run_.train(tight).err, answer.err);
+  EXPECT_EQ(without_warnings(run_.train(tight).err), without_warnings(answer.err));
 }
 
 TEST_F(PlanConfig, NamesTheBytesOfEveryDeviceAndItsLayers) {
