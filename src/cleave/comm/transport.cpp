@@ -53,7 +53,7 @@ bool Transport::wait_for(Operation& wanted, Clock::duration patience) {
   const Scope scope{*this};
   Clock::duration waited{};
   for (Clock::time_point last = wait.start;;) {
-    looks_.fetch_add(1, std::memory_order_relaxed);
+    look();
     wait.seen = events();  // before the look, so that news after it is not slept through
     advance_collectives();
     if (wanted.advance()) break;  // last: what it completes itself makes no news

@@ -140,6 +140,7 @@ class Transport {
   /// How often this device has looked up while it waited: one that is stopped does not. From any
   /// thread.
   std::uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
+  void look() { looks_.fetch_add(1, std::memory_order_relaxed); }
 
   virtual void make_room_for(std::size_t messages) = 0;
   virtual void progress_messages() {}

@@ -183,6 +183,7 @@ std::optional<int> LocalTransport::ask_awaited(int device, Clock::time_point dea
   const std::uint64_t looks = other.looks();
   while (other.awaited() != kNobody && other.looks() == looks) {
     if (Clock::now() >= deadline) return std::nullopt;  // a thread that is stopped in its wait
+    look();  // who asks lives, also for those who ask about it at the same time
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return other.awaited();
