@@ -23,6 +23,11 @@ class LowercaseNormalizer : public Normalizer {
   void apply(std::string& text, RegexScratch&) const override { to_lower_case(text); }
 };
 
+class StripAccentsNormalizer : public Normalizer {
+ public:
+  void apply(std::string& text, RegexScratch&) const override { strip_marks(text); }
+};
+
 class StripNormalizer : public Normalizer {
  public:
   StripNormalizer(bool left, bool right) : left_(left), right_(right) {}
@@ -100,9 +105,7 @@ constexpr Kind<MakeNormalizer> kNormalizers[] = {
     {"NFKD", [](const Json&, Normalizers& l) { add_normalizer<FormNormalizer>(l, Form::Nfkd); }},
     {"Lowercase", [](const Json&, Normalizers& l) { add_normalizer<LowercaseNormalizer>(l); }},
     {"StripAccents",
-     [](const Json&, Normalizers& l) {
-       add_normalizer<ReplaceNormalizer>(l, Regex(R"(\p{M}+)"), "");
-     }},
+     [](const Json&, Normalizers& l) { add_normalizer<StripAccentsNormalizer>(l); }},
     {"Strip",
      [](const Json& json, Normalizers& l) {
        add_normalizer<StripNormalizer>(l, value_or(json, "strip_left", true),

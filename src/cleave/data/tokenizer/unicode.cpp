@@ -235,4 +235,22 @@ void to_lower_case(std::string& text) {
   text = std::move(out);
 }
 
+void strip_marks(std::string& text) {
+  static const std::vector<bool> marks = [] {
+    std::vector<bool> made(kCodePoints);
+    for_each_entry(kMarks, [&](const std::vector<char32_t>& n) {
+      std::fill(made.begin() + n[0], made.begin() + n[1] + 1, true);
+    });
+    return made;
+  }();
+  char* kept = text.data();
+  const char* end = text.data() + text.size();
+  for (const char* at = text.data(); at != end;) {
+    const char* here = at;
+    if (marks[next_code_point(at)]) continue;
+    kept = std::copy(here, at, kept);
+  }
+  text.resize(static_cast<std::size_t>(kept - text.data()));
+}
+
 }  // namespace cleave::data::tokenizer
