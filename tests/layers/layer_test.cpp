@@ -23,6 +23,19 @@ struct Case {
   LayerSpec spec;
 };
 
+AttentionShape with(AttentionShape shape, AttentionMask mask, std::int64_t window = 0) {
+  shape.mask = mask;
+  shape.window = window;
+  return shape;
+}
+
+/// Scores of about 1, of which the cap takes a good part away.
+AttentionShape capped(AttentionShape shape) {
+  shape.scale = 0.4f;
+  shape.cap = 1.5f;
+  return shape;
+}
+
 std::vector<Case> cases() {
   const AttentionShape heads{
       .sequences = 2, .sequence = 6, .heads = 4, .kv_heads = 2, .head_dim = 4};
@@ -36,7 +49,15 @@ std::vector<Case> cases() {
       {"gelu", spec::gelu("g", kFlow, in)},
       {"swiglu", spec::swiglu("s", kFlow, in)},
       {"attention", spec::attention("a", kFlow, {.shape = heads})},
-      {"attention, rotary", spec::attention("a", kFlow, {.shape = heads, .rope_theta = 100})},
+      {"attention, rotary",
+       spec::attention("a", kFlow, {.shape = heads, .rope = {.frequencies = {1, 0.1}}})},
+      {"attention, partly rotary",
+       spec::attention("a", kFlow,
+                       {.shape = heads, .rope = {.frequencies = {0.3}, .magnitude = 1.2}})},
+      {"attention, full", spec::attention("a", kFlow, {.shape = with(heads, AttentionMask::Full)})},
+      {"attention, window",
+       spec::attention("a", kFlow, {.shape = with(heads, AttentionMask::Window, 3)})},
+      {"attention, capped", spec::attention("a", kFlow, {.shape = capped(heads)})},
       {"embedding", spec::embedding("e", kFlow,
                                     {.vocabulary = kVocabulary,
                                      .features = in,

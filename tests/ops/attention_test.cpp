@@ -1,9 +1,11 @@
 #include "cleave/ops/attention.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "ops/compare.h"
 #include "ops/every_target.h"
 #include "ops/tensor.h"
 #include <gtest/gtest.h>
@@ -38,14 +40,27 @@ struct Result {
 };
 
 const std::vector<AttentionShape> kShapes = {
-    {1, 1, 1, 1, 8},   {1, 5, 2, 2, 16},   {2, 64, 3, 3, 64},  {1, 65, 2, 1, 32},
-    {3, 40, 4, 2, 24}, {1, 130, 4, 1, 64}, {1, 200, 4, 2, 80},
+    {1, 1, 1, 1, 8},
+    {1, 5, 2, 2, 16},
+    {2, 64, 3, 3, 64},
+    {1, 65, 2, 1, 32},
+    {3, 40, 4, 2, 24},
+    {1, 130, 4, 1, 64},
+    {1, 200, 4, 2, 80},
+    // Every mask and score, in sequences of several blocks.
+    {2, 70, 2, 1, 16, AttentionMask::Full},
+    {1, 200, 4, 2, 24, AttentionMask::Window, 70},
+    {1, 150, 2, 1, 32, AttentionMask::Window, 1},
+    {1, 90, 2, 2, 16, AttentionMask::Causal, 0, 0.5f, 1.5f},
+    {1, 140, 2, 1, 40, AttentionMask::Window, 33, 0.1f, 0.4f},
 };
 
 std::string name_of(const AttentionShape& shape, DType dtype) {
   return std::to_string(shape.sequences) + "x" + std::to_string(shape.sequence) + " heads " +
          std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) + " of " +
-         std::to_string(shape.head_dim) + " " + std::string(to_string(dtype));
+         std::to_string(shape.head_dim) + ", mask " + std::to_string(int(shape.mask)) + " window " +
+         std::to_string(shape.window) + " cap " + std::to_string(shape.cap) + " " +
+         std::string(to_string(dtype));
 }
 
 /// fn(shape, dtype), which then calls test(compute) on every target.
@@ -82,14 +97,19 @@ double unit(const AttentionShape& shape, DType dtype) {
   return dtype == DType::BF16 ? sums + 0x1p-8 : sums;
 }
 
-// Elements of q, k, v are at most 1, so a score is at most √head_dim and its relative error in e^s
-// is that times eps (twice: s and the maximum); out is a mean of v, at most 1.
+/// The largest score: elements of q, k, v are at most 1. A cap makes none larger.
+double largest_score(const AttentionShape& shape) {
+  return static_cast<double>(shape.head_dim) * static_cast<double>(shape.score_scale());
+}
+
+// The relative error of e^s is the largest score times eps (twice: s and the maximum); out is a
+// mean of v, at most 1.
 TEST(Attention, AgreesWithTheReference) {
   for_cases([](const AttentionShape& shape, DType dtype) {
     const Qkv in(shape, dtype, 1);
     Result expected(shape, dtype);
     reference::attention(shape, in.q, in.k, in.v, expected.out.view(), expected.lse.view());
-    const double root = std::sqrt(static_cast<double>(shape.head_dim));
+    const double root = largest_score(shape);
     on_every_target(shape, dtype, [&](Compute& compute) {
       Result actual(shape, dtype);
 
@@ -103,7 +123,7 @@ TEST(Attention, AgreesWithTheReference) {
 }
 
 // dv sums at most group · sequence terms p · dout whose p add up to the weight that a key gets; dp
-// and delta are at most head_dim, so ds errs by scale · head_dim = √head_dim units per term.
+// and delta are at most head_dim, so ds errs by scale · head_dim units per term, the largest score.
 TEST(Attention, BackwardAgreesWithTheReference) {
   for_cases([](const AttentionShape& shape, DType dtype) {
     const Qkv in(shape, dtype, 1);
@@ -114,7 +134,7 @@ TEST(Attention, BackwardAgreesWithTheReference) {
     AttentionGradient at{in.q,        in.k,       in.v,       made.out.view(), made.lse.view(),
                          dout.view(), expected.q, expected.k, expected.v};
     reference::attention_backward(shape, at);
-    const double root = std::sqrt(static_cast<double>(shape.head_dim));
+    const double root = largest_score(shape);
     const double terms =
         static_cast<double>(shape.group()) * (2 + std::log(static_cast<double>(shape.sequence)));
     on_every_target(shape, dtype, [&](Compute& compute) {
@@ -159,8 +179,63 @@ TEST(Attention, GivesTheSameBitsOnEveryCallAndThreadCount) {
   }
 }
 
-TEST(Attention, DecodesTheLastTokenAsTheWholeSequenceDoes) {
-  const AttentionShape shape{1, 77, 6, 2, 32};
+// Attention is linear in v: <dout, out(v)> = <dv, v>, whatever mask and score. A query that saw a
+// key in one pass and not in the other would show here, without an oracle.
+TEST(Attention, GradientOfValuesIsTheAdjoint) {
+  for (const AttentionShape& shape : kShapes) {
+    SCOPED_TRACE(name_of(shape, DType::F32));
+    const Qkv in(shape, DType::F32, 1);
+    Tensor dout = Tensor::random(DType::F32, {shape.tokens(), shape.heads, shape.head_dim}, 2);
+    Result made(shape, DType::F32);
+    Qkv gradient(shape, DType::F32, 3);
+    Compute compute(1);
+    Scratch scratch(attention_scratch_bytes(compute, shape, DType::F32));
+    compute.set_scratch(scratch.bytes());
+
+    attention(compute, shape, in.q, in.k, in.v, made.out.view(), made.lse.view());
+    attention_backward(compute, shape,
+                       {in.q, in.k, in.v, made.out.view(), made.lse.view(), dout.view(), gradient.q,
+                        gradient.k, gradient.v});
+
+    double dv_v = 0;
+    for (std::int64_t token = 0; token < shape.tokens(); ++token) {
+      for (std::int64_t head = 0; head < shape.kv_heads; ++head) {
+        for (std::int64_t i = 0; i < shape.head_dim; ++i) {
+          dv_v += double{reference::get(gradient.v, {token, head, i})} *
+                  double{reference::get(in.v, {token, head, i})};
+        }
+      }
+    }
+    // Each of the terms below 1 errs by a unit; signs are random, so that is far more than needed.
+    const double terms = static_cast<double>(shape.tokens() * shape.heads * shape.head_dim);
+    EXPECT_NEAR(testing::dot(dout, made.out), dv_v, terms * unit(shape, DType::F32));
+  }
+}
+
+// Skipping keys is not the same as multiplying them with 0: what is masked may be infinite.
+TEST(Attention, DoesNotReadBlocksThatAreMaskedAsAWhole) {
+  const AttentionShape shape{1, 200, 2, 1, 16, AttentionMask::Window, 10};
+  Qkv in(shape, DType::F32, 1);
+  Qkv poisoned(shape, DType::F32, 1);
+  for (std::int64_t i = 0; i < shape.head_dim; ++i) {
+    reference::set(poisoned.v, {5, 0, i}, std::numeric_limits<float>::infinity());
+  }
+  Compute compute(1);
+  Scratch scratch(attention_scratch_bytes(compute, shape, DType::F32));
+  compute.set_scratch(scratch.bytes());
+  Result clean(shape, DType::F32), other(shape, DType::F32);
+
+  attention(compute, shape, in.q, in.k, in.v, clean.out.view(), clean.lse.view());
+  attention(compute, shape, poisoned.q, poisoned.k, poisoned.v, other.out.view(), other.lse.view());
+
+  for (std::int64_t token = 128; token < shape.sequence; ++token) {
+    const std::int64_t row = token * shape.heads * shape.head_dim;
+    for (std::int64_t i = 0; i < shape.heads * shape.head_dim; ++i)
+      ASSERT_EQ(other.out[row + i], clean.out[row + i]) << token;
+  }
+}
+
+void expect_decoding_agrees(const AttentionShape& shape) {
   for (DType dtype : {DType::F32, DType::BF16}) {
     Compute compute(2);
     const Qkv in(shape, dtype, 1);
@@ -172,13 +247,19 @@ TEST(Attention, DecodesTheLastTokenAsTheWholeSequenceDoes) {
     Scratch scratch(2 * 5 * 64);
     compute.set_scratch(scratch.bytes());
 
-    attention_decode(compute, q, in.k, in.v, out.view());
+    attention_decode(compute, shape, {q, in.k, in.v, out.view()});
 
     const std::int64_t row = (shape.sequence - 1) * shape.heads * shape.head_dim;
     for (std::int64_t i = 0; i < shape.heads * shape.head_dim; ++i) {
       ASSERT_NEAR(out[i], expected.out[row + i], 8 * unit(shape, dtype)) << i;
     }
   }
+}
+
+TEST(Attention, DecodesTheLastTokenAsTheWholeSequenceDoes) {
+  expect_decoding_agrees({1, 77, 6, 2, 32});
+  expect_decoding_agrees({1, 77, 6, 2, 32, AttentionMask::Window, 30});
+  expect_decoding_agrees({1, 77, 6, 2, 32, AttentionMask::Causal, 0, 0.3f, 2});
 }
 
 }  // namespace

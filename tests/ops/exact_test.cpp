@@ -163,30 +163,71 @@ TEST(Exact, CrossEntropyHasTheBitsOfItsTwin) {
   }
 }
 
+struct AttentionTensors {
+  AttentionTensors(const AttentionShape& shape, DType dtype)
+      : q(Tensor::random(dtype, {shape.tokens(), shape.heads, shape.head_dim}, 1)),
+        k(Tensor::random(dtype, {shape.tokens(), shape.kv_heads, shape.head_dim}, 2)),
+        v(Tensor::random(dtype, {shape.tokens(), shape.kv_heads, shape.head_dim}, 3)),
+        dout(Tensor::random(dtype, {shape.tokens(), shape.heads, shape.head_dim}, 4)),
+        out(dtype, {shape.tokens(), shape.heads, shape.head_dim}),
+        dq(out),
+        dk(dtype, {shape.tokens(), shape.kv_heads, shape.head_dim}),
+        dv(dk),
+        lse(DType::F32, {shape.sequences, shape.heads, shape.sequence}) {}
+
+  AttentionGradient gradient() {
+    return {q.view(),    k.view(),  v.view(),  out.view(), lse.view(),
+            dout.view(), dq.view(), dk.view(), dv.view()};
+  }
+
+  Tensor q, k, v, dout, out, dq, dk, dv, lse;
+};
+
+const std::vector<AttentionShape> kAttentions = {
+    {2, 150, 4, 2, 24},
+    {1, 130, 2, 1, 24, AttentionMask::Full},
+    {1, 200, 2, 2, 40, AttentionMask::Window, 50},
+    {1, 90, 2, 1, 16, AttentionMask::Causal, 0, 0.4f, 1.2f},
+    {1, 140, 2, 1, 16, AttentionMask::Window, 7, 0.4f, 0.5f},
+};
+
 // Its sums begin at key 0 of the sequence, so that whoever leaves out keys that are masked in whole
 // blocks of 64 must come to the same bits.
-TEST(Exact, AttentionHasTheBitsOfItsTwin) {
-  const AttentionShape shape{
-      .sequences = 2, .sequence = 150, .heads = 4, .kv_heads = 2, .head_dim = 24};
-  for (DType dtype : kDTypes) {
-    Tensor q = Tensor::random(dtype, {shape.tokens(), shape.heads, shape.head_dim}, 1);
-    Tensor k = Tensor::random(dtype, {shape.tokens(), shape.kv_heads, shape.head_dim}, 2);
-    Tensor v = Tensor::random(dtype, {shape.tokens(), shape.kv_heads, shape.head_dim}, 3);
-    Tensor out(dtype, {shape.tokens(), shape.heads, shape.head_dim});
-    Tensor lse(DType::F32, {shape.sequences, shape.heads, shape.sequence});
-    reference::exact::attention(shape, q.view(), k.view(), v.view(), out.view(), lse.view());
-    on_exact_targets([&](Compute& compute) {
-      Tensor actual(dtype, {shape.tokens(), shape.heads, shape.head_dim});
-      Tensor actual_lse(DType::F32, {shape.sequences, shape.heads, shape.sequence});
-      Scratch scratch(attention_scratch_bytes(compute, shape, dtype));
-      compute.set_scratch(scratch.bytes());
+TEST(Exact, AttentionAndItsGradientHaveTheBitsOfTheirTwins) {
+  for (const AttentionShape& shape : kAttentions) {
+    for (DType dtype : kDTypes) {
+      SCOPED_TRACE(::testing::Message() << "mask " << int(shape.mask) << ", cap " << shape.cap
+                                        << ", " << to_string(dtype));
+      AttentionTensors expected(shape, dtype);
+      reference::exact::attention(shape, expected.q.view(), expected.k.view(), expected.v.view(),
+                                  expected.out.view(), expected.lse.view());
+      reference::exact::attention_backward(shape, expected.gradient());
+      on_exact_targets([&](Compute& compute) {
+        AttentionTensors actual(shape, dtype);
+        Scratch scratch(attention_scratch_bytes(compute, shape, dtype));
+        compute.set_scratch(scratch.bytes());
 
-      attention(compute, shape, q.view(), k.view(), v.view(), actual.view(), actual_lse.view());
+        attention(compute, shape, actual.q.view(), actual.k.view(), actual.v.view(),
+                  actual.out.view(), actual.lse.view());
+        attention_backward(compute, shape, actual.gradient());
 
-      expect_same_bits(actual_lse.view(), lse.view());
-      expect_same_bits(actual.view(), out.view());
-    });
+        expect_same_bits(actual.lse.view(), expected.lse.view());
+        expect_same_bits(actual.out.view(), expected.out.view());
+        expect_same_bits(actual.dq.view(), expected.dq.view());
+        expect_same_bits(actual.dk.view(), expected.dk.view());
+        expect_same_bits(actual.dv.view(), expected.dv.view());
+      });
+    }
   }
+}
+
+TEST(Exact, TanhIsCloseToTheTruth) {
+  for (int i = -20000; i <= 20000; ++i) {
+    const float x = static_cast<float>(i) * 0.0005f;
+    const double expected = std::tanh(static_cast<double>(x));
+    ASSERT_NEAR(reference::exact::tanh(x), expected, 2 * 0x1p-23 * std::abs(expected)) << x;
+  }
+  EXPECT_EQ(reference::exact::tanh(100), 1);
 }
 
 }  // namespace

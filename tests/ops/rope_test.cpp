@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "cleave/ops/reference/rope.h"
+#include "cleave/spec/rope_spec.h"
 
 namespace cleave::ops {
 namespace {
@@ -18,7 +19,7 @@ constexpr std::int64_t kSequence = 7;
 struct Tables {
   explicit Tables(std::int64_t d)
       : cos(DType::F32, {kSequence + 3, d / 2}), sin(DType::F32, {kSequence + 3, d / 2}) {
-    fill_rope_tables(10000, cos.view(), sin.view());
+    fill_rope_tables(rope_frequencies(10000, d), 1, cos.view(), sin.view());
   }
   RopeArgs args(View x, Rotation rotation = Rotation::Forward) {
     return {.x = x,
@@ -91,6 +92,27 @@ TEST(Rope, TablesFollowTheDefinition) {
       EXPECT_NEAR(tables.sin[p * 4 + i], std::sin(angle), kRound);
     }
   }
+}
+
+TEST(Rope, TablesCarryTheMagnitude) {
+  Tensor cos(DType::F32, {3, 2}), sin = cos;
+  fill_rope_tables(std::vector<double>{1, 0.5}, 1.25, cos.view(), sin.view());
+  for (std::int64_t p = 0; p < 3; ++p) {
+    EXPECT_NEAR(cos[2 * p + 1], 1.25 * std::cos(0.5 * static_cast<double>(p)), 2 * kRound);
+    EXPECT_NEAR(sin[2 * p + 1], 1.25 * std::sin(0.5 * static_cast<double>(p)), 2 * kRound);
+  }
+}
+
+TEST(Rope, LeavesWhatLiesBeyondThePairs) {
+  Compute compute(1);
+  Tables tables(6);
+  Tensor x = Tensor::random(DType::F32, {kTokens, 2, 10}, 1);
+  Tensor expected = x;
+
+  rope(compute, tables.args(x.view()));
+  reference::rope(tables.args(expected.view().slice(2, 0, 6)));
+
+  expect_close(x, expected, 4 * kRound);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "cleave/ops/reduce.h"
 #include "cleave/ops/rope.h"
 #include "cleave/spec/kernel_scratch.h"
+#include "cleave/spec/rope_spec.h"
 
 namespace cleave::ops {
 namespace {
@@ -111,7 +112,7 @@ struct Ops {
     put("attention", {&out, &lse, &dq, &dk, &dv});
     Tensor row(dtype, {shape.heads, shape.head_dim});
     const ConstView first(q.view().bytes(), dtype, {shape.heads, shape.head_dim});
-    attention_decode(compute, first, k.view(), v.view(), row.view());
+    attention_decode(compute, shape, {first, k.view(), v.view(), row.view()});
     put("decode", {&row});
   }
 
@@ -149,7 +150,7 @@ struct Ops {
   void rotate() const {
     Tensor x = make({kTokens, 3, 64}, 1);
     Tensor cos(DType::F32, {kTokens, 32}), sin = cos;
-    fill_rope_tables(10000, cos.view(), sin.view());
+    fill_rope_tables(rope_frequencies(10000, 64), 1, cos.view(), sin.view());
     rope(compute, {.x = x.view(), .cos = cos.view(), .sin = sin.view(), .sequence = kTokens});
     put("rope", {&x, &cos, &sin});
   }

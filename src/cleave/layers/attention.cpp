@@ -36,7 +36,9 @@ Heads split(View rows, const AttentionShape& shape) {
 }  // namespace
 
 void Attention::fill_constants() {
-  if (rotary()) ops::fill_rope_tables(attributes().rope_theta, constant(kCos), constant(kSin));
+  const Rope& rope = attributes().rope;
+  if (rotary())
+    ops::fill_rope_tables(rope.frequencies, rope.magnitude, constant(kCos), constant(kSin));
 }
 
 void Attention::forward(ops::Compute& compute, const LayerCall& call) {
@@ -71,8 +73,11 @@ void Attention::attend_to_cache(ops::Compute& compute, const LayerCall& call) {
   };
   for (std::int64_t token = 0; token < tokens; ++token) {
     const std::int64_t seen = call.position + token + 1;
-    ops::attention_decode(compute, row(in.q, token), cache(kKeys).slice(0, 0, seen),
-                          cache(kValues).slice(0, 0, seen), row(out, token));
+    ops::attention_decode(compute, shape,
+                          {.q = row(in.q, token),
+                           .k = cache(kKeys).slice(0, 0, seen),
+                           .v = cache(kValues).slice(0, 0, seen),
+                           .out = row(out, token)});
   }
 }
 

@@ -4,10 +4,10 @@
 
 namespace cleave {
 
-/// Causal attention. x [tokens, (heads + 2·kv_heads)·head_dim] holds q, then k, then v of each
-/// token; y [tokens, heads·head_dim]. With rotary positions F turns q and k in place, and I turns
-/// their gradients back. With a cache, x is what follows the first `position` tokens of one
-/// sequence: F adds their keys and values to the cache and attends to all of it.
+/// Attention, as its AttentionShape says. x [tokens, (heads + 2·kv_heads)·head_dim] holds q, then
+/// k, then v of each token; y [tokens, heads·head_dim]. With rotary positions F turns q and k in
+/// place, and I turns their gradients back. With a cache, x is what follows the first `position`
+/// tokens of one sequence: F adds their keys and values to the cache and attends to all of it.
 class Attention : public Layer {
  public:
   using Layer::Layer;
@@ -19,10 +19,10 @@ class Attention : public Layer {
   void fill_constants() override;
 
  private:
-  /// F behind the rotation, against the cache.
+  /// The part of F that follows the rotation, against the cache.
   void attend_to_cache(ops::Compute& compute, const LayerCall& call);
   const AttentionAttributes& attributes() const { return spec().as<AttentionAttributes>(); }
-  bool rotary() const { return attributes().rope_theta > 0; }
+  bool rotary() const { return !attributes().rope.frequencies.empty(); }
 };
 
 }  // namespace cleave

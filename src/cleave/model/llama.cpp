@@ -41,6 +41,11 @@ spec::LinearShape llama_back(const ModelShape& s, const CutSpan& wide) {
           .spans = {wide}};
 }
 
+/// As Hugging Face does, the base is rounded to f32 first.
+std::vector<double> llama_frequencies(const ModelShape& s) {
+  return rope_frequencies(static_cast<float>(s.rope_theta), s.head_size());
+}
+
 SegmentSpec llama_block(const ModelShape& s, const Flow& flow, std::int64_t index) {
   const std::string name = "model.layers." + std::to_string(index) + ".";
   const float epsilon = static_cast<float>(s.norm_eps);
@@ -60,7 +65,7 @@ SegmentSpec llama_block(const ModelShape& s, const Flow& flow, std::int64_t inde
                                                  .heads = s.heads,
                                                  .kv_heads = s.kv_heads,
                                                  .head_dim = s.head_size()},
-                                       .rope_theta = static_cast<float>(s.rope_theta),
+                                       .rope = {.frequencies = llama_frequencies(s)},
                                        .cache = flow.cache};
   return {.name = "block " + std::to_string(index),
           .layers = {spec::rmsnorm(name + "input_layernorm", flow, s.hidden, epsilon),

@@ -64,6 +64,7 @@ void backward_head(const AttentionGradient& at, const Head& head, const KeysAndV
     const HeadRows out{head_at(at.out, token, head.head), at.out.stride(0)};
     delta_block(block, head_dim, dout, out, worker.row);
     worker.scores(block, q, kv.k_transposed, worker.s);
+    if (block.shape.cap > 0) cap_block(block, worker.s);
     worker.scores(block, dout, kv.v_transposed, worker.dp);
     score_gradient_block(block, {.s = worker.s,
                                  .dp = worker.dp,
@@ -106,6 +107,7 @@ void attention(Compute& compute, const AttentionShape& shape, ConstView q, Const
         const ScoreBlock block = worker.block(index);
         const std::int64_t token = head.token + block.first;
         worker.scores(block, {head_at(q, token, head.head), q.stride(0)}, keys, worker.s);
+        if (shape.cap > 0) cap_block(block, worker.s);
         softmax_block(block, worker.s, worker.p, lse.as<float>() + head.lse + block.first,
                       worker.row);
         worker.mix(block, worker.p, values, worker.o);
@@ -152,23 +154,23 @@ void attention_backward(Compute& compute, const AttentionShape& shape,
   with_workers(compute, shape, dtype, shape.sequences * shape.kv_heads, groups);
 }
 
-void attention_decode(Compute& compute, ConstView q, ConstView k, ConstView v, View out) {
+void attention_decode(Compute& compute, const AttentionShape& shape, const DecodeViews& at) {
+  const auto& [q, k, v, out] = at;
   const std::int64_t length = k.size(0);
-  const std::int64_t group = q.size(0) / k.size(1);
   const std::int64_t row_bytes = (length * 4 + 63) / 64 * 64;
   CLEAVE_CHECK(row_bytes * compute.threads() <= std::int64_t(compute.scratch().size()),
                "attention_decode needs ", row_bytes * compute.threads(), " bytes of scratch");
   parallel_pieces(compute, q.size(0), 1, [&](int piece, std::int64_t begin, std::int64_t end) {
     for (std::int64_t head = begin; head < end; ++head) {
-      const std::int64_t at = head / group;
+      const std::int64_t kv_head = head / shape.group();
       decode_head(q.dtype(),
-                  {.q = q.bytes() + head * q.stride(0) * size_of(q.dtype()),
-                   .k = {head_at(k, 0, at), k.stride(0)},
-                   .v = {head_at(v, 0, at), v.stride(0)},
+                  {.shape = shape,
+                   .q = q.bytes() + head * q.stride(0) * size_of(q.dtype()),
+                   .k = {head_at(k, 0, kv_head), k.stride(0)},
+                   .v = {head_at(v, 0, kv_head), v.stride(0)},
                    .out = out.bytes() + head * out.stride(0) * size_of(out.dtype()),
                    .p = reinterpret_cast<float*>(compute.scratch().data() + piece * row_bytes),
-                   .length = length,
-                   .head_dim = q.size(1)});
+                   .length = length});
     }
   });
 }

@@ -8,7 +8,8 @@
 
 namespace cleave::ops {
 
-/// Causal attention, out = softmax(q · kᵀ / √head_dim) · v, within each sequence.
+/// out = softmax(scale · q · kᵀ) · v over the keys that the shape's mask lets a query see, within
+/// each sequence; with a cap the scores go through it first.
 ///
 ///   q, out  [tokens, heads, head_dim]      f32 or bf16
 ///   k, v    [tokens, kv_heads, head_dim]   same dtype
@@ -34,12 +35,14 @@ void attention_backward(Compute& compute, const AttentionShape& shape, const Att
 /// Scratch that attention() and attention_backward() need.
 std::int64_t attention_scratch_bytes(Compute& compute, const AttentionShape& shape, DType dtype);
 
-/// Attention of one new token to all tokens of a key-value cache, itself included.
-///
-///   q, out  [heads, head_dim]
-///   k, v    [length, kv_heads, head_dim]
-///
-/// Needs length · 4 bytes of scratch per thread, each rounded up to 64.
-void attention_decode(Compute& compute, ConstView q, ConstView k, ConstView v, View out);
+/// Attention of one new token to the tokens of a key-value cache, itself the last of them. Of the
+/// shape it takes the heads, the mask and the score. Needs length · 4 bytes of scratch per thread,
+/// each rounded up to 64.
+struct DecodeViews {
+  ConstView q;     ///< [heads, head_dim]
+  ConstView k, v;  ///< [length, kv_heads, head_dim]
+  View out;        ///< [heads, head_dim]
+};
+void attention_decode(Compute& compute, const AttentionShape& shape, const DecodeViews& at);
 
 }  // namespace cleave::ops

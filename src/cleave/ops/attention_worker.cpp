@@ -1,7 +1,6 @@
 #include "cleave/ops/attention_worker.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace cleave::ops {
 namespace {
@@ -70,10 +69,12 @@ std::int64_t AttentionWorker::block_count() const {
 
 ScoreBlock AttentionWorker::block(std::int64_t index) const {
   const std::int64_t first = index * kAttentionBlock;
-  return {.first = first,
-          .rows = std::min(kAttentionBlock, shape_.sequence - first),
+  const std::int64_t rows = std::min(kAttentionBlock, shape_.sequence - first);
+  return {.shape = shape_,
+          .first = first,
+          .rows = rows,
+          .keys = shape_.keys_of_block(first, rows),
           .stride = stride(),
-          .scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim)),
           .dtype = dtype_};
 }
 
@@ -90,17 +91,18 @@ PackedB AttentionWorker::pack_transposed(ConstView view, std::int64_t token, std
 }
 
 void AttentionWorker::scores(const ScoreBlock& block, HeadRows q, const PackedB& k, float* to) {
-  // Whole panels of keys; what lies beyond the block's keys is masked like the rest of its row.
+  // Whole panels of keys; nobody reads what lies beside the block's.
   const std::int64_t panel = kernel_.columns();
-  const std::int64_t keys = (block.keys() + panel - 1) / panel * panel;
+  const std::int64_t first = block.keys.first / panel * panel;
+  const std::int64_t end = (block.keys.end + panel - 1) / panel * panel;
   gemm_packed(kernel_,
               {.m = block.rows,
-               .n = std::min(keys, shape_.sequence),
+               .n = std::min(end, shape_.sequence) - first,
                .k = shape_.head_dim,
                .a = {q.at, dtype_, q.stride, 1},
                .b = {},
-               .out = {reinterpret_cast<std::byte*>(to), DType::F32, block.stride}},
-              k, product_scratch_);
+               .out = {reinterpret_cast<std::byte*>(to + first), DType::F32, block.stride}},
+              columns_from(kernel_, k, first), product_scratch_);
 }
 
 void AttentionWorker::mix(const ScoreBlock& block, const std::byte* weights, const PackedB& v,
@@ -108,24 +110,24 @@ void AttentionWorker::mix(const ScoreBlock& block, const std::byte* weights, con
   gemm_packed(kernel_,
               {.m = block.rows,
                .n = shape_.head_dim,
-               .k = block.keys(),
-               .a = {weights, dtype_, block.stride, 1},
+               .k = block.keys.count(),
+               .a = {weights + block.keys.first * size_of(dtype_), dtype_, block.stride, 1},
                .b = {},
                .out = {reinterpret_cast<std::byte*>(to), DType::F32, shape_.head_dim}},
-              v, product_scratch_);
+              {v.words, v.n, v.k, block.keys.first}, product_scratch_);
 }
 
 void AttentionWorker::spread(const ScoreBlock& block, const std::byte* weights, const PackedB& dout,
                              float* to) {
-  gemm_packed(
-      kernel_,
-      {.m = block.keys(),
-       .n = shape_.head_dim,
-       .k = block.rows,
-       .a = {weights, dtype_, 1, block.stride},
-       .b = {},
-       .out = {reinterpret_cast<std::byte*>(to), DType::F32, shape_.head_dim, Write::Accumulate}},
-      dout, product_scratch_);
+  gemm_packed(kernel_,
+              {.m = block.keys.count(),
+               .n = shape_.head_dim,
+               .k = block.rows,
+               .a = {weights + block.keys.first * size_of(dtype_), dtype_, 1, block.stride},
+               .b = {},
+               .out = {reinterpret_cast<std::byte*>(to + block.keys.first * shape_.head_dim),
+                       DType::F32, shape_.head_dim, Write::Accumulate}},
+              dout, product_scratch_);
 }
 
 }  // namespace cleave::ops

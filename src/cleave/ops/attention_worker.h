@@ -13,7 +13,7 @@ namespace cleave::ops {
 /// One thread's hands in attention: its piece of the device's scratch, and the products of a block.
 ///
 /// Keys and values are packed once per head and then serve every block of queries: the rows that a
-/// block sees are the first ones of a packed matrix.
+/// block sees are consecutive ones of a packed matrix.
 class AttentionWorker {
  public:
   static std::int64_t scratch_bytes(const GemmKernel& kernel, const AttentionShape& shape,
@@ -32,7 +32,7 @@ class AttentionWorker {
   PackedB pack_transposed(ConstView view, std::int64_t token, std::int64_t head,
                           std::byte* to) const;
 
-  /// s [rows, keys] = q [rows, head_dim] · kᵀ
+  /// s [rows, keys] = q [rows, head_dim] · kᵀ, neither scaled nor capped
   void scores(const ScoreBlock& block, HeadRows q, const PackedB& k, float* s);
   /// o [rows, head_dim] = p [rows, keys] · v
   void mix(const ScoreBlock& block, const std::byte* p, const PackedB& v, float* o);

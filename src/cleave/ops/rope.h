@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "cleave/ops/compute.h"
 #include "cleave/tensor/view.h"
@@ -9,17 +10,17 @@ namespace cleave::ops {
 
 enum class Rotation : std::uint8_t { Forward, Backward };
 
-/// cos[p, i] and sin[p, i] of p · theta^(-2i/d), computed in f64.
+/// cos[p, i] and sin[p, i] of p · frequencies[i], times `magnitude`, computed in f64.
 ///
-///   cos, sin  f32 [positions, d/2], dense
-void fill_rope_tables(double theta, View cos, View sin);
+///   cos, sin  f32 [positions, pairs], dense
+void fill_rope_tables(std::span<const double> frequencies, double magnitude, View cos, View sin);
 
-/// Rotates the pairs (x[i], x[i + d/2]) of each head by the angle of its position: the
-/// "rotate_half" convention of Hugging Face's Llama. Backward rotates back, which is both the
-/// inverse and the gradient.
+/// Rotates the pairs (x[i], x[i + pairs]) of each head by the angle of its position: the
+/// "rotate_half" convention of Hugging Face's Llama. Backward rotates back, which is the gradient,
+/// and the inverse where the magnitude is 1. What lies beyond the pairs stays.
 struct RopeArgs {
   View x;                           // [tokens, heads, d], rows of d contiguous; in place
-  ConstView cos;                    // f32 [positions, d/2], dense
+  ConstView cos;                    // f32 [positions, pairs], dense; pairs ≤ d/2
   ConstView sin;                    // likewise
   std::int64_t sequence = 1;        // the position of token t is first_position + t % sequence
   std::int64_t first_position = 0;  // more than 0 only when generating

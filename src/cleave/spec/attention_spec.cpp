@@ -1,6 +1,9 @@
 #include "cleave/spec/attention_spec.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "cleave/base/check.h"
 
 namespace cleave {
 namespace {
@@ -24,13 +27,43 @@ CountedMatmul product(std::int64_t batch, DType in, std::int64_t m, std::int64_t
 
 }  // namespace
 
+float AttentionShape::score_scale() const {
+  return scale > 0 ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
+}
+
+KeyRange AttentionShape::seen_from(std::int64_t position, std::int64_t length) const {
+  switch (mask) {
+    case AttentionMask::Full:
+      return {0, length};
+    case AttentionMask::Window:
+      return {std::max<std::int64_t>(0, position + 1 - window), position + 1};
+    case AttentionMask::Causal:
+      break;
+  }
+  return {0, position + 1};
+}
+
+KeyRange AttentionShape::keys_of_block(std::int64_t first, std::int64_t rows) const {
+  return {seen_from(first).first / kAttentionBlock * kAttentionBlock,
+          seen_from(first + rows - 1).end};
+}
+
+void check(const AttentionShape& shape) {
+  require((shape.mask == AttentionMask::Window) == (shape.window > 0), "an attention window of ",
+          shape.window,
+          " keys does not go with its mask; a window has at least 1 key, and only "
+          "AttentionMask::Window has one");
+  require(shape.scale >= 0 && shape.cap >= 0, "attention has the scale ", shape.scale,
+          " and the cap ", shape.cap, "; neither can be negative");
+}
+
 std::vector<CountedMatmul> attention_matmuls(const AttentionShape& shape, DType dtype,
                                              AttentionPass pass) {
   std::vector<CountedMatmul> products;
   const std::int64_t batch = shape.sequences * shape.heads;
   for (std::int64_t first = 0; first < shape.sequence; first += kAttentionBlock) {
     const std::int64_t rows = std::min(kAttentionBlock, shape.sequence - first);
-    const std::int64_t keys = first + rows;
+    const std::int64_t keys = shape.keys_of_block(first, rows).count();
     const auto add = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
       products.push_back(product(batch, dtype, m, n, k));
     };

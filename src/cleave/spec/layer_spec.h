@@ -9,6 +9,7 @@
 #include "cleave/spec/attributes.h"
 #include "cleave/spec/dtype.h"
 #include "cleave/spec/matmul_spec.h"
+#include "cleave/spec/rope_spec.h"
 #include "cleave/spec/shape.h"
 
 namespace cleave {
@@ -129,7 +130,7 @@ struct LinearAttributes {
 };
 struct AttentionAttributes {
   AttentionShape shape;
-  float rope_theta = 0;    ///< 0: no rotary positions
+  Rope rope;
   std::int64_t cache = 0;  ///< generating: room for the keys and values of this many tokens
 
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
@@ -160,14 +161,14 @@ struct LayerSpec {
   std::string name;
   TensorSpec x;
   TensorSpec y;
-  Until x_until = Until::Forward;  ///< who reads x last: F, I or W of this layer
+  Until x_until = Until::Forward;      ///< who reads x last: F, I or W of this layer
   Until fixed_x_until = Until::Input;  ///< the same where none of its parameters is trained
-  Until y_until = Until::Forward;  ///< who reads y last, of this layer
-  Until dy_until = Until::Input;   ///< Input, or Weight if W reads dy
-  bool dx_is_dy = false;           ///< I copies nothing: the gradient passes through
-  bool cheap = false;              ///< element by element: y is computed again rather than kept
-  int skip = -1;                   ///< y = x + the x of layer `skip` of this segment
-  std::vector<ReadTensor> reads;   ///< besides x and `skip`
+  Until y_until = Until::Forward;      ///< who reads y last, of this layer
+  Until dy_until = Until::Input;       ///< Input, or Weight if W reads dy
+  bool dx_is_dy = false;               ///< I copies nothing: the gradient passes through
+  bool cheap = false;                  ///< element by element: y is computed again rather than kept
+  int skip = -1;                       ///< y = x + the x of layer `skip` of this segment
+  std::vector<ReadTensor> reads;       ///< besides x and `skip`
   std::vector<ParameterSpec> parameters;
   std::vector<TensorSpec> constants;  ///< tables that never change; one copy per stage and name
   std::vector<TensorSpec> caches;     ///< generating: what F adds to from call to call

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cleave/base/check.h"
 #include "cleave/spec/kernel_scratch.h"
 
 namespace cleave::spec {
@@ -137,16 +138,22 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
 LayerSpec attention(const std::string& name, const Flow& flow,
                     const AttentionAttributes& attributes) {
   const AttentionShape& shape = attributes.shape;
+  check(shape);
   const std::int64_t wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
   LayerSpec spec = layer("attention", name, rows("x", flow, wide),
                          rows("y", flow, shape.heads * shape.head_dim));
   spec.attributes = attributes;
   const std::int64_t positions = std::max(shape.sequence, attributes.cache);
-  if (attributes.rope_theta > 0) {
-    spec.constants = {{"rope.cos", DType::F32, {positions, shape.head_dim / 2}},
-                      {"rope.sin", DType::F32, {positions, shape.head_dim / 2}}};
+  const Rope& rope = attributes.rope;
+  if (const std::int64_t pairs = std::ssize(rope.frequencies); pairs > 0) {
+    require(2 * pairs <= shape.head_dim, name, " turns ", pairs, " pairs of a head of ",
+            shape.head_dim, "; a head has half as many pairs as elements");
+    spec.constants = {{rope.tables + ".cos", DType::F32, {positions, pairs}},
+                      {rope.tables + ".sin", DType::F32, {positions, pairs}}};
   }
   if (attributes.cache > 0) {
+    require(shape.mask != AttentionMask::Full, name,
+            " sees tokens that come later, so its model cannot generate one after another");
     const Shape cached{attributes.cache, shape.kv_heads, shape.head_dim};
     spec.caches = {{"keys", flow.dtype, cached}, {"values", flow.dtype, cached}};
     return spec;

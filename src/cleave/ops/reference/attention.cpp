@@ -1,6 +1,7 @@
 #include "cleave/ops/reference/attention.h"
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "cleave/ops/reference/element.h"
@@ -34,14 +35,37 @@ double dot(ConstView a, std::int64_t a_token, std::int64_t a_head, ConstView b,
   return sum;
 }
 
-/// Scaled scores of the keys that the row sees.
-std::vector<double> scores(ConstView q, ConstView k, const Row& row) {
-  std::vector<double> out(row.position + 1);
-  for (std::int64_t key = 0; key <= row.position; ++key) {
-    out[key] = dot(q, row.first + row.position, row.head, k, row.first + key, row.kv_head) /
-               std::sqrt(static_cast<double>(q.size(2)));
+double scale_of(const AttentionShape& shape) {
+  return shape.scale > 0 ? static_cast<double>(shape.scale)
+                         : 1 / std::sqrt(static_cast<double>(shape.head_dim));
+}
+
+/// Whether the query at `position` sees `key`, as the masks are defined.
+bool sees(const AttentionShape& shape, std::int64_t position, std::int64_t key) {
+  if (shape.mask == AttentionMask::Full) return true;
+  if (shape.mask == AttentionMask::Window && key <= position - shape.window) return false;
+  return key <= position;
+}
+
+/// The scores of all keys of the sequence: scaled, capped, and −∞ for those that the row does not
+/// see.
+std::vector<double> scores(const AttentionShape& shape, ConstView q, ConstView k, const Row& row) {
+  std::vector<double> out(shape.sequence, -std::numeric_limits<double>::infinity());
+  for (std::int64_t key = 0; key < shape.sequence; ++key) {
+    if (!sees(shape, row.position, key)) continue;
+    const double score = scale_of(shape) * dot(q, row.first + row.position, row.head, k,
+                                               row.first + key, row.kv_head);
+    const double cap = static_cast<double>(shape.cap);
+    out[key] = cap > 0 ? cap * std::tanh(score / cap) : score;
   }
   return out;
+}
+
+/// d score / d (scale · q · k).
+double slope_of(const AttentionShape& shape, double score) {
+  if (shape.cap <= 0 || std::isinf(score)) return 1;
+  const double t = score / static_cast<double>(shape.cap);
+  return 1 - t * t;
 }
 
 double log_sum(const std::vector<double>& s) {
@@ -55,14 +79,14 @@ double log_sum(const std::vector<double>& s) {
 void attention(const AttentionShape& shape, ConstView q, ConstView k, ConstView v, View out,
                View lse) {
   for_rows(shape, [&](const Row& row, std::int64_t sequence) {
-    const std::vector<double> s = scores(q, k, row);
+    const std::vector<double> s = scores(shape, q, k, row);
     const double total = log_sum(s);
     set(lse, {sequence, row.head, row.position}, total);
     std::vector<double> p(s);
     for (double& x : p) x = std::exp(x - total);
     for (std::int64_t i = 0; i < shape.head_dim; ++i) {
       double sum = 0;
-      for (std::int64_t key = 0; key <= row.position; ++key) {
+      for (std::int64_t key = 0; key < shape.sequence; ++key) {
         sum += p[key] * get(v, {row.first + key, row.kv_head, i});
       }
       set(out, {row.first + row.position, row.head, i}, sum);
@@ -74,10 +98,9 @@ void attention_backward(const AttentionShape& shape, const AttentionGradient& at
   const std::int64_t kv_row = shape.kv_heads * shape.head_dim;
   std::vector<double> dk(shape.tokens() * kv_row);
   std::vector<double> dv(shape.tokens() * kv_row);
-  const double scale = 1 / std::sqrt(static_cast<double>(shape.head_dim));
   for_rows(shape, [&](const Row& row, std::int64_t) {
     const std::int64_t token = row.first + row.position;
-    const std::vector<double> s = scores(at.q, at.k, row);
+    const std::vector<double> s = scores(shape, at.q, at.k, row);
     const double total = log_sum(s);
     std::vector<double> dp(s.size());
     double delta = 0;
@@ -89,11 +112,11 @@ void attention_backward(const AttentionShape& shape, const AttentionGradient& at
     std::vector<double> ds(s.size());
     for (std::size_t key = 0; key < s.size(); ++key) {
       p[key] = std::exp(s[key] - total);
-      ds[key] = scale * p[key] * (dp[key] - delta);
+      ds[key] = scale_of(shape) * slope_of(shape, s[key]) * p[key] * (dp[key] - delta);
     }
     for (std::int64_t i = 0; i < shape.head_dim; ++i) {
       double dq = 0;
-      for (std::int64_t key = 0; key <= row.position; ++key) {
+      for (std::int64_t key = 0; key < shape.sequence; ++key) {
         const std::int64_t offset = (row.first + key) * kv_row + row.kv_head * shape.head_dim + i;
         dq += ds[key] * get(at.k, {row.first + key, row.kv_head, i});
         dk[offset] += ds[key] * get(at.q, {token, row.head, i});

@@ -35,48 +35,6 @@ void input_gradient(const LayernormBackwardArgs& args, std::int64_t token) {
   }
 }
 
-/// Scores, their softmax and the mixture of values of one row of one head.
-class Row {
- public:
-  Row(const AttentionShape& shape, ConstView q, ConstView k, std::int64_t token, std::int64_t head)
-      : first_(token / shape.sequence * shape.sequence),
-        kv_head_(head / shape.group()),
-        weights_(token - first_ + 1) {
-    for (std::int64_t key = 0; key < std::ssize(weights_); ++key) {
-      float sum = 0;
-      for (std::int64_t i = 0; i < shape.head_dim; ++i) {
-        sum = std::fma(get(q, {token, head, i}), get(k, {first_ + key, kv_head_, i}), sum);
-      }
-      weights_[key] = sum;
-    }
-    const float scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
-    const float largest = scale * *std::ranges::max_element(weights_);
-    for (float& weight : weights_) weight = exact::exp(std::fma(weight, scale, -largest));
-    const float sum = sum_in_slots(std::ssize(weights_), [&](auto key) { return weights_[key]; });
-    lse = largest + exact::log(sum);
-    norm_ = 1.0f / sum;
-    // In bf16 the weights are rounded before they multiply the values.
-    if (q.dtype() == DType::BF16) {
-      for (float& weight : weights_) weight = to_float(to_bf16(weight));
-    }
-  }
-
-  float mixture(ConstView v, std::int64_t i) const {
-    float sum = 0;
-    for (std::int64_t key = 0; key < std::ssize(weights_); ++key) {
-      sum = std::fma(weights_[key], get(v, {first_ + key, kv_head_, i}), sum);
-    }
-    return sum * norm_;
-  }
-
-  float lse;
-
- private:
-  std::int64_t first_, kv_head_;
-  std::vector<float> weights_;
-  float norm_;
-};
-
 }  // namespace
 
 float sum_of_slots(const float (&slots)[kSlots]) {
@@ -120,6 +78,15 @@ float log(float x) {
   const float half_square = f * f * 0.5f;
   const float tail = std::fma(s, std::fma(z, rest, half_square), k * 1.42860682e-6f);
   return std::fma(k, 22713.0f / 32768, f - (half_square - tail));
+}
+
+float tanh(float x) {
+  const float z = x * x;
+  float p = -5.70498872745e-3f;
+  for (float term : {2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f, -3.33332819422e-1f})
+    p = std::fma(p, z, term);
+  if (std::abs(x) < 0.625f) return std::fma(p * z, x, x);
+  return std::copysign(1.0f - 2.0f / (exact::exp(2 * std::abs(x)) + 1.0f), x);
 }
 
 void matmul(ConstView a, ConstView b, View out, const MatmulOptions& options) {
@@ -202,19 +169,6 @@ void cross_entropy(ConstView logits, ConstView targets, View losses, View lse) {
     const std::int32_t target = targets.as<std::int32_t>()[token];
     set(lse, {token}, log_sum);
     set(losses, {token}, target < 0 ? 0.0f : log_sum - logit(target));
-  }
-}
-
-void attention(const AttentionShape& shape, ConstView q, ConstView k, ConstView v, View out,
-               View lse) {
-  for (std::int64_t token = 0; token < shape.tokens(); ++token) {
-    for (std::int64_t head = 0; head < shape.heads; ++head) {
-      const Row row(shape, q, k, token, head);
-      set(lse, {token / shape.sequence, head, token % shape.sequence}, row.lse);
-      for (std::int64_t i = 0; i < shape.head_dim; ++i) {
-        set(out, {token, head, i}, row.mixture(v, i));
-      }
-    }
   }
 }
 

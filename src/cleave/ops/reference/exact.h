@@ -29,6 +29,7 @@ float sum_in_slots(std::int64_t n, const Term& term) {
 
 float exp(float x);
 float log(float x);
+float tanh(float x);
 
 /// An element is a chain of fused multiply-adds along k, cut into equal blocks of at most 1536; the
 /// blocks are added in order.
@@ -39,5 +40,6 @@ void layernorm_backward(const LayernormBackwardArgs& args);
 void cross_entropy(ConstView logits, ConstView targets, View losses, View lse);
 void attention(const AttentionShape& shape, ConstView q, ConstView k, ConstView v, View out,
                View lse);
+void attention_backward(const AttentionShape& shape, const AttentionGradient& at);
 
 }  // namespace cleave::ops::reference::exact

@@ -5,7 +5,7 @@
 namespace cleave::ops::reference {
 
 void rope(const RopeArgs& args) {
-  const std::int64_t half = args.x.size(2) / 2;
+  const std::int64_t half = args.cos.size(1);
   const double direction = args.rotation == Rotation::Forward ? 1 : -1;
   for (std::int64_t t = 0; t < args.x.size(0); ++t) {
     const std::int64_t position = args.first_position + t % args.sequence;

@@ -153,6 +153,7 @@ void gemm(const GemmKernel& kernel, const Gemm& product, std::byte* scratch) {
                         .columns = columns,
                         .steps = steps,
                         .panel_steps = steps,
+                        .first_step = 0,
                         .out = out_of_block(product, sums, row, column, columns, k)});
       }
     }
@@ -172,14 +173,21 @@ PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, s
   return {words, n, k};
 }
 
+PackedB columns_from(const GemmKernel& kernel, const PackedB& b, std::int64_t column) {
+  CLEAVE_CHECK(column % kernel.columns() == 0 && column < b.n, column, " of ", b.n);
+  return {b.words + column * steps_of(b.k, kernel), b.n - column, b.k, b.first_row};
+}
+
 std::int64_t gemm_packed_scratch_bytes(std::int64_t k) {
   return kPackedRows * k * 4;
 }
 
 void gemm_packed(const GemmKernel& kernel, const Gemm& product, const PackedB& b,
                  std::byte* scratch) {
-  CLEAVE_CHECK(product.k <= b.k && (product.n % kernel.columns() == 0 || product.n == b.n),
-               product.n, " columns of ", b.n, ", depth ", product.k, " of ", b.k);
+  CLEAVE_CHECK(b.first_row % kernel.k_step == 0, b.first_row);
+  CLEAVE_CHECK(
+      b.first_row + product.k <= b.k && (product.n % kernel.columns() == 0 || product.n == b.n),
+      product.n, " columns of ", b.n, ", depth ", product.k, " of ", b.k);
   const bool packs = !readable_in_place(kernel, product.a, product.k, Transposed::Accept);
   for (std::int64_t row = 0; row < product.m; row += kPackedRows) {
     const std::int64_t rows = std::min(product.m - row, kPackedRows);
@@ -193,6 +201,7 @@ void gemm_packed(const GemmKernel& kernel, const Gemm& product, const PackedB& b
                     .columns = product.n,
                     .steps = steps_of(product.k, kernel),
                     .panel_steps = steps_of(b.k, kernel),
+                    .first_step = b.first_row / kernel.k_step,
                     .out = out});
   }
 }

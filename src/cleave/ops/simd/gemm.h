@@ -36,7 +36,8 @@ struct Gemm {
 /// Panels of a matrix b, packed once for many products; see gemm_kernel.h.
 struct PackedB {
   const std::uint32_t* words;
-  std::int64_t n, k;  ///< of the packed matrix
+  std::int64_t n, k;           ///< of the packed matrix
+  std::int64_t first_row = 0;  ///< along k, that products begin with; a multiple of the k_step
 };
 
 /// The grid on which products are cut for threads: rows and columns that every kernel takes whole.
@@ -55,11 +56,15 @@ std::int64_t packed_b_bytes(std::int64_t n, std::int64_t k);
 PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, std::int64_t k,
                std::byte* to);
 
+/// The columns of a packed matrix from `column` on, a multiple of the kernel's columns().
+PackedB columns_from(const GemmKernel& kernel, const PackedB& b, std::int64_t column);
+
 /// Scratch of gemm_packed for up to `k`.
 std::int64_t gemm_packed_scratch_bytes(std::int64_t k);
 
-/// As gemm(), with the first k rows and the first n columns of a packed b, all of k in one chain. n
-/// must be a multiple of the kernel's columns(), or all columns. Out is f32, without bias.
+/// As gemm(), with k rows, from b.first_row on, and the first n columns of a packed b, all of k in
+/// one chain. n must be a multiple of the kernel's columns(), or all columns. Out is f32, without
+/// bias.
 void gemm_packed(const GemmKernel& kernel, const Gemm& product, const PackedB& b,
                  std::byte* scratch);
 

@@ -23,7 +23,7 @@ void multiply_tile(const GemmBlock& block, std::int64_t row, int height, std::in
                 .a = block.a.at + row * (packed ? block.steps * 4 : block.a.row),
                 .a_row = packed ? 4 : block.a.row,
                 .a_step = packed ? height * 4 : block.a.step,
-                .b = block.b + column * block.panel_steps,
+                .b = block.b + column * block.panel_steps + block.first_step * width,
                 .out = nullptr,
                 .stride = block.out.stride};
   std::byte* out = block.out.at + (row * block.out.stride + column) * size_of(block.out.dtype);

@@ -21,7 +21,8 @@ struct GemmBlock {
   const std::uint32_t* b;
   std::int64_t rows, columns;
   std::int64_t steps;        ///< of this product
-  std::int64_t panel_steps;  ///< that the panels of b are apart; ≥ steps
+  std::int64_t panel_steps;  ///< that the panels of b are apart; ≥ first_step + steps
+  std::int64_t first_step;   ///< of each panel, that the product begins with
   GemmOut out;
 };
 

@@ -41,28 +41,25 @@ namespace cleave::ops {
 
 HWY_EXPORT(rotate_head);
 
-void fill_rope_tables(double theta, View cos, View sin) {
+void fill_rope_tables(std::span<const double> frequencies, double magnitude, View cos, View sin) {
   const std::int64_t positions = cos.size(0);
-  const std::int64_t half = cos.size(1);
-  check_view("rope cos", cos, DType::F32, {positions, half});
-  check_view("rope sin", sin, DType::F32, {positions, half});
-  const double log_theta = natural_log(theta);
-  for (std::int64_t i = 0; i < half; ++i) {
-    const double frequency =
-        exponential(log_theta * (-static_cast<double>(i) / static_cast<double>(half)));
+  const std::int64_t pairs = std::ssize(frequencies);
+  check_view("rope cos", cos, DType::F32, {positions, pairs});
+  check_view("rope sin", sin, DType::F32, {positions, pairs});
+  for (std::int64_t i = 0; i < pairs; ++i) {
     for (std::int64_t position = 0; position < positions; ++position) {
-      const auto [sine, cosine] = sine_cosine(static_cast<double>(position) * frequency);
-      row_of<float>(cos, position)[i] = static_cast<float>(cosine);
-      row_of<float>(sin, position)[i] = static_cast<float>(sine);
+      const auto [sine, cosine] = sine_cosine(static_cast<double>(position) * frequencies[i]);
+      row_of<float>(cos, position)[i] = static_cast<float>(magnitude * cosine);
+      row_of<float>(sin, position)[i] = static_cast<float>(magnitude * sine);
     }
   }
 }
 
 void rope(Compute& compute, const RopeArgs& args) {
   const Shape& shape = args.x.shape();
-  CLEAVE_CHECK(shape.rank() == 3 && shape[2] % 2 == 0, "rope of ", to_string(shape));
-  const std::int64_t half = shape[2] / 2;
   const std::int64_t positions = args.cos.size(0);
+  const std::int64_t half = args.cos.size(1);
+  CLEAVE_CHECK(shape.rank() == 3 && 2 * half <= shape[2], half, " pairs of ", to_string(shape));
   check_float("rope x", args.x);
   check_view("rope x", args.x, args.x.dtype(), shape);
   check_view("rope cos", args.cos, DType::F32, {positions, half});

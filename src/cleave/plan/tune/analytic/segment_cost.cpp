@@ -54,6 +54,21 @@ double to_double(std::int64_t value) {
   return static_cast<double>(value);
 }
 
+/// Pairs of a query and a key that it sees, about, in one sequence.
+double scores_seen(const AttentionShape& shape) {
+  const double sequence = to_double(shape.sequence);
+  const double window = std::min(to_double(shape.window), sequence);
+  switch (shape.mask) {
+    case AttentionMask::Full:
+      return sequence * sequence;
+    case AttentionMask::Window:
+      return window * (sequence - window / 2);
+    case AttentionMask::Causal:
+      break;
+  }
+  return sequence * sequence / 2;
+}
+
 class Walk {
  public:
   explicit Walk(const SegmentContext& context)
@@ -154,7 +169,7 @@ class Walk {
     const auto& attributes = layer.as<AttentionAttributes>();
     const AttentionShape& shape = attributes.shape;
     const std::int64_t heads = std::max<std::int64_t>(1, shape.heads / context_.tensor);
-    if (attributes.rope_theta > 0) {
+    if (!attributes.rope.frequencies.empty()) {
       const std::int64_t turned = shape.tokens() * (shape.heads + shape.kv_heads) * shape.head_dim;
       stream(kRotary, to_double(turned) * kElement / tensor_);
     }
@@ -169,9 +184,9 @@ class Walk {
   }
 
   void flash_attention(const AttentionShape& shape, std::int64_t heads) {
-    // Half the scores are masked and skipped. Backward has five products where F has two.
-    const double flops = 2 * to_double(shape.sequences * heads * shape.sequence) *
-                         to_double(shape.sequence * shape.head_dim);
+    // What is masked is skipped. Backward has five products where F has two.
+    const double flops =
+        4 * to_double(shape.sequences * heads * shape.head_dim) * scores_seen(shape);
     cost_.core_attention = flash_seconds(hardware_, flops, FlashPass::Forward, context_.kernels);
     cost_.forward += cost_.core_attention;
     cost_.input += flash_seconds(hardware_, 2.5 * flops, FlashPass::Backward, context_.kernels);
