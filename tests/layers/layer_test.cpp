@@ -36,6 +36,16 @@ AttentionShape capped(AttentionShape shape) {
   return shape;
 }
 
+spec::QkNormShape qk_norm(bool per_head) {
+  return {.heads = 3,
+          .kv_heads = 2,
+          .head_dim = 4,
+          .per_head = per_head,
+          .epsilon = 1e-5f,
+          .q_name = "q",
+          .k_name = "k"};
+}
+
 std::vector<Case> cases() {
   const AttentionShape heads{
       .sequences = 2, .sequence = 6, .heads = 4, .kv_heads = 2, .head_dim = 4};
@@ -46,6 +56,8 @@ std::vector<Case> cases() {
        spec::linear("l", kFlow, {.in = in, .out = 5, .weight = Transpose::Yes})},
       {"layernorm", spec::layernorm("n", kFlow, in, 1e-5f)},
       {"rmsnorm", spec::rmsnorm("n", kFlow, in, 1e-5f)},
+      {"q and k norms of heads", spec::qknorm("n", kFlow, qk_norm(true))},
+      {"q and k norms of all heads", spec::qknorm("n", kFlow, qk_norm(false))},
       {"gelu", spec::gelu("g", kFlow, in)},
       {"swiglu", spec::swiglu("s", kFlow, in)},
       {"attention", spec::attention("a", kFlow, {.shape = heads})},

@@ -8,6 +8,7 @@
 #include "cleave/layers/linear.h"
 #include "cleave/layers/loss.h"
 #include "cleave/layers/norm.h"
+#include "cleave/layers/qk_norm.h"
 #include "cleave/layers/residual.h"
 #include "cleave/shard/traits.h"
 
@@ -16,7 +17,7 @@ namespace cleave {
 LayerKinds::LayerKinds()
     : kinds_({layer_kind<Linear>("linear", shard::linear_traits()),
               layer_kind<Layernorm>("layernorm", shard::layernorm_traits()),
-              layer_kind<Rmsnorm>("rmsnorm", shard::rmsnorm_traits()),
+              layer_kind<Rmsnorm>("rmsnorm", shard::rmsnorm_traits()), layer_kind<QkNorm>("qknorm"),
               layer_kind<Attention>("attention", shard::attention_traits()),
               layer_kind<Gelu>("gelu", shard::activation_traits()),
               layer_kind<Swiglu>("swiglu", shard::activation_traits()),

@@ -7,7 +7,8 @@
 namespace cleave::model {
 
 std::span<const Family* const> families() {
-  static constexpr std::array<const Family*, 2> kFamilies = {&gpt, &llama};
+  static constexpr std::array<const Family*, 8> kFamilies = {&gpt,   &llama, &mistral, &qwen2,
+                                                             &qwen3, &olmo2, &phi3,    &smollm3};
   return kFamilies;
 }
 

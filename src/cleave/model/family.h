@@ -39,6 +39,12 @@ struct Family {
 
 extern const Family gpt;
 extern const Family llama;
+extern const Family mistral;
+extern const Family qwen2;
+extern const Family qwen3;
+extern const Family olmo2;
+extern const Family phi3;
+extern const Family smollm3;
 
 /// cleave's own families, in the order help shows them.
 std::span<const Family* const> families();

@@ -1,104 +1,15 @@
 #include <array>
 
-#include "cleave/base/check.h"
+#include "cleave/model/decoder.h"
 #include "cleave/model/family.h"
-#include "cleave/model/language_model.h"
 #include "cleave/model/presets.h"
 
 namespace cleave::model {
 namespace {
 
-using spec::Flow;
-
-/// Tensors of their own, one below the other in one product.
-struct FusedRows {
-  std::int64_t rows = 0;
-  std::vector<Piece> pieces;
-  std::vector<CutSpan> spans;
-
-  void add(const std::string& tensor, const CutSpan& span) {
-    const std::int64_t extent = span.units * span.width;
-    pieces.push_back({.name = tensor, .first = rows, .extent = extent});
-    spans.push_back(span);
-    rows += extent;
-  }
-
-  spec::LinearShape shape(std::int64_t in) const {
-    return {.in = in,
-            .out = rows,
-            .weight = Transpose::Yes,
-            .pieces = pieces,
-            .rule = CutRule::Column,
-            .spans = spans};
-  }
-};
-
-spec::LinearShape llama_back(const ModelShape& s, const CutSpan& wide) {
-  return {.in = wide.units * wide.width,
-          .out = s.hidden,
-          .weight = Transpose::Yes,
-          .rule = CutRule::Row,
-          .spans = {wide}};
-}
-
-/// As Hugging Face does, the base is rounded to f32 first.
-std::vector<double> llama_frequencies(const ModelShape& s) {
-  return rope_frequencies(static_cast<float>(s.rope_theta), s.head_size());
-}
-
-SegmentSpec llama_block(const ModelShape& s, const Flow& flow, std::int64_t index) {
-  const std::string name = "model.layers." + std::to_string(index) + ".";
-  const float epsilon = static_cast<float>(s.norm_eps);
-  const CutSpan heads{.units = s.heads, .width = s.head_size(), .what = "model.heads"};
-  const CutSpan kv_heads{
-      .units = s.kv_heads, .width = s.head_size(), .shareable = true, .what = "model.kv_heads"};
-  const CutSpan ffn{.units = s.ffn, .what = "model.ffn"};
-  FusedRows qkv;
-  qkv.add(name + "self_attn.q_proj.weight", heads);
-  qkv.add(name + "self_attn.k_proj.weight", kv_heads);
-  qkv.add(name + "self_attn.v_proj.weight", kv_heads);
-  FusedRows gate_up;
-  gate_up.add(name + "mlp.gate_proj.weight", ffn);
-  gate_up.add(name + "mlp.up_proj.weight", ffn);
-  const AttentionAttributes attributes{.shape = {.sequences = flow.sequences,
-                                                 .sequence = flow.sequence,
-                                                 .heads = s.heads,
-                                                 .kv_heads = s.kv_heads,
-                                                 .head_dim = s.head_size()},
-                                       .rope = {.frequencies = llama_frequencies(s)},
-                                       .cache = flow.cache};
-  return {.name = "block " + std::to_string(index),
-          .layers = {spec::rmsnorm(name + "input_layernorm", flow, s.hidden, epsilon),
-                     spec::linear(name + "self_attn.qkv_proj", flow, qkv.shape(s.hidden)),
-                     spec::attention(name + "self_attn", flow, attributes),
-                     spec::linear(name + "self_attn.o_proj", flow, llama_back(s, heads)),
-                     spec::residual(name + "self_attn.residual", flow, s.hidden, 0),
-                     spec::rmsnorm(name + "post_attention_layernorm", flow, s.hidden, epsilon),
-                     spec::linear(name + "mlp.gate_up_proj", flow, gate_up.shape(s.hidden)),
-                     spec::swiglu(name + "mlp.act", flow, s.ffn),
-                     spec::linear(name + "mlp.down_proj", flow, llama_back(s, ffn)),
-                     spec::residual(name + "mlp.residual", flow, s.hidden, 5)},
-          .block = true};
-}
-
-Graph build_llama(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks) {
-  std::vector<SegmentSpec> blocks;
-  for (std::int64_t i = 0; i < s.layers; ++i) blocks.push_back(llama_block(s, flow, i));
-  return language_model(
-      s, flow, loss_blocks, {.tokens = "model.embed_tokens.weight"}, std::move(blocks),
-      spec::rmsnorm("model.norm", flow, s.hidden, static_cast<float>(s.norm_eps)));
-}
-
-void check_llama(const ModelShape& s) {
-  require(s.head_size() % 2 == 0, "a head of ", s.head_size(),
-          " (model.hidden / model.heads) is odd, but rotary positions turn pairs; change "
-          "model.heads");
-}
-
-/// ⌈8·hidden/3⌉ rounded up to a multiple of 64.
-std::int64_t llama_ffn(std::int64_t hidden) {
-  const std::int64_t exact = (8 * hidden + 2) / 3;
-  return (exact + 63) / 64 * 64;
+Graph build_llama(const ModelShape& s, const spec::Flow& flow, std::int64_t loss_blocks) {
+  const DecoderStyle style{.qkv_bias = s.attention_bias, .out_bias = s.attention_bias};
+  return decoder(s, style, flow, loss_blocks);
 }
 
 /// The sizes in which Llamas differ.
@@ -145,8 +56,8 @@ constexpr std::array<Preset, 11> kLlamaPresets = {{
 
 constinit const Family llama = {.name = "llama",
                                 .build = build_llama,
-                                .check = check_llama,
-                                .default_ffn = llama_ffn,
+                                .check = check_decoder,
+                                .default_ffn = gated_ffn,
                                 .presets = kLlamaPresets,
                                 .usual_vocabulary = 32000,
                                 .ffn_matrices = 3};

@@ -30,6 +30,27 @@ double parameters_about(const ModelShape& s) {
          hidden * (2 * static_cast<double>(s.vocab) + static_cast<double>(s.context));
 }
 
+void check_layers_of(const ModelShape& s) {
+  require(s.head_dim >= 0 && s.head_dim < kLargest, "model.head_dim is ", s.head_dim,
+          "; it must be at least 1 and below 2^31, or left out");
+  require(s.window > 0 || (s.window_from == 0 && s.full_every == 0),
+          "model.window_from and model.full_every say which layers have a window, but there is no "
+          "model.window; set it, or leave them out");
+  const RopeScaling& scaling = s.rope_scaling;
+  require(scaling.factor >= 1, "model.rope_scaling has the factor ", scaling.factor,
+          "; it must be 1 or more");
+  const bool stretches =
+      scaling.kind == RopeScaling::Kind::Llama3 || scaling.kind == RopeScaling::Kind::Yarn;
+  require(!stretches || scaling.original_context >= 1,
+          "model.rope_scaling has the original_context ", scaling.original_context,
+          "; it must be the context before the scaling");
+  require(scaling.high_freq_factor > scaling.low_freq_factor,
+          "model.rope_scaling has the "
+          "high_freq_factor ",
+          scaling.high_freq_factor, ", which must be above the low_freq_factor ",
+          scaling.low_freq_factor);
+}
+
 /// The divisor of `whole` nearest to `wanted`: what we suggest instead.
 std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
   wanted = std::min(wanted, whole);
@@ -55,8 +76,9 @@ void check(const ModelShape& s) {
   require(parameters_about(s) <= kMostParameters, "the model has about ", parameters_about(s),
           " parameters, more than the 1e15 that can be planned for; make model.hidden, ffn, vocab "
           "or layers smaller");
-  require(s.hidden % s.heads == 0, "model.hidden ", s.hidden, " is not divisible by model.heads ",
-          s.heads, "; set model.heads to a divisor such as ", nearest_divisor(s.hidden, s.heads));
+  require(s.head_dim > 0 || s.hidden % s.heads == 0, "model.hidden ", s.hidden,
+          " is not divisible by model.heads ", s.heads, "; set model.heads to a divisor such as ",
+          nearest_divisor(s.hidden, s.heads));
   require(s.heads % s.kv_heads == 0, "model.heads ", s.heads,
           " is not divisible by model.kv_heads ", s.kv_heads,
           "; set model.kv_heads to a divisor such as ", nearest_divisor(s.heads, s.kv_heads));
@@ -64,6 +86,7 @@ void check(const ModelShape& s) {
           "; it must lie between 0 and 1, for example 1e-5");
   require(s.rope_theta > 1, "model.rope_theta is ", s.rope_theta,
           "; it must be above 1, for example 10000");
+  check_layers_of(s);
   if (s.kind->check != nullptr) s.kind->check(s);
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "cleave/model/rope_scaling.h"
+
 namespace cleave {
 
 namespace model {
@@ -23,8 +25,22 @@ struct ModelShape {
   bool tie_embeddings = true;
   double norm_eps = 1e-5;
   double rope_theta = 10000;  ///< of rotary positions
+  RopeScaling rope_scaling = {};
+  double local_rope_theta = 10000;  ///< of layers with a window, where a family has one of its own
+  std::int64_t nope_every = 0;      ///< every n-th layer has no rotary positions; 0: all have them
+  std::int64_t head_dim = 0;        ///< 0: hidden / heads
+  double attention_scale = 0;       ///< of the products of q and k; 0: 1/√head_size()
+  std::int64_t window = 0;          ///< tokens that a token sees in layers with a window; 0: all
+  std::int64_t window_from = 0;     ///< first layer with a window
+  std::int64_t full_every = 0;      ///< every n-th layer has no window all the same; 0: none
+  bool attention_bias = false;      ///< of the projections around attention
+  bool mlp_bias = false;            ///< of those of the feed-forward part
 
-  std::int64_t head_size() const { return hidden / heads; }
+  std::int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
+  /// Whether a layer, counted from 0, sees only the last `window` tokens.
+  bool has_window(std::int64_t layer) const {
+    return window > 0 && layer >= window_from && !(full_every > 0 && (layer + 1) % full_every == 0);
+  }
 
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };

@@ -122,6 +122,20 @@ struct NormAttributes {
 
   friend bool operator==(const NormAttributes&, const NormAttributes&) = default;
 };
+struct QkNormAttributes {
+  /// Columns of a token that are normed: `rows` rows of `width` elements, from column `first` on.
+  struct Part {
+    std::int64_t first = 0;
+    std::int64_t rows = 0;
+    std::int64_t width = 0;
+
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  std::vector<Part> parts;  ///< of q and of k; what follows them stays as it is
+  float epsilon = 1e-6f;
+
+  friend bool operator==(const QkNormAttributes&, const QkNormAttributes&) = default;
+};
 struct LinearAttributes {
   Transpose weight = Transpose::No;  ///< No: [in, out] as GPT-2 stores it; Yes: [out, in] as Llama
   Bias bias = Bias::None;

@@ -97,6 +97,7 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
   spec.parameters.push_back(std::move(weight));
   if (shape.bias == Bias::Add) {
     spec.parameters.push_back(vector_parameter(name + ".bias", shape.out, 0));
+    if (!shape.bias_pieces.empty()) spec.parameters.back().pieces = shape.bias_pieces;
     if (shape.rule == CutRule::Column)
       spec.parameters.back().cut = {.rule = CutRule::Column, .spans = shape.spans};
   }
@@ -132,6 +133,30 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
                            .b_stride = stored[1],
                            .out_stride = stored[1]}};
   spec.attributes = LinearAttributes{shape.weight, shape.bias};
+  return spec;
+}
+
+LayerSpec qknorm(const std::string& name, const Flow& flow, const QkNormShape& shape) {
+  const std::int64_t wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+  QkNormAttributes attributes{.epsilon = shape.epsilon};
+  std::int64_t first = 0;
+  for (const std::int64_t heads : {shape.heads, shape.kv_heads}) {
+    const std::int64_t rows = shape.per_head ? heads : 1;
+    attributes.parts.push_back({first, rows, heads * shape.head_dim / rows});
+    first += heads * shape.head_dim;
+  }
+  LayerSpec spec = layer("qknorm", name, rows("x", flow, wide), rows("y", flow, wide));
+  spec.x_until = Until::Input;
+  const std::string* names[] = {&shape.q_name, &shape.k_name};
+  for (std::size_t i = 0; i < attributes.parts.size(); ++i) {
+    const auto& [_, count, width] = attributes.parts[i];
+    spec.parameters.push_back(vector_parameter(*names[i], width, 1));
+    spec.kept_by_forward.push_back(
+        {{"rstd " + *names[i], DType::F32, {count, flow.tokens()}}, Until::Input});
+    spec.kept_by_input.push_back({"d " + *names[i], DType::F32, {count, width}});
+    spec.scratch = std::max(spec.scratch, rmsnorm_backward_scratch_bytes(flow.tokens(), width));
+  }
+  spec.attributes = attributes;
   return spec;
 }
 

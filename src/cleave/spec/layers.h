@@ -26,10 +26,11 @@ struct LinearShape {
   std::int64_t out = 0;
   Transpose weight = Transpose::No;
   Bias bias = Bias::None;
-  float deviation = 0.02f;          ///< of the initial weights
-  std::vector<Piece> pieces = {};   ///< of the weight; empty: it is one whole tensor
-  CutRule rule = CutRule::Whole;    ///< Column, Row or Whole
-  std::vector<CutSpan> spans = {};  ///< of the features that the rule cuts
+  float deviation = 0.02f;              ///< of the initial weights
+  std::vector<Piece> pieces = {};       ///< of the weight; empty: it is one whole tensor
+  std::vector<Piece> bias_pieces = {};  ///< likewise
+  CutRule rule = CutRule::Whole;        ///< Column, Row or Whole
+  std::vector<CutSpan> spans = {};      ///< of the features that the rule cuts
 };
 
 // One function per kind of layer; the class of the same name in `layers` computes it.
@@ -44,6 +45,19 @@ LayerSpec rmsnorm(const std::string& name, const Flow& flow, std::int64_t featur
 
 /// kind "linear": y = x · w + bias.
 LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& shape);
+
+/// kind "qknorm": x and y [tokens, (heads + 2·kv_heads)·head_dim] hold q, k, v. Root-mean-square
+/// norms of q and k, with a weight for each; v stays.
+struct QkNormShape {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  bool per_head = true;  ///< false: all heads of q are one row, and all heads of k another
+  float epsilon = 1e-6f;
+  std::string q_name = {};  ///< of the weights' parameters
+  std::string k_name = {};
+};
+LayerSpec qknorm(const std::string& name, const Flow& flow, const QkNormShape& shape);
 
 /// kind "attention": x [tokens, (heads + 2·kv_heads)·head_dim] holds q, k, v; y [tokens,
 /// heads·head_dim]. With rotary positions F turns q and k in place.

@@ -21,6 +21,10 @@ std::optional<Value> get_path(const Config& config);
 bool set_validation(Config& config, const Value& value);
 std::optional<Value> get_validation(const Config& config);
 
+std::string rope_scaling_rule();
+bool set_rope_scaling(Config& config, const Value& value);
+std::optional<Value> get_rope_scaling(const Config& config);
+
 bool set_betas(Config& config, const Value& value);
 std::optional<Value> get_betas(const Config& config);
 

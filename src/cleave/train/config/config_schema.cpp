@@ -43,7 +43,7 @@ std::vector<Key> model_keys() {
           [](auto& c) -> auto& { return c.model.hidden; })
           .with({.otherwise = "none; needed without model.preset", .example = "768"}),
       whole(
-          "model.heads", any, "attention heads; must divide hidden",
+          "model.heads", any, "attention heads; must divide hidden, or have a head_dim",
           [](auto& c) -> auto& { return c.model.heads; })
           .with({.otherwise = "none; needed without model.preset", .example = "12"}),
       whole(
@@ -52,7 +52,7 @@ std::vector<Key> model_keys() {
           .with({.otherwise = "model.heads", .example = "4"}),
       whole(
           "model.ffn", any, "feed-forward width", [](auto& c) -> auto& { return c.model.ffn; })
-          .with({.otherwise = "4·hidden (gpt), 8/3·hidden up to a multiple of 64 (llama)",
+          .with({.otherwise = "4·hidden (gpt), 8/3·hidden up to a multiple of 64 (others)",
                  .example = "3072"}),
       whole(
           "model.vocab", any, "tokens that the model knows",
@@ -65,13 +65,46 @@ std::vector<Key> model_keys() {
       boolean(
           "model.tie_embeddings", "one matrix for embedding and head",
           [](auto& c) -> auto& { return c.model.tie_embeddings; })
-          .with({.otherwise = "true (gpt), false (llama)", .example = "false"}),
+          .with({.otherwise = "true (gpt, smollm3), false (others)", .example = "false"}),
       number(
           "model.norm_eps", "a number > 0", above_zero, "added to the variance in norms",
           [](auto& c) -> auto& { return c.model.norm_eps; }),
       number(
-          "model.rope_theta", "a number > 0", above_zero, "base of rotary positions (llama)",
+          "model.rope_theta", "a number > 0", above_zero, "base of rotary positions (not gpt)",
           [](auto& c) -> auto& { return c.model.rope_theta; }),
+      {.name = "model.rope_scaling",
+       .rule = rope_scaling_rule(),
+       .help = "how rotary positions were stretched, with the numbers that config.json has for it",
+       .set = set_rope_scaling,
+       .get = get_rope_scaling,
+       .otherwise = "none",
+       .example = "\"llama3,factor=8,original_context=8192\""},
+      whole(
+          "model.head_dim", {0}, "width of a head; 0: hidden / heads",
+          [](auto& c) -> auto& { return c.model.head_dim; }),
+      number(
+          "model.attention_scale", "a number ≥ 0", not_negative,
+          "of the products of queries and keys; 0: 1/√head_dim",
+          [](auto& c) -> auto& { return c.model.attention_scale; }),
+      whole(
+          "model.window", {0}, "tokens that a token sees in layers with a window; 0: all",
+          [](auto& c) -> auto& { return c.model.window; })
+          .with({.example = "4096"}),
+      whole(
+          "model.window_from", {0}, "first layer with a window",
+          [](auto& c) -> auto& { return c.model.window_from; }),
+      whole(
+          "model.full_every", {0}, "every n-th layer has no window all the same; 0: none",
+          [](auto& c) -> auto& { return c.model.full_every; }),
+      whole(
+          "model.nope_every", {0}, "every n-th layer has no rotary positions; 0: all have them",
+          [](auto& c) -> auto& { return c.model.nope_every; }),
+      boolean(
+          "model.attention_bias", "biases of the projections around attention",
+          [](auto& c) -> auto& { return c.model.attention_bias; }),
+      boolean(
+          "model.mlp_bias", "biases of the projections of the feed-forward part",
+          [](auto& c) -> auto& { return c.model.mlp_bias; }),
       one_or_list(
           "model.train",
           "modules or patterns of parameter names, such as [\"h.3\", \"ln_*.weight\", \"lm_head\"]",
