@@ -43,6 +43,47 @@ TEST(DataCommand, PrintsTokensAndTextsOfLines) {
   EXPECT_EQ(answer.out, "{\"text\":\"ab\",\"tokens\":[97,98]}\n") << answer.err;
 }
 
+TEST(DataCommand, PacksImages) {
+  const TemporaryDirectory dir;
+  dir.write("list.csv", "path,label\ncolour.jpg,2\nmissing.jpg,1\ngrey.png,0\n");
+  const std::string images = " --images " + source_path("tests/golden/image");
+  const std::string pack =
+      "data pack " + dir.path("list.csv") + images + " --size 16 --out " + dir.path("a.set");
+
+  const Answer stopped = run_cleave(pack);
+  EXPECT_EQ(stopped.exit, 2);
+  EXPECT_NE(stopped.err.find("missing.jpg"), std::string::npos) << stopped.err;
+  const Answer packed = run_cleave(pack + " --skip-bad --json");
+
+  ASSERT_EQ(packed.exit, 0) << packed.err;
+  EXPECT_TRUE(packed.err.starts_with("cleave: skipped: ")) << packed.err;
+  const auto summary = nlohmann::json::parse(packed.out);
+  EXPECT_EQ(summary["samples"], 2);
+  EXPECT_EQ(summary["skipped"], 1);
+  EXPECT_EQ(summary["classes"], 3);
+}
+
+TEST(DataCommand, SaysWhatIsWrongWithAPacking) {
+  const TemporaryDirectory dir;
+  const auto complaint = [&](const std::string& arguments) {
+    const Answer answer = run_cleave("data pack " + arguments + " --out " + dir.path("a.set"));
+    EXPECT_EQ(answer.exit, 2) << arguments;
+    return answer.err;
+  };
+  const std::string images = source_path("tests/golden");
+
+  EXPECT_EQ(complaint("nowhere --size 8"),
+            "cleave: cannot read input nowhere: No such file or directory\n");
+  EXPECT_EQ(complaint(images + " --size 0"), "cleave: --size 0 must be between 1 and 16384\n");
+  EXPECT_EQ(complaint(images + " --size 8 --channels 2"),
+            "cleave: --channels 2 must be 1 (grey) or 3 (colours)\n");
+  EXPECT_EQ(complaint(images + " --size 8 --filter sinc"),
+            "cleave: there is no filter \"sinc\"; known are bicubic, bilinear, box\n");
+  EXPECT_EQ(complaint(images + " --size 8 --mean 0.5 --std 0.5"),
+            "cleave: --mean has 1 and --std 1 numbers, and there are 3 channels; give one number "
+            "for each\n");
+}
+
 TEST(DataCommand, SaysWhatIsWrong) {
   const TemporaryDirectory dir;
   const std::string text = dir.write("a.txt", "abc");

@@ -1,0 +1,118 @@
+#include "cleave/data/image/image_set.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/check.h"
+#include "cleave/base/hash.h"
+#include "cleave/data/image/image_set_format.h"
+
+namespace cleave::data {
+namespace {
+
+SetHeader read_header(const File& file) {
+  const std::string path = file.path().string();
+  SetHeader header;
+  require(file.size() >= static_cast<std::int64_t>(sizeof(header)), path,
+          " is no packed set of images; make one with cleave data pack");
+  file.read(std::as_writable_bytes(std::span(&header, 1)), 0);
+  require(header.magic == kSetMagic, path,
+          " is no packed set of images (it begins with other bytes); make one with cleave data "
+          "pack");
+  const auto size = static_cast<std::uint64_t>(file.size());
+  require(header.sum == sum_of(header) && header.description_bytes <= size &&
+              header.samples <= size / sizeof(SampleEntry) &&
+              header.index + header.samples * sizeof(SampleEntry) == size,
+          path, " was cut off or damaged; pack it again");
+  return header;
+}
+
+}  // namespace
+
+std::uint64_t sum_of(const SetHeader& header) {
+  const auto bytes = std::as_bytes(std::span(&header, 1));
+  return hash_of(bytes.first(bytes.size() - sizeof(header.sum)));
+}
+
+std::uint32_t sample_sum(std::span<const std::byte> images, std::string_view text) {
+  Hasher hasher;
+  hasher.add(images);
+  hasher.add(text);
+  return static_cast<std::uint32_t>(hasher.digest());
+}
+
+std::string to_json(const SetDescription& d) {
+  return nlohmann::json{{"width", d.width},       {"height", d.height}, {"channels", d.channels},
+                        {"capacity", d.capacity}, {"mean", d.mean},     {"deviation", d.deviation},
+                        {"classes", d.classes},   {"labels", d.labels}, {"images", d.images},
+                        {"skipped", d.skipped}}
+      .dump();
+}
+
+SetDescription read_description(const std::string& text, const std::string& path) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    SetDescription d;
+    d.width = json.at("width");
+    d.height = json.at("height");
+    d.channels = json.at("channels");
+    d.capacity = json.at("capacity");
+    d.mean = json.at("mean").get<std::vector<double>>();
+    d.deviation = json.at("deviation").get<std::vector<double>>();
+    d.classes = json.at("classes").get<std::vector<std::string>>();
+    d.labels = json.at("labels");
+    d.images = json.at("images");
+    d.skipped = json.at("skipped");
+    return d;
+  } catch (const nlohmann::json::exception&) {
+    throw UserError(path + " has a description that cannot be read; pack it again");
+  }
+}
+
+bool ImageSet::is_one(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  const File file = File::open(path);
+  std::uint64_t magic = 0;
+  if (file.size() < static_cast<std::int64_t>(sizeof(magic))) return false;
+  file.read(std::as_writable_bytes(std::span(&magic, 1)), 0);
+  return magic == kSetMagic;
+}
+
+ImageSet::ImageSet(const std::filesystem::path& path) : file_(File::open(path)) {
+  const SetHeader header = read_header(file_);
+  std::string text(header.description_bytes, '\0');
+  file_.read(std::as_writable_bytes(std::span(text)),
+             static_cast<std::int64_t>(header.description));
+  index_.resize(header.samples);
+  file_.read(std::as_writable_bytes(std::span(index_)), static_cast<std::int64_t>(header.index));
+  Hasher hasher;
+  hasher.add(text);
+  hasher.add(std::as_bytes(std::span(index_)));
+  digest_ = hasher.digest();
+  require(digest_ == header.digest, path.string(), " is damaged; pack it again");
+  description_ = read_description(text, path.string());
+}
+
+void ImageSet::read_image(std::int64_t sample, std::int64_t image,
+                          std::span<std::uint8_t> pixels) const {
+  const SampleEntry& at = index_[sample];
+  CLEAVE_CHECK(image >= 0 && image < at.images, image, " of ", at.images);
+  CLEAVE_CHECK(std::ssize(pixels) == description_.image_bytes(), pixels.size());
+  const auto bytes = std::as_writable_bytes(pixels);
+  file_.read(bytes, static_cast<std::int64_t>(at.offset) + image * description_.image_bytes());
+  if (at.images != 1 || at.text != 0) return;
+  require(static_cast<std::uint32_t>(hash_of(bytes)) == at.sum, "sample ", sample, " of ",
+          path().string(), " is damaged; pack it again");
+}
+
+std::string ImageSet::read_text(std::int64_t sample) const {
+  const SampleEntry& at = index_[sample];
+  std::string text(at.text, '\0');
+  file_.read(std::as_writable_bytes(std::span(text)),
+             static_cast<std::int64_t>(at.offset) + at.images * description_.image_bytes());
+  return text;
+}
+
+}  // namespace cleave::data

@@ -1,0 +1,174 @@
+#include "cleave/data/image/resize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "cleave/base/check.h"
+
+namespace cleave::data {
+namespace {
+
+constexpr int kFraction = 22;  // bits after the point of a weight
+
+double bilinear_weight(double distance) {
+  const double x = std::abs(distance);
+  return x < 1 ? 1 - x : 0;
+}
+
+/// Keys' cubic with a = -1/2.
+double bicubic_weight(double distance) {
+  constexpr double kA = -0.5;
+  const double x = std::abs(distance);
+  if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+  if (x < 2) return (((x - 5) * x + 8) * x - 4) * kA;
+  return 0;
+}
+
+double box_weight(double distance) {
+  return distance > -0.5 && distance <= 0.5 ? 1 : 0;
+}
+
+constexpr ResizeFilter kResizeFilters[] = {
+    {"bicubic", 2, bicubic_weight}, {"bilinear", 1, bilinear_weight}, {"box", 0.5, box_weight}};
+
+/// Along one side: which pixels each pixel of the result adds up, and by which weights.
+struct Taps {
+  struct Run {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+  std::vector<Run> runs;
+  std::vector<std::int32_t> weights;  // `stride` for each run
+  std::int64_t stride = 0;
+
+  const std::int32_t* of(std::int64_t index) const { return &weights[index * stride]; }
+};
+
+/// Pixels [begin, begin + count) of a side that grows or shrinks from `from` to `to` pixels.
+Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t count,
+             const ResizeFilter& filter) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double widening = std::max(scale, 1.0);
+  const double support = filter.support * widening;
+  Taps taps;
+  taps.stride = static_cast<std::int64_t>(std::ceil(support)) * 2 + 1;
+  taps.weights.resize(static_cast<std::size_t>(count * taps.stride));
+  std::vector<double> exact(static_cast<std::size_t>(taps.stride));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double centre = (static_cast<double>(begin + i) + 0.5) * scale;
+    const auto first = static_cast<std::int64_t>(std::max(centre - support + 0.5, 0.0));
+    const std::int64_t end = std::min(static_cast<std::int64_t>(centre + support + 0.5), from);
+    double sum = 0;
+    for (std::int64_t k = 0; k < end - first; ++k) {
+      exact[k] = filter.weight((static_cast<double>(k + first) - centre + 0.5) * (1.0 / widening));
+      sum += exact[k];
+    }
+    for (std::int64_t k = 0; k < end - first; ++k) {
+      const double weight = (sum == 0 ? exact[k] : exact[k] / sum) * (1 << kFraction);
+      taps.weights[i * taps.stride + k] =
+          static_cast<std::int32_t>(weight < 0 ? weight - 0.5 : weight + 0.5);
+    }
+    taps.runs.push_back({first, end - first});
+  }
+  return taps;
+}
+
+std::uint8_t byte_of(std::int32_t sum) {
+  return static_cast<std::uint8_t>(std::clamp(sum >> kFraction, 0, 255));
+}
+
+template <int kChannels>
+void resize_row(const std::uint8_t* row, const Taps& taps, std::uint8_t* out) {
+  for (std::size_t x = 0; x < taps.runs.size(); ++x) {
+    const std::int32_t* weight = taps.of(static_cast<std::int64_t>(x));
+    const std::uint8_t* in = row + taps.runs[x].first * kChannels;
+    std::int32_t sums[kChannels];
+    for (std::int32_t& sum : sums) sum = 1 << (kFraction - 1);
+    for (std::int64_t k = 0; k < taps.runs[x].count; ++k) {
+      for (int c = 0; c < kChannels; ++c) sums[c] += in[kChannels * k + c] * weight[k];
+    }
+    for (int c = 0; c < kChannels; ++c) out[kChannels * x + c] = byte_of(sums[c]);
+  }
+}
+
+/// Rows [first, first + rows) with their columns resized; a side that keeps its size is copied.
+Image resize_columns(const Image& image, const ResizedPart& part, const ResizeFilter& filter,
+                     std::int64_t first, std::int64_t rows) {
+  Image out{part.width, rows, image.channels, {}};
+  out.pixels.resize(static_cast<std::size_t>(out.bytes()));
+  const std::int64_t in_row = image.width * image.channels;
+  const std::int64_t out_row = part.width * image.channels;
+  if (part.whole_width == image.width) {
+    for (std::int64_t y = 0; y < rows; ++y)
+      std::copy_n(&image.pixels[(first + y) * in_row + part.left * image.channels], out_row,
+                  &out.pixels[y * out_row]);
+    return out;
+  }
+  const Taps taps = taps_of(image.width, part.whole_width, part.left, part.width, filter);
+  const auto resize_one = image.channels == 1 ? resize_row<1> : resize_row<3>;
+  for (std::int64_t y = 0; y < rows; ++y)
+    resize_one(&image.pixels[(first + y) * in_row], taps, &out.pixels[y * out_row]);
+  return out;
+}
+
+/// `first`: the row of the image that `columns` begins with.
+Image resize_rows(const Image& columns, const Taps& taps, std::int64_t first) {
+  Image out{columns.width, std::ssize(taps.runs), columns.channels, {}};
+  out.pixels.resize(static_cast<std::size_t>(out.bytes()));
+  const std::int64_t row = columns.width * columns.channels;
+  std::vector<std::int32_t> sums(static_cast<std::size_t>(row));
+  for (std::int64_t y = 0; y < out.height; ++y) {
+    std::ranges::fill(sums, 1 << (kFraction - 1));
+    for (std::int64_t k = 0; k < taps.runs[y].count; ++k) {
+      const std::uint8_t* in = &columns.pixels[(taps.runs[y].first - first + k) * row];
+      const std::int32_t weight = taps.of(y)[k];
+      for (std::int64_t x = 0; x < row; ++x) sums[x] += in[x] * weight;
+    }
+    for (std::int64_t x = 0; x < row; ++x) out.pixels[y * row + x] = byte_of(sums[x]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const ResizeFilter> resize_filters() {
+  return kResizeFilters;
+}
+
+const ResizeFilter& find_resize_filter(std::string_view name) {
+  std::string names;
+  for (const ResizeFilter& filter : kResizeFilters) {
+    if (filter.name == name) return filter;
+    names += detail::concat(names.empty() ? "" : ", ", filter.name);
+  }
+  throw UserError(detail::concat("there is no filter \"", name, "\"; known are ", names));
+}
+
+Image resize(const Image& image, const ResizedPart& part, const ResizeFilter& filter) {
+  if (part.whole_height == image.height)
+    return resize_columns(image, part, filter, part.top, part.height);
+  const Taps taps = taps_of(image.height, part.whole_height, part.top, part.height, filter);
+  const std::int64_t first = taps.runs.front().first;
+  const std::int64_t end = taps.runs.back().first + taps.runs.back().count;
+  return resize_rows(resize_columns(image, part, filter, first, end - first), taps, first);
+}
+
+ResizedPart fitted(std::int64_t image_width, std::int64_t image_height, std::int64_t width,
+                   std::int64_t height, Fit fit) {
+  if (fit == Fit::Stretch) return {width, height, 0, 0, width, height};
+  ResizedPart part{.width = width, .height = height};
+  // The side that would be too short otherwise is the one that fits.
+  if (image_width * height <= image_height * width) {
+    part.whole_width = width;
+    part.whole_height = image_height * width / image_width;
+  } else {
+    part.whole_height = height;
+    part.whole_width = image_width * height / image_height;
+  }
+  part.left = (part.whole_width - width) / 2;
+  part.top = (part.whole_height - height) / 2;
+  return part;
+}
+
+}  // namespace cleave::data
