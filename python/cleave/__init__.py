@@ -184,8 +184,9 @@ class _Log:
             self._rest += file.read()
             self._at = file.tell()
         *whole, self._rest = self._rest.split("\n")
-        for line in whole:
-            yield json.loads(line)
+        for line in map(json.loads, whole):
+            if "step" in line:
+                yield line
 
 
 def train(config, *, tokens=None, on_step=None, resume=False, overwrite=False, settings=None):

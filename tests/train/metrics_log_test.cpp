@@ -56,6 +56,20 @@ TEST(MetricsLog, ContinuesAfterTheStepThatWasLoaded) {
   EXPECT_EQ(read_text(path), line(1) + line(2) + line(3) + line(101));
 }
 
+TEST(MetricsLog, KeepsWhatHappenedThoughStepsAreDoneAgain) {
+  const TemporaryDirectory dir;
+  const std::string lost = R"({"event":"lost","after_step":3,"text":"device 1 (\"w\") is gone"})"
+                           "\n";
+  const auto path = dir.write("log.jsonl", line(1) + line(2) + line(3));
+  MetricsLog(path, MetricsLog::kAllSteps).write(RunEvent{"lost", 3, "device 1 (\"w\") is gone"});
+  EXPECT_EQ(read_text(path), line(1) + line(2) + line(3) + lost);
+
+  MetricsLog(path, 2).write(at(3));
+  EXPECT_EQ(read_text(path), line(1) + line(2) + lost + line(3));
+  MetricsLog(path, 0).write(at(1));
+  EXPECT_EQ(read_text(path), lost + line(1));
+}
+
 TEST(MetricsLog, StartsAnewFromStepNought) {
   const TemporaryDirectory dir;
   const auto path = dir.write("log.jsonl", line(1) + line(2));

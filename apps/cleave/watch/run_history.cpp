@@ -83,6 +83,7 @@ std::vector<StepMetrics> read_log(const std::filesystem::path& log) {
   std::vector<StepMetrics> lines;
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);) {
+    if (train::MetricsLog::is_event(line)) continue;
     const json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
     require(parsed.is_object() && parsed.contains("step"), log.string(), " has a line \"",
             line.substr(0, 40), "\", which is not of a step; it was changed, or cut off");

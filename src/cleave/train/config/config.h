@@ -42,6 +42,7 @@ struct TrainConfig {
   std::int64_t eval_every = 0;        ///< 0: only after the last step
   std::int64_t checkpoint_every = 0;  ///< 0: only after the last step
   std::int64_t keep = 2;
+  bool elastic = true;  ///< over TCP: go on without devices that are lost, and with new ones
   std::string out = "out";
 
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;

@@ -234,6 +234,9 @@ std::vector<Key> train_keys() {
           .with({.otherwise = "a tenth of train.steps, from 25 to 250", .example = "500"}),
       whole(
           "train.keep", {1}, "checkpoints kept", [](auto& c) -> auto& { return c.train.keep; }),
+      boolean(
+          "train.elastic", "with cleave serve: go on without lost devices, and with new ones",
+          [](auto& c) -> auto& { return c.train.elastic; }),
       text(
           "train.out", "a path", "directory for checkpoints, log and config",
           [](auto& c) -> auto& { return c.train.out; })

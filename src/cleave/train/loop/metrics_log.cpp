@@ -10,6 +10,7 @@ namespace cleave::train {
 namespace {
 
 constexpr std::string_view kStart = "{\"step\":";
+constexpr std::string_view kEventStart = "{\"event\":";
 
 /// Enough digits to read the same number back; JSON has no NaN.
 std::string number(double value) {
@@ -34,28 +35,50 @@ std::optional<std::int64_t> step_of(std::string_view line) {
   return error == std::errc() ? std::optional(step) : std::nullopt;
 }
 
-/// Bytes of the whole lines up to `step`.
-std::int64_t length_up_to(std::string_view text, std::int64_t step) {
-  std::size_t kept = 0;
-  for (std::size_t end = text.find('\n'); end != std::string_view::npos;
-       end = text.find('\n', kept)) {
-    const auto found = step_of(text.substr(kept, end - kept));
-    if (!found || *found > step) break;
-    kept = end + 1;
+/// The whole lines of events and of steps up to `step`, as far as no other comes between them.
+std::string kept_of(std::string_view text, std::int64_t step) {
+  std::string kept;
+  for (std::size_t at = 0, end; (end = text.find('\n', at)) != std::string_view::npos;
+       at = end + 1) {
+    const std::string_view line = text.substr(at, end - at);
+    const auto found = step_of(line);
+    if (!found && !MetricsLog::is_event(line)) break;
+    if (!found || *found <= step) kept += std::string(line) + "\n";
   }
-  return static_cast<std::int64_t>(kept);
+  return kept;
+}
+
+/// As JSON has it between quotes.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      result += fmt::format("\\u{:04x}", static_cast<int>(c));
+    } else {
+      result += c;
+    }
+  }
+  return result;
 }
 
 }  // namespace
 
+bool MetricsLog::is_event(std::string_view line) {
+  return line.starts_with(kEventStart) && line.ends_with('}');
+}
+
 MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t step)
     : file_(File::open_or_create(path)) {
-  if (step > 0) end_ = length_up_to(read_text(path), step);
+  const std::string text = read_text(path);
+  const std::string kept = kept_of(text, step);
+  // An event may come after steps that are cut off; it moves up.
+  if (!text.starts_with(kept)) file_.write(std::as_bytes(std::span(kept)), 0);
+  end_ = std::ssize(kept);
   file_.truncate(end_);
 }
 
-void MetricsLog::write(const StepMetrics& metrics) {
-  const std::string line = line_of(metrics);
+void MetricsLog::append(const std::string& line) {
   try {
     file_.write(std::as_bytes(std::span(line)), end_);
   } catch (const IoError&) {
@@ -63,6 +86,15 @@ void MetricsLog::write(const StepMetrics& metrics) {
     throw;
   }
   end_ += std::ssize(line);
+}
+
+void MetricsLog::write(const StepMetrics& metrics) {
+  append(line_of(metrics));
+}
+
+void MetricsLog::write(const RunEvent& event) {
+  append(fmt::format("{}\"{}\",\"after_step\":{},\"text\":\"{}\"}}\n", kEventStart,
+                     escaped(event.kind), event.step, escaped(event.text)));
 }
 
 }  // namespace cleave::train

@@ -2,7 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "cleave/base/file.h"
 
@@ -20,17 +23,33 @@ struct StepMetrics {
   std::optional<double> validation_loss = {};
 };
 
-/// A file of JSON lines, one per step, that never ends in half a line.
+/// What befell a run between two steps: a device joined, left or was lost, or there is a new plan.
+struct RunEvent {
+  std::string kind;
+  std::int64_t step = 0;  ///< updates done by then, though some may be done again
+  std::string text;       ///< a sentence
+};
+
+/// A file of JSON lines, one per step and event, that never ends in half a line.
 class MetricsLog {
  public:
-  /// Continues after `step`: keeps the whole lines of earlier steps and cuts off the rest, such as
-  /// what a crash left. 0 starts anew. Throws IoError.
+  /// Continues after `step`: keeps events and the whole lines of earlier steps and cuts off the
+  /// rest, such as what a crash left. 0 keeps events alone. Throws IoError.
   explicit MetricsLog(const std::filesystem::path& path, std::int64_t step = 0);
+
+  /// Keeps every whole line.
+  static constexpr std::int64_t kAllSteps = std::numeric_limits<std::int64_t>::max();
 
   /// Appends one line. Throws IoError if the disk is full, with nothing of the line left behind.
   void write(const StepMetrics& metrics);
+  void write(const RunEvent& event);
+
+  /// Whether a line of the log is of an event.
+  static bool is_event(std::string_view line);
 
  private:
+  void append(const std::string& line);
+
   File file_;
   std::int64_t end_ = 0;
 };

@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 RunReport stopped_at_start(const Start& start) {
   RunReport report;
   report.stopped = report.stopped_at_start = true;
+  report.paused = !stop_was_requested();
   report.checkpoint = start.resume_from.string();
   if (!report.checkpoint.empty())
     report.steps = checkpoint::CheckpointReader(start.resume_from).state().step;
@@ -82,7 +83,7 @@ class DeviceRun {
   }
 
   RunReport run() {
-    if (!job_.start.finished) {
+    if (!job_.start.finished && job_.options.predict) {
       predict();
       if (agree_to_stop(world_)) return stopped_at_start(job_.start);
     }
@@ -96,7 +97,7 @@ class DeviceRun {
     bool stop = false;
     while (trainer_.steps_done() < train.steps && !stop) {
       const std::int64_t heap = report_.losses.empty() ? heap_bytes() : 0;
-      StepReport step = trainer_.step(stop_was_requested());
+      StepReport step = trainer_.step(stop_was_requested() || pause_is_due());
       if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
       stop = step.stop;
       const bool last = stop || step.step == train.steps;
@@ -110,10 +111,13 @@ class DeviceRun {
     note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
     save();
     report_.stopped = trainer_.steps_done() < train.steps;
+    report_.paused = report_.stopped && !stop_was_requested();
     return finish();
   }
 
  private:
+  bool pause_is_due() const { return job_.options.pause && job_.options.pause(); }
+
   static bool due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
 
   /// Once, before the first step, and then frozen.
@@ -124,6 +128,7 @@ class DeviceRun {
     report_.predicted =
         predicted_step(job_.compiled, costs, {.at_once = job_.at_once / job_.compiled.mesh.tensor});
     report_.predicted_step_seconds = report_.predicted->summary.makespan;
+    if (index_ == 0) job_.observer.on_predicted(*report_.predicted_step_seconds);
   }
 
   void begin() {

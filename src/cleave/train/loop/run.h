@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,10 +34,11 @@ struct RunReport {
   double tokens_per_second = 0;
   double bubble = 0;
   std::optional<double> validation_loss;
-  double epochs = 0;  ///< through the training data, since step 0
+  double epochs = 0;   ///< through the training data, since step 0
   bool exact = false;  ///< numerics.exact, as it was settled
   std::vector<DeviceReport> devices;
   bool stopped = false;                 ///< by a signal, before the last step
+  bool paused = false;                  ///< … not by one that reached this process
   bool stopped_at_start = false;        ///< … and before the first: nothing was computed or saved
   bool finished_before = false;         ///< there was nothing left to do
   std::string checkpoint;               ///< where the final state is; empty with emulation
@@ -54,6 +56,7 @@ class RunObserver {
   /// `changed`: keys that are not as the checkpoint has them, as one list; may be empty.
   virtual void on_resumed(std::int64_t /*step*/, const std::string& /*checkpoint*/,
                           const std::string& /*changed*/) {}
+  virtual void on_predicted(double /*step_seconds*/) {}
   virtual void on_step(const StepReport&) {}
   virtual void on_evaluated(std::int64_t /*step*/, double /*loss*/, std::int64_t /*sequences*/) {}
   virtual void on_saved(std::int64_t /*step*/, const std::string& /*directory*/, double /*pause*/) {
@@ -68,6 +71,8 @@ struct RunOptions {
   StartOptions start;
   bool trace = false;                                        ///< keep the timeline of the last step
   std::chrono::nanoseconds patience = comm::kUsualPatience;  ///< of the watchdog
+  bool predict = true;               ///< profile a step before the first; the same on all devices
+  std::function<bool()> pause = {};  ///< asked on device 0 before each step: save and end after it?
 };
 
 /// Trains as `config` says, on the devices that `launcher` gives. Throws UserError, DoesNotFit,

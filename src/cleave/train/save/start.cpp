@@ -90,8 +90,9 @@ void check_same_context(const Config& config, const checkpoint::CheckpointReader
 /// and devices and layout do not by what docs/numerics.md promises; the number of steps has a
 /// sentence of its own.
 bool changes_weights(std::string_view key) {
-  constexpr std::string_view kOthers[] = {"train.steps", "train.eval_every",
-                                          "train.checkpoint_every", "train.keep", "train.out"};
+  constexpr std::string_view kOthers[] = {
+      "train.steps", "train.eval_every", "train.checkpoint_every",
+      "train.keep",  "train.out",        "train.elastic"};
   return !key.starts_with("devices.") && !key.starts_with("parallel.") &&
          !key.starts_with("model.") && std::ranges::find(kOthers, key) == std::end(kOthers);
 }

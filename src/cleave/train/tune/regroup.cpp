@@ -1,0 +1,58 @@
+#include "cleave/train/tune/regroup.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "cleave/base/check.h"
+
+namespace cleave::train {
+namespace {
+
+// What a device without a budget has beside others that have one.
+constexpr std::int64_t kPlenty = std::int64_t{1} << 50;
+
+std::vector<std::int64_t> budgets_of(std::span<const std::int64_t> memory) {
+  if (std::ranges::all_of(memory, [](std::int64_t bytes) { return bytes == kUnlimited; }))
+    return {};
+  std::vector<std::int64_t> budgets;
+  for (const std::int64_t bytes : memory) budgets.push_back(bytes == kUnlimited ? kPlenty : bytes);
+  return budgets;
+}
+
+Config opened(const Config& config, std::span<const std::int64_t> memory) {
+  Config open = config;
+  open.devices.count = std::ssize(memory);
+  open.devices.memory = budgets_of(memory);
+  open.devices.speed.clear();
+  open.parallel = {.order = config.parallel.order,
+                   .schedule = "auto",
+                   .sequence_parallel = config.parallel.sequence_parallel};
+  for (Auto* axis :
+       {&open.parallel.pipeline, &open.parallel.tensor, &open.parallel.data, &open.parallel.zero})
+    axis->reset();
+  open.parallel.recompute.reset();
+  return open;
+}
+
+}  // namespace
+
+Regrouping regroup(const Config& config, std::span<const std::int64_t> memory,
+                   comm::Launcher& launcher) {
+  Regrouping result;
+  for (std::size_t count = memory.size(); count > 0; --count) {
+    try {
+      const AutoPlan plan = plan_run(opened(config, memory.first(count)), launcher);
+      if (!plan.fitting.empty()) {
+        result.run = plan.choice();
+        return result;
+      }
+      if (result.lack.empty()) result.lack = describe_excess(plan);
+    } catch (const UserError& error) {
+      // So many devices make no layout within the grid; one fewer may.
+      if (count == 1 && result.lack.empty()) result.lack = error.what();
+    }
+  }
+  return result;
+}
+
+}  // namespace cleave::train
