@@ -1,6 +1,5 @@
 #include "cleave/comm/tcp/server.h"
 
-#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "comm/bytes.h"
 #include "comm/pattern.h"
+#include "comm/server_fixture.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -26,65 +26,6 @@ using testing::user_error;
 
 constexpr std::chrono::hours kDay{24};
 
-/// A server, and what a device needs to come to it.
-class ServerTest : public ::testing::Test {
- protected:
-  void start(int devices, bool insecure = false) {
-    server_ =
-        std::make_unique<Server>(ServerSetup{.listen = {"127.0.0.1", 0},
-                                             .registry = insecure ? nullptr : &registry_,
-                                             .run = "steps = 3",
-                                             .program = "5eed",
-                                             .needs = std::vector<std::int64_t>(devices, 1000),
-                                             .log = [this](const std::string& line) {
-                                               const std::lock_guard lock(mutex_);
-                                               log_ += line + "\n";
-                                             }});
-  }
-
-  Identity enrol(const std::string& name) {
-    const Invitation invitation = parse_invitation(registry_.invite(10min));
-    const Tls stranger({});
-    Identity identity{.key = make_key()};
-    const Letter reply = ask_server(contact(stranger),
-                                    {"enrol", invitation.token, public_key_of(identity.key), name});
-    identity.certificate = reply.at(1);
-    identity.authority = reply.at(2);
-    return identity;
-  }
-
-  ServerContact contact(const Tls& tls) {
-    return {.address = server_->address(), .tls = &tls, .fingerprint = registry_.fingerprint()};
-  }
-
-  /// What a device that shows `identity` is told when it joins.
-  std::string refusal(const Identity& identity, std::int64_t memory = 0) {
-    const Tls tls(identity);
-    return user_error([&] {
-      ServerLine line(contact(tls));
-      line.open();
-      line.join({.name = "late", .memory = memory, .port = 1}, [](int) {});
-    });
-  }
-
-  bool logged(const std::string& text) {
-    for (int look = 0; look < 200; ++look) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (log_.find(text) != std::string::npos) return true;
-      }
-      std::this_thread::sleep_for(10ms);
-    }
-    return false;
-  }
-
-  TemporaryDirectory directory_;
-  Registry registry_{directory_.path() / "server"};
-  std::unique_ptr<Server> server_;
-  std::mutex mutex_;
-  std::string log_;
-};
-
 enum class Reach { Direct, ServerOnly };
 
 /// Joins and runs `work`; with ServerOnly no other device can call it.
@@ -95,16 +36,19 @@ void run_device(const ServerContact& contact, const Offer& offer, Reach reach,
   line.open();
   Offer mine = offer;
   mine.port = reach == Reach::Direct ? listener.port() : 1;
-  const Assignment assignment = line.join(mine, [](int) {});
+  line.join(mine);
+  const Assignment assignment = line.await_epoch({}).value();
   TcpTransport transport({.device = assignment.device,
                           .peers = assignment.peers,
                           .listener = &listener,
                           .tls = contact.tls,
                           .server = &line,
+                          .epoch = assignment.epoch,
                           .program = assignment.program});
   Communicator world(transport);
   work(world);
-  line.say_bye();
+  line.say({"ready", std::to_string(assignment.epoch)});
+  line.say({"bye"});
 }
 
 void play_some(Communicator& world) {
@@ -129,6 +73,7 @@ TEST_F(ServerTest, BringsDevicesTogetherDirectlyAndThroughItself) {
             reach, play_some);
       });
     }
+    begin(3);
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(logged("through the server"), reach == Reach::ServerOnly);
   }
@@ -138,7 +83,11 @@ TEST_F(ServerTest, WorksWithoutTlsOnTheLoopbackInterface) {
   start(2, /*insecure=*/true);
   const ServerContact contact{.address = server_->address()};
   std::thread other([&] { run_device(contact, {.name = "b"}, Reach::Direct, play_some); });
-  run_device(contact, {.name = "a", .key = server_->own_key()}, Reach::Direct, play_some);
+  std::thread own([&] {
+    run_device(contact, {.name = "a", .key = server_->own_key()}, Reach::Direct, play_some);
+  });
+  begin(2);
+  own.join();
   other.join();
 }
 
@@ -217,28 +166,82 @@ TEST_F(ServerTest, OutlivesThoseWhoSayNothingOrNonsense) {
 
 TEST_F(ServerTest, TellsTheOthersAtOnceThatADeviceIsGone) {
   start(2, /*insecure=*/true);
-  const ServerContact contact{.address = server_->address()};
-  std::atomic<bool> together = false;
-  std::thread other([&] {
-    Listener listener({"127.0.0.1", 0});
-    auto line = std::make_unique<ServerLine>(contact);
-    line->open();
-    line->join({.name = "b", .port = listener.port()}, [](int) {});
-    together = true;
-    line.reset();  // without a word
-  });
-  Listener listener({"127.0.0.1", 0});
-  ServerLine line(contact);
-  line.open();
-  const Assignment assignment =
-      line.join({.name = "a", .port = listener.port(), .key = server_->own_key()}, [](int) {});
-  other.join();
-  for (int look = 0; look < 500 && line.lost(1) == nullptr; ++look) {
-    line.advance();
-    std::this_thread::sleep_for(10ms);
-  }
-  ASSERT_NE(line.lost(1), nullptr);
+  Caller own(*server_, "a", server_->own_key());
+  auto other = std::make_unique<Caller>(*server_, "b");
+  begin(2);
+  EXPECT_EQ(own.epoch(), 1u);
+  EXPECT_EQ(other->epoch(), 1u);
+  other.reset();
+  EXPECT_EQ(own.over(), "device 1 is lost (closed by the other end)");
   EXPECT_TRUE(logged("device 1 (b) is lost: closed by the other end"));
+}
+
+TEST_F(ServerTest, GivesUpADeviceThatIsSilentAndKeepsOneThatShowsLife) {
+  start(3, /*insecure=*/true);
+  Caller own(*server_, "a", server_->own_key());
+  Caller alive(*server_, "b");
+  const Pulse pulse(alive.line());
+  Caller silent(*server_, "c");
+  begin(3);
+  EXPECT_EQ(own.epoch(), 1u);
+  EXPECT_EQ(own.over(), "device 2 is lost (silent for 3.00 s)");
+  EXPECT_EQ(alive.epoch(), 1u);
+  EXPECT_EQ(alive.over(), "device 2 is lost (silent for 3.00 s)");
+  EXPECT_EQ(silent.epoch(), 1u);
+  EXPECT_NE(silent.over(), "") << "what was given up must not come back over its connection";
+}
+
+TEST_F(ServerTest, GoesOnWithThoseWhoAreLeftAndThoseWhoCome) {
+  start(2, /*insecure=*/true, Latecomers::Welcome);
+  Caller own(*server_, "a", server_->own_key());
+  auto other = std::make_unique<Caller>(*server_, "b");
+  begin(2);
+  EXPECT_EQ(own.epoch(), 1u);
+  other.reset();
+  own.over();
+  own.line().say({"ready", "1"});
+  begin(1);
+  EXPECT_EQ(own.epoch(), 2u);
+  EXPECT_FALSE(server_->has_newcomers());
+  Caller late(*server_, "c");
+  EXPECT_TRUE(logged("\"c\" at 127.0.0.1:"));
+  EXPECT_TRUE(server_->has_newcomers());
+  own.line().say({"ready", "2"});
+  begin(2);
+  EXPECT_EQ(late.epoch(), 3u);
+  EXPECT_FALSE(server_->has_newcomers());
+  for (Caller* device : {&own, &late}) device->line().say({"ready", "3"});
+  const auto known = server_->await_ready(2, 60s, {});
+  Caller later(*server_, "d");
+  EXPECT_TRUE(logged("\"d\" at 127.0.0.1:"));
+  server_->begin({.seats = {known[0].seat, known[1].seat}});
+  EXPECT_EQ(late.epoch(), 4u);
+  EXPECT_TRUE(server_->has_newcomers()) << "who joined while the plan was made is to be taken in";
+  std::vector<std::string> kinds;
+  for (const MemberEvent& event : server_->take_events())
+    kinds.push_back(std::string(to_string(event.kind)) + " " + event.device);
+  EXPECT_EQ(kinds, (std::vector<std::string>{"joined b", "lost b", "joined c", "joined d"}));
+}
+
+TEST_F(ServerTest, RefusesThoseWhoComeLateIfTheRunIsNotElastic) {
+  start(1, /*insecure=*/true);
+  Caller own(*server_, "a", server_->own_key());
+  begin(1);
+  EXPECT_EQ(own.epoch(), 1u);
+  EXPECT_EQ(user_error([&] { Caller(*server_, "c").epoch(); }),
+            "the server refuses: the run has its 1 devices");
+}
+
+TEST_F(ServerTest, TellsAllThatTheRunIsOver) {
+  start(2, /*insecure=*/true);
+  Caller own(*server_, "a", server_->own_key());
+  Caller other(*server_, "b");
+  begin(2);
+  EXPECT_EQ(other.epoch(), 1u);
+  server_->end("the disk is full");
+  EXPECT_EQ(other.over(), "the run has ended: the disk is full");
+  EXPECT_EQ(other.line().failure(), "the disk is full");
+  EXPECT_FALSE(other.line().await_epoch({}).has_value());
 }
 
 TEST(Registry, KeepsKeysToItself) {

@@ -1,4 +1,7 @@
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <thread>
 
 #include "command.h"
 #include "serve/network.h"
@@ -12,6 +15,7 @@
 #include "cleave/comm/launcher.h"
 #include "cleave/comm/tcp/tcp_world.h"
 #include "cleave/comm/together.h"
+#include "cleave/train/loop/stop.h"
 #include "cleave/train/step/trainer.h"
 
 namespace cleave::app {
@@ -22,25 +26,79 @@ struct JoinFlags : NetworkFlags {
   std::string name;
   std::string memory;
   int threads = 0;
+  double retry = 600;  ///< seconds
   bool json = false;
 };
+
+constexpr std::chrono::milliseconds kCallAgain{500};
 
 std::string name_of_machine() {
   char name[65] = {};
   return gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "device";
 }
 
-void tell_done(const JoinFlags& flags, int device, const train::RunReport& report) {
-  if (report.stopped_at_start) return complain("cleave join: stopped before the start\n");
-  const comm::Sent sent = report.devices[static_cast<std::size_t>(device)].sent;
+/// What a device has to say in the end.
+struct Part {
+  int device = 0;
+  std::optional<train::RunReport> report;  ///< of the last epoch that came to its end
+  std::string failure;                     ///< of the last one that did not
+};
+
+void tell_done(const JoinFlags& flags, const Part& part, bool leaves) {
+  if (!part.report || part.report->stopped_at_start)
+    return complain("cleave join: left before the first step\n");
+  const train::RunReport& report = *part.report;
+  const comm::Sent sent = report.devices[static_cast<std::size_t>(part.device)].sent;
   if (flags.json)
-    return fmt::print("{{\"device\": {}, \"steps\": {}, \"weights\": \"{}\"}}\n", device,
-                      report.steps, report.weights);
-  fmt::print("device {} is done: {} steps, {} sent per step\n", device, report.steps,
-             format_bytes(sent.total()));
+    return fmt::print("{{\"device\": {}, \"steps\": {}, \"weights\": \"{}\", \"left\": {}}}\n",
+                      part.device, report.steps, report.weights, leaves);
+  fmt::print("device {} {}: {} steps, {} sent per step\n", part.device,
+             leaves ? "leaves" : "is done", report.steps, format_bytes(sent.total()));
+}
+
+/// Runs an epoch. One that a loss ends is given up; the server plans the next.
+void take_part(comm::TcpWorld& device, const comm::Assignment& assignment, Part& part) {
+  complain("cleave join: device {} of {}\n", assignment.device, assignment.peers.size());
+  const train::Config config = train::parse_config(assignment.run, "the server's config");
+  const std::string program = program_hash(train::compile_step(config));
+  part.device = assignment.device;
+  part.failure.clear();
+  try {
+    device.run(program, [&](comm::Communicator& world) {
+      comm::ProcessLauncher launcher(world, comm::ProcessLauncher::Files::OfTheFirst);
+      train::RunObserver nobody;
+      const train::RunOptions options = shared_options(world, {});
+      part.report = train::run(config, options, nobody, launcher);
+    });
+  } catch (const DeviceLost& error) {
+    part.failure = error.what();
+  } catch (const comm::PeerFailed& error) {
+    part.failure = std::string(error.what()) + " and says why";
+  }
+  if (!part.failure.empty()) complain("cleave join: {}\n", part.failure);
+}
+
+/// From joining to the end of the run, or of this device's part in it. Throws ServerGone.
+void stay(const JoinFlags& flags, const Contact& contact, const comm::Offer& offer) {
+  comm::TcpWorld device(contact.server(), offer, /*listen_host=*/"", train::stop_was_requested);
+  Part part;
+  for (;;) {
+    const std::optional<comm::Assignment>& assignment = device.await_epoch([](int to_come) {
+      if (to_come > 0) return complain("cleave join: waiting for {} more\n", to_come);
+      complain("cleave join: waiting for a plan with this device\n");
+    });
+    if (!assignment) break;
+    take_part(device, *assignment, part);
+  }
+  device.say_bye();
+  if (!device.failure().empty())
+    throw DeviceLost(part.failure.empty() ? "the run has ended: " + device.failure()
+                                          : part.failure);
+  tell_done(flags, part, train::stop_was_requested());
 }
 
 void join(const JoinFlags& flags) {
+  require(flags.retry >= 0, "--retry ", flags.retry, " must not be negative");
   const std::string name = flags.name.empty() ? name_of_machine() : flags.name;
   if (!flags.invitation.empty()) enrol(flags, flags.invitation, name);
   renew_if_due(flags);
@@ -48,19 +106,21 @@ void join(const JoinFlags& flags) {
   const comm::Offer offer{.name = name,
                           .memory = flags.memory.empty() ? 0 : parse_bytes(flags.memory),
                           .threads = flags.threads};
-  comm::TcpWorld device(contact.server(), offer, /*listen_host=*/"", [](int to_come) {
-    complain("cleave join: waiting for {} more\n", to_come);
-  });
-  const comm::Assignment& assignment = device.assignment();
-  complain("cleave join: device {} of {}\n", assignment.device, assignment.peers.size());
-  const train::Config config = train::parse_config(assignment.run, "the server's config");
-  const std::string program = program_hash(train::compile_step(config));
-  device.run(program, [&](comm::Communicator& world) {
-    comm::ProcessLauncher launcher(world, comm::ProcessLauncher::Files::OfTheFirst);
-    train::RunObserver nobody;
-    const train::RunOptions options = shared_options(world, {});
-    tell_done(flags, assignment.device, train::run(config, options, nobody, launcher));
-  });
+  using Clock = std::chrono::steady_clock;
+  for (std::optional<Clock::time_point> seen;;) {
+    try {
+      return stay(flags, contact, offer);
+    } catch (const comm::ServerGone& error) {
+      const Clock::time_point now = Clock::now();
+      if (error.had_answered()) seen = now;
+      const std::chrono::duration<double> longest(flags.retry);
+      if (!seen || now - *seen > longest || train::stop_was_requested()) throw;
+      if (error.had_answered())
+        complain("cleave join: {}; trying to join again for {}\n", error.what(),
+                 format_seconds(flags.retry));
+    }
+    std::this_thread::sleep_for(kCallAgain);
+  }
 }
 
 }  // namespace
@@ -80,14 +140,14 @@ void add_join_command(CLI::App& app) {
                       "What it has to offer, as 8GiB; refused if its part of the run needs more");
   command->add_option("--threads", flags->threads,
                       "How many it has to offer; refused if devices.threads is more");
+  command
+      ->add_option("--retry", flags->retry,
+                   "Seconds for which it tries to join again if the server is gone")
+      ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags] {
     stop_on_signals();
-    try {
-      join(*flags);
-    } catch (const comm::PeerFailed& error) {
-      throw DeviceLost(std::string(error.what()) + " and says why");
-    }
+    join(*flags);
   });
 }
 

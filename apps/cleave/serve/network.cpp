@@ -97,10 +97,12 @@ void renew_if_due(const NetworkFlags& flags) {
 }
 
 train::RunOptions shared_options(comm::Communicator& world, train::RunOptions options) {
-  double numbers[] = {options.trace ? 1.0 : 0.0, static_cast<double>(options.patience.count())};
+  double numbers[] = {options.trace ? 1.0 : 0.0, static_cast<double>(options.patience.count()),
+                      options.predict ? 1.0 : 0.0};
   world.broadcast(std::as_writable_bytes(std::span(numbers)), 0).wait();
   options.trace = numbers[0] > 0;
   options.patience = std::chrono::nanoseconds(static_cast<std::int64_t>(numbers[1]));
+  options.predict = numbers[2] > 0;
   return options;
 }
 

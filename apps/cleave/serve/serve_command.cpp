@@ -1,49 +1,22 @@
-#include <chrono>
 #include <memory>
 #include <optional>
 
 #include "command.h"
-#include "serve/network.h"
 #include "serve/registry_commands.h"
+#include "serve/served_run.h"
 #include "streams.h"
 #include "train/train_run.h"
-#include "train/train_trace.h"
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
 #include "cleave/comm/launcher.h"
 #include "cleave/comm/tcp/server.h"
-#include "cleave/comm/tcp/tcp_world.h"
-#include "cleave/comm/together.h"
 #include "cleave/ops/instruction_set.h"
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/tune/auto_plan.h"
 
 namespace cleave::app {
 namespace {
-
-struct ServeFlags : TrainFlags {
-  std::string listen = "127.0.0.1:4242";
-  std::string state;
-  bool insecure = false;
-};
-
-/// What the run's user sees, and what those see who ask the server.
-class ServedOutput final : public TrainOutput {
- public:
-  ServedOutput(const train::Config& config, Style style, comm::Server& server)
-      : TrainOutput(config, style), steps_(config.train.steps), server_(server) {}
-
-  void on_step(const train::StepReport& step) override {
-    TrainOutput::on_step(step);
-    server_.publish(
-        {.step = step.step, .steps = steps_, .loss = step.loss, .step_seconds = step.seconds});
-  }
-
- private:
-  std::int64_t steps_;
-  comm::Server& server_;
-};
 
 /// Everything decided here, so that every device compiles the same.
 train::Config decide(const ServeFlags& flags) {
@@ -66,19 +39,6 @@ comm::Address own_address(const comm::Server& server) {
   return address;
 }
 
-void run_as_device(const train::Config& config, const ServeFlags& flags, comm::Server& server,
-                   const comm::ServerContact& contact) {
-  const engine::CompiledStep step = train::compile_step(config);
-  comm::TcpWorld device(contact, {.name = "server", .key = server.own_key()}, server.address().host,
-                        [](int) {});
-  ServedOutput output(config, flags.style(), server);
-  device.run(program_hash(step), [&](comm::Communicator& world) {
-    comm::ProcessLauncher launcher(world, comm::ProcessLauncher::Files::OfTheFirst);
-    shared_options(world, options_of(flags));
-    train_as(config, flags, launcher, output);
-  });
-}
-
 void serve(const ServeFlags& flags) {
   options_of(flags);
   const train::Config config = decide(flags);
@@ -94,10 +54,9 @@ void serve(const ServeFlags& flags) {
   comm::Server server(
       {.listen = comm::parse_address(flags.listen),
        .registry = registry ? &*registry : nullptr,
-       .run = train::to_toml(config),
-       .program = program_hash(step),
        .needs = needs,
        .threads = static_cast<int>(config.devices.threads),
+       .latecomers = config.train.elastic ? comm::Latecomers::Welcome : comm::Latecomers::Refused,
        .log = [](const std::string& line) { complain("cleave serve: {}\n", line); }});
   complain("cleave serve: listening on {}{}; {} to join\n", comm::to_string(server.address()),
            flags.insecure ? ", without TLS" : "", step.devices() - 1);
@@ -106,11 +65,7 @@ void serve(const ServeFlags& flags) {
     contact.tls = &*tls;
     contact.fingerprint = registry->fingerprint();
   }
-  try {
-    run_as_device(config, flags, server, contact);
-  } catch (const comm::PeerFailed& error) {
-    throw DeviceLost(std::string(error.what()) + " and says why");
-  }
+  ServedRun(config, flags, server, contact).run();
 }
 
 }  // namespace
@@ -131,6 +86,9 @@ void add_serve_command(CLI::App& app) {
   command->add_option("--state", flags->state, kStateHelp);
   command->add_flag("--insecure", flags->insecure,
                     "Without TLS, on the loopback interface only; devices must say so too");
+  command->add_flag("--wait", flags->wait,
+                    "Wait for devices if those that are left cannot hold the model, instead of "
+                    "ending with code 4");
   add_registry_commands(*command);
   command->callback([flags, command] {
     if (!command->get_subcommands().empty()) return;

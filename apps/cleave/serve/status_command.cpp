@@ -1,4 +1,5 @@
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "command.h"
@@ -17,47 +18,60 @@ struct StatusFlags : NetworkFlags {
   bool json = false;
 };
 
-// Fields of the server's answer: of the run, then of each device.
-constexpr std::size_t kOfRun = 6, kOfDevice = 4;
+// Fields of the server's answer: of the run, what happened last, then of each device.
+constexpr std::size_t kOfRun = 9, kOfDevice = 5;
 
-nlohmann::json json_of(const comm::Letter& letter) {
-  nlohmann::json devices = nlohmann::json::array();
-  for (std::size_t at = kOfRun; at < letter.size(); at += kOfDevice)
-    devices.push_back({{"name", letter[at]},
-                       {"address", letter[at + 1]},
-                       {"memory_bytes", std::stoll(letter[at + 2])},
-                       {"state", letter[at + 3]}});
-  return {{"state", letter[1]},
-          {"step", std::stoll(letter[2])},
-          {"steps", std::stoll(letter[3])},
-          {"loss", std::stod(letter[4])},
-          {"step_seconds", std::stod(letter[5])},
-          {"devices", devices}};
+/// Nothing if the letter is no such answer.
+std::optional<nlohmann::json> json_of(const comm::Letter& letter) {
+  if (letter.size() < kOfRun) return std::nullopt;
+  const auto events = static_cast<std::size_t>(comm::number_in(letter[kOfRun - 1]));
+  if (events > letter.size() - kOfRun || (letter.size() - kOfRun - events) % kOfDevice != 0)
+    return std::nullopt;
+  nlohmann::json happened = nlohmann::json::array(), devices = nlohmann::json::array();
+  for (std::size_t i = 0; i < events; ++i) happened.push_back(letter[kOfRun + i]);
+  for (std::size_t at = kOfRun + events; at < letter.size(); at += kOfDevice)
+    devices.push_back(
+        {{"device", letter[at].empty() ? nlohmann::json() : nlohmann::json(std::stoll(letter[at]))},
+         {"name", letter[at + 1]},
+         {"address", letter[at + 2]},
+         {"memory_bytes", std::stoll(letter[at + 3])},
+         {"state", letter[at + 4]}});
+  return nlohmann::json{{"state", letter[1]},
+                        {"step", std::stoll(letter[2])},
+                        {"steps", std::stoll(letter[3])},
+                        {"loss", std::stod(letter[4])},
+                        {"step_seconds", std::stod(letter[5])},
+                        {"plan", std::stoll(letter[6])},
+                        {"layout", letter[7]},
+                        {"events", happened},
+                        {"devices", devices}};
 }
 
 std::string text_of(const nlohmann::json& status) {
   std::string text = status["state"].get<std::string>();
   const auto step = status["step"].get<std::int64_t>();
   if (step > 0)
-    text += fmt::format(", step {} of {}, loss {:.4f}, {} per step", step,
+    text += fmt::format(", step {} of {}, loss {:.4f}, {} per step\nplan {}: {}", step,
                         status["steps"].get<std::int64_t>(), status["loss"].get<double>(),
-                        format_seconds(status["step_seconds"].get<double>()));
+                        format_seconds(status["step_seconds"].get<double>()),
+                        status["plan"].get<std::int64_t>(), status["layout"].get<std::string>());
   std::vector<std::vector<std::string>> rows = {{"device", "name", "address", "memory", ""}};
   for (const auto& device : status["devices"]) {
     const auto memory = device["memory_bytes"].get<std::int64_t>();
-    rows.push_back({std::to_string(rows.size() - 1), device["name"], device["address"],
-                    memory == 0 ? "" : format_bytes(memory), device["state"]});
+    rows.push_back({device["device"].is_null() ? "" : device["device"].dump(), device["name"],
+                    device["address"], memory == 0 ? "" : format_bytes(memory), device["state"]});
   }
-  return text + "\n" + report::text_table(rows);
+  text += "\n" + report::text_table(rows);
+  for (const auto& event : status["events"]) text += event.get<std::string>() + "\n";
+  return text;
 }
 
 void ask(const StatusFlags& flags) {
   const Contact contact(flags);
   const comm::Letter letter = comm::ask_server(contact.server(), {"status"});
-  require(letter.size() >= kOfRun && (letter.size() - kOfRun) % kOfDevice == 0,
-          "the server's answer has ", letter.size(), " fields");
-  const nlohmann::json status = json_of(letter);
-  fmt::print("{}", flags.json ? status.dump() + "\n" : text_of(status));
+  const std::optional<nlohmann::json> status = json_of(letter);
+  require(status.has_value(), "the server's answer has ", letter.size(), " fields");
+  fmt::print("{}", flags.json ? status->dump() + "\n" : text_of(*status));
 }
 
 }  // namespace

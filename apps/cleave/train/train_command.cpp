@@ -51,7 +51,7 @@ void train(const TrainFlags& flags, comm::Launcher& launcher) {
   }
   check_started(config, launcher);
   TrainOutput output(config, flags.style());
-  train_as(config, flags, launcher, output);
+  train_as(config, flags, options_of(flags), launcher, output);
 }
 
 }  // namespace

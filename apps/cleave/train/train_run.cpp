@@ -132,8 +132,9 @@ train::Config planned(const train::Config& config, const TrainFlags& flags,
   return plan.choice().config;
 }
 
-void train_as(const train::Config& config, const TrainFlags& flags, comm::Launcher& launcher,
-              TrainOutput& output) {
+train::RunReport train_as(const train::Config& config, const TrainFlags& flags,
+                          const train::RunOptions& options, comm::Launcher& launcher,
+                          TrainOutput& output) {
   const bool first = launcher.processes().rank() == 0;
   const std::string warning =
       engine::thread_warning(config.devices.threads, engine::allowed_threads());
@@ -151,10 +152,11 @@ void train_as(const train::Config& config, const TrainFlags& flags, comm::Launch
   if (first) output.show_on(*watch);
   if (first && !watch->address().empty())
     fmt::print(flags.json ? stderr : stdout, "dashboard: {}\n", watch->address());
-  const train::RunReport report = train::run(config, options_of(flags), output, launcher);
-  if (!first) return;
+  train::RunReport report = train::run(config, options, output, launcher);
+  if (!first || (options.pause && report.paused)) return report;
   output.finish(report);
   if (!flags.trace.empty() && !report.stopped_at_start) write_trace(flags.trace, report);
+  return report;
 }
 
 void add_train_flags(CLI::App& command, TrainFlags& flags) {

@@ -52,8 +52,10 @@ train::Config load_run(const TrainFlags& flags, comm::Launcher& launcher);
 train::Config planned(const train::Config& config, const TrainFlags& flags,
                       comm::Launcher& launcher);
 
-/// Runs, and on the first device prints the summary and writes the trace.
-void train_as(const train::Config& config, const TrainFlags& flags, comm::Launcher& launcher,
-              TrainOutput& output);
+/// Runs, and on the first device prints the summary and writes the trace; not if the run was only
+/// paused, as `options` may ask for.
+train::RunReport train_as(const train::Config& config, const TrainFlags& flags,
+                          const train::RunOptions& options, comm::Launcher& launcher,
+                          TrainOutput& output);
 
 }  // namespace cleave::app

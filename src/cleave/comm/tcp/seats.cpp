@@ -5,71 +5,194 @@
 #include "cleave/base/units.h"
 
 namespace cleave::comm {
+namespace {
+
+// Of those who are gone, so many are remembered for who asks.
+constexpr std::ptrdiff_t kRemembered = 32;
+
+/// "device 2 (weak)", or "\"weak\"" if it has no part in the epoch.
+std::string who_is(const Seat& seat) {
+  if (seat.device == kNobody) return "\"" + seat.name + "\"";
+  return detail::concat("device ", seat.device, " (", seat.name, ")");
+}
+
+}  // namespace
 
 const char* to_string(Seat::Presence presence) {
   switch (presence) {
-    case Seat::Presence::Awaited:
-      return "awaited";
-    case Seat::Presence::Here:
-      return "here";
-    case Seat::Presence::Done:
-      return "done";
+    case Seat::Presence::Ready:
+      return "ready";
+    case Seat::Presence::Running:
+      return "running";
+    case Seat::Presence::Left:
+      return "left";
     case Seat::Presence::Lost:
       return "lost";
   }
   return "";
 }
 
-std::size_t Seats::take(Seat seat, Whose whose) {
-  const auto is_free = [](const Seat& other) { return !other.session; };
-  const auto found =
-      whose == Whose::Own ? all_.begin() : std::find_if(all_.begin() + 1, all_.end(), is_free);
-  admit(found != all_.end() && is_free(*found), "the run has its ", all_.size(), " devices");
+const char* to_string(MemberEvent::Kind kind) {
+  switch (kind) {
+    case MemberEvent::Kind::Joined:
+      return "joined";
+    case MemberEvent::Kind::Left:
+      return "left";
+    case MemberEvent::Kind::Lost:
+      return "lost";
+  }
+  return "";
+}
+
+const Seat& Seats::take(Seat seat, Whose whose) {
+  const bool own = whose == Whose::Own;
+  admit(!own || std::ranges::none_of(all_, [](const Seat& s) { return s.number == 0; }),
+        "the server's own device is here already");
+  admit(epoch_ == 0 ? own || to_come() > 0 || latecomers_ == Latecomers::Welcome
+                    : latecomers_ == Latecomers::Welcome,
+        "the run has its ", needs_.size(), " devices");
   for (const Seat& other : all_)
-    admit(is_free(other) || seat.fingerprint.empty() || other.fingerprint != seat.fingerprint,
+    admit(!other.is_here() || seat.fingerprint.empty() || other.fingerprint != seat.fingerprint,
           "a device with this certificate is here already; enrol each device by itself");
-  const auto number = static_cast<std::size_t>(found - all_.begin());
-  admit(seat.memory == 0 || seat.memory >= needs_[number], "it offers ", format_bytes(seat.memory),
-        ", and device ", number, " needs ", format_bytes(needs_[number]));
-  *found = std::move(seat);
-  found->presence = Seat::Presence::Here;
-  return number;
+  if (epoch_ == 0 && !own && to_come() > 0) {
+    const std::size_t device = needs_.size() - to_come();
+    admit(seat.memory == 0 || seat.memory >= needs_[device], "it offers ",
+          format_bytes(seat.memory), ", and device ", device, " needs ",
+          format_bytes(needs_[device]));
+  }
+  seat.number = own ? 0 : next_++;
+  seat.heard = Clock::now();
+  forget_the_oldest();
+  return all_.emplace_back(std::move(seat));
 }
 
-std::size_t Seats::free() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(all_, [](const Seat& seat) { return !seat.session; }));
+/// The server's own device is never waited for: it comes by itself.
+std::size_t Seats::to_come() const {
+  const auto others = std::ranges::count_if(
+      all_, [](const Seat& seat) { return seat.is_here() && seat.number != 0; });
+  return needs_.size() - std::min(needs_.size(), static_cast<std::size_t>(others) + 1);
 }
 
-void Seats::begin(const std::string& run, const std::string& program) {
-  begun_ = true;
-  for (std::size_t number = 0; number < all_.size(); ++number) {
-    Letter letter = {"run", std::to_string(number), run, program};
-    for (const Seat& seat : all_)
-      letter.insert(letter.end(), {seat.host, std::to_string(seat.port), seat.fingerprint});
-    all_[number].session->post(std::move(letter));
+void Seats::begin(const EpochSetup& setup) {
+  ++epoch_;
+  for (Seat& seat : all_) seat.device = kNobody;
+  std::vector<Seat*> devices;
+  for (const std::int64_t number : setup.seats) {
+    Seat& seat = *std::ranges::find(all_, number, &Seat::number);
+    seat.device = static_cast<int>(devices.size());
+    devices.push_back(&seat);
+  }
+  Letter peers;
+  for (const Seat* seat : devices)
+    peers.insert(peers.end(), {seat->host, std::to_string(seat->port), seat->fingerprint});
+  for (Seat* seat : devices) {
+    Letter letter = {"run", std::to_string(epoch_), std::to_string(seat->device), setup.run,
+                     setup.program};
+    letter.insert(letter.end(), peers.begin(), peers.end());
+    seat->session->post(std::move(letter));
+    if (seat->is_here()) seat->presence = Seat::Presence::Running;
+  }
+  // Whoever was lost since it was chosen has its part in the epoch all the same: so it ends at
+  // once.
+  for (const Seat* seat : devices) {
+    if (!seat->is_here())
+      tell_all({"lost", std::to_string(epoch_), std::to_string(seat->device), "it left"});
   }
 }
 
-std::optional<std::string> Seats::leave(const Session& session, const std::string& why) {
-  const auto seat =
-      std::ranges::find_if(all_, [&](const Seat& s) { return s.session.get() == &session; });
-  if (seat == all_.end() || seat->presence != Seat::Presence::Here) return std::nullopt;
-  const auto number = seat - all_.begin();
-  const std::string who = detail::concat("device ", number, " (", seat->name, ")");
-  if (!begun_) {
-    *seat = {};
-    return who + " left before the run began";
+void Seats::note_ready(const Session& session, std::int64_t epoch) {
+  Seat* seat = find(session);
+  if (seat == nullptr || seat->presence != Seat::Presence::Running || epoch != epoch_) return;
+  seat->presence = Seat::Presence::Ready;
+}
+
+std::optional<MemberEvent> Seats::note_bye(const Session& session) {
+  Seat* seat = find(session);
+  if (seat == nullptr || !seat->is_here()) return std::nullopt;
+  seat->presence = Seat::Presence::Left;
+  return MemberEvent{
+      .kind = MemberEvent::Kind::Left, .device = seat->name, .text = who_is(*seat) + " has left"};
+}
+
+std::optional<MemberEvent> Seats::lose(const Session& session, const std::string& why) {
+  Seat* seat = find(session);
+  if (seat == nullptr || !seat->is_here()) return std::nullopt;
+  const bool ran = seat->presence == Seat::Presence::Running;
+  seat->presence = ran ? Seat::Presence::Lost : Seat::Presence::Left;
+  if (ran) tell_all({"lost", std::to_string(epoch_), std::to_string(seat->device), why});
+  if (!ran && seat->number == 0) return std::nullopt;  // the server says itself that it ends
+  return MemberEvent{.kind = ran ? MemberEvent::Kind::Lost : MemberEvent::Kind::Left,
+                     .device = seat->name,
+                     .text = who_is(*seat) + (ran ? " is lost: " : " has left: ") + why};
+}
+
+void Seats::note_heard(const Session& session) {
+  if (Seat* seat = find(session)) seat->heard = Clock::now();
+}
+
+std::vector<std::shared_ptr<Session>> Seats::silent_since(Clock::time_point since) const {
+  std::vector<std::shared_ptr<Session>> silent;
+  for (const Seat& seat : all_) {
+    if (seat.is_here() && seat.number != 0 && seat.heard < since) silent.push_back(seat.session);
   }
-  seat->presence = Seat::Presence::Lost;
-  tell_all({"lost", std::to_string(number), why});
-  return who + " is lost: " + why;
+  return silent;
+}
+
+void Seats::forgive(Clock::duration absence) {
+  for (Seat& seat : all_) seat.heard += absence;
+}
+
+std::vector<std::shared_ptr<Session>> Seats::running() const {
+  std::vector<std::shared_ptr<Session>> sessions;
+  for (const Seat& seat : all_) {
+    if (seat.presence == Seat::Presence::Running) sessions.push_back(seat.session);
+  }
+  return sessions;
 }
 
 void Seats::tell_all(const Letter& letter) const {
   for (const Seat& seat : all_) {
-    if (seat.session) seat.session->post(letter);
+    if (seat.is_here()) seat.session->post(letter);
   }
+}
+
+const Seat* Seats::device(std::int64_t number) const {
+  const auto found = std::ranges::find_if(
+      all_, [&](const Seat& seat) { return seat.device == number && number >= 0; });
+  return found == all_.end() ? nullptr : &*found;
+}
+
+Letter Seats::status(const RunStatus& run, const std::deque<std::string>& events) const {
+  const char* state = epoch_ == 0 ? "waiting" : running().empty() ? "planning" : "running";
+  Letter letter = {"status",
+                   state,
+                   std::to_string(run.step),
+                   std::to_string(run.steps),
+                   std::to_string(run.loss),
+                   std::to_string(run.step_seconds),
+                   std::to_string(epoch_),
+                   run.layout,
+                   std::to_string(events.size())};
+  letter.insert(letter.end(), events.begin(), events.end());
+  for (const Seat& seat : all_)
+    letter.insert(letter.end(),
+                  {seat.device == kNobody ? "" : std::to_string(seat.device), seat.name,
+                   seat.session->remote(), std::to_string(seat.memory), to_string(seat.presence)});
+  for (std::size_t i = epoch_ == 0 ? to_come() : 0; i > 0; --i)
+    letter.insert(letter.end(), {"", "", "", "0", "awaited"});
+  return letter;
+}
+
+Seat* Seats::find(const Session& session) {
+  const auto found =
+      std::ranges::find_if(all_, [&](const Seat& s) { return s.session.get() == &session; });
+  return found == all_.end() ? nullptr : &*found;
+}
+
+void Seats::forget_the_oldest() {
+  const auto is_gone = [](const Seat& seat) { return !seat.is_here() && seat.device == kNobody; };
+  while (std::ranges::count_if(all_, is_gone) > kRemembered)
+    all_.erase(std::ranges::find_if(all_, is_gone));
 }
 
 }  // namespace cleave::comm

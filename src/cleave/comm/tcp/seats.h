@@ -1,14 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cleave/base/check.h"
+#include "cleave/comm/tcp/server.h"
 #include "cleave/comm/tcp/session.h"
 
 namespace cleave::comm {
@@ -20,54 +22,91 @@ class Refusal : public std::runtime_error {
 };
 
 template <class... Parts>
-void admit(bool well, const Parts&... parts) {
-  if (!well) throw Refusal(detail::concat(parts...));
+void admit(bool ok, const Parts&... parts) {
+  if (!ok) throw Refusal(detail::concat(parts...));
 }
 
-/// A place in the run and who has taken it.
+/// Somebody who takes part in a run, could, or did.
 struct Seat {
-  enum class Presence : std::uint8_t { Awaited, Here, Done, Lost };
+  enum class Presence : std::uint8_t { Ready, Running, Left, Lost };
 
-  std::shared_ptr<Session> session;  ///< null: awaited
+  std::shared_ptr<Session> session;
   std::string name;
   std::string host;  ///< where other devices reach it; empty: where they reach the server
   std::int64_t memory = 0;
   std::uint16_t port = 0;
   std::string fingerprint;
-  Presence presence = Presence::Awaited;
+  std::int64_t number = 0;  ///< of the seat, counted over the whole run
+  int device = kNobody;     ///< in the present epoch
+  Presence presence = Presence::Ready;
+  Clock::time_point heard = Clock::now();
+
+  bool is_here() const { return presence == Presence::Ready || presence == Presence::Running; }
 };
 
 const char* to_string(Seat::Presence presence);
 
-/// Who takes part in a run. Device 0 is the one in the server's own process.
+/// Who is here, and who of them are the devices of the present epoch. Seat 0 is that of the device
+/// in the server's own process.
+///
+///     join ── Ready ── begin ──▶ Running ── "ready" ──▶ Ready …
+///               │                   │
+///               └─ "bye" ─▶ Left    └─ closed, silent, "failed" ──▶ Lost: the epoch is over
 class Seats {
  public:
-  /// `needs`: [device] bytes of memory.
-  explicit Seats(std::vector<std::int64_t> needs) : needs_(std::move(needs)), all_(needs_.size()) {}
+  /// `needs`: [device] bytes of memory in the first epoch.
+  Seats(std::vector<std::int64_t> needs, Latecomers latecomers)
+      : needs_(std::move(needs)), latecomers_(latecomers) {}
 
   enum class Whose : std::uint8_t { Own, Other };
 
-  /// The number of the seat that `seat` becomes. Throws Refusal.
-  std::size_t take(Seat seat, Whose whose);
+  /// Throws Refusal. The reference holds until the next call.
+  const Seat& take(Seat seat, Whose whose);
 
-  std::size_t free() const;
-  bool begun() const { return begun_; }
+  /// How many the first epoch still waits for.
+  std::size_t to_come() const;
+  std::uint32_t epoch() const { return epoch_; }
 
-  /// All are there: each is told its number, the run and where the others are.
-  void begin(const std::string& run, const std::string& program);
+  /// Each of the epoch's devices is told its number, the run and where the others are.
+  void begin(const EpochSetup& setup);
 
-  /// A connection has ended. Returns what the log should say; nothing if that was to be expected.
-  std::optional<std::string> leave(const Session& session, const std::string& why);
+  /// It has done its part of the epoch, or given it up.
+  void note_ready(const Session& session, std::int64_t epoch);
 
+  /// It leaves and says so, when it has done its part of the epoch or given it up.
+  std::optional<MemberEvent> note_bye(const Session& session);
+
+  /// Its connection has ended, or what else befell it. Nothing if that was to be expected.
+  std::optional<MemberEvent> lose(const Session& session, const std::string& why);
+
+  void note_heard(const Session& session);
+
+  /// Here, but not heard of since `since`; never the server's own.
+  std::vector<std::shared_ptr<Session>> silent_since(Clock::time_point since) const;
+
+  /// The server itself was not there to hear them for so long.
+  void forgive(Clock::duration absence);
+
+  std::vector<std::shared_ptr<Session>> running() const;
   void tell_all(const Letter& letter) const;
 
   const std::vector<Seat>& all() const { return all_; }
-  Seat& at(std::size_t number) { return all_[number]; }
+
+  /// What somebody is told who asks how things are.
+  Letter status(const RunStatus& run, const std::deque<std::string>& events) const;
+
+  /// Of the present epoch; null if there is no such device.
+  const Seat* device(std::int64_t number) const;
 
  private:
+  Seat* find(const Session& session);
+  void forget_the_oldest();
+
   std::vector<std::int64_t> needs_;
+  Latecomers latecomers_;
   std::vector<Seat> all_;
-  bool begun_ = false;
+  std::int64_t next_ = 1;
+  std::uint32_t epoch_ = 0;
 };
 
 }  // namespace cleave::comm

@@ -1,22 +1,23 @@
 #include "cleave/comm/tcp/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
-#include <exception>
-#include <map>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
-#include "cleave/base/version.h"
+#include "cleave/comm/tcp/door.h"
+#include "cleave/comm/tcp/roll.h"
 #include "cleave/comm/tcp/seats.h"
-#include "cleave/comm/tcp/session.h"
+#include "cleave/comm/tcp/switchboard.h"
 
 namespace cleave::comm {
 namespace {
@@ -24,263 +25,199 @@ namespace {
 using SessionPointer = std::shared_ptr<Session>;
 using namespace std::chrono_literals;
 
-// From the first packet to the end of the first letter.
-constexpr auto kLongestFirstWord = 10s;
+// How often silent devices are looked for. A look that comes much later than it should was missed
+// because the server itself was stopped or had no processor, and so were the devices' signs of
+// life.
+constexpr auto kWatchEvery = 250ms;
+constexpr auto kWatchMissed = 1s;
 
-// Of connections that have not said yet who they are; the oldest goes when another one comes.
-constexpr std::size_t kMostStrangers = 128;
+constexpr Clock::duration kShortestSilence = 3s;
+constexpr auto kLongestEnd = 2s;
 
-// What a stranger may make the server hold.
-constexpr std::uint64_t kLongestFirstLetter = 4096;
-
-constexpr std::chrono::hours kCertificateValid{90 * 24};
+// Of what happened, so much is told to those who ask.
+constexpr std::size_t kToldEvents = 10;
 
 }  // namespace
 
 struct Server::State {
   explicit State(ServerSetup given)
-      : setup(std::move(given)), listener(setup.listen), seats(setup.needs) {
-    if (setup.registry != nullptr) tls.emplace(setup.registry->authority());
+      : setup(std::move(given)), seats(setup.needs, setup.latecomers), door(context, door_setup()) {
+    asio::co_spawn(context, watch(), asio::detached);
   }
 
-  asio::awaitable<void> accept();
-  asio::awaitable<void> serve(SessionPointer session);
-  asio::awaitable<void> answer(SessionPointer session, const Letter& letter);
+  DoorSetup door_setup();
+  asio::awaitable<void> watch();
   asio::awaitable<void> join(SessionPointer session, const Letter& letter);
-  asio::awaitable<void> enrol(SessionPointer session, const Letter& letter);
-  asio::awaitable<void> renew(SessionPointer session, const Letter& letter);
   asio::awaitable<void> tell_status(SessionPointer session, const Letter& letter);
   asio::awaitable<void> relay(SessionPointer session, const Letter& letter);
   asio::awaitable<void> answer_call(SessionPointer session, const Letter& letter);
 
-  static asio::awaitable<void> pass_on(SessionPointer from, SessionPointer to);
-
-  void identify(Session& session, std::string& who) const;
-  std::string fingerprint_of(Session& session) const;
-  void leave(const Session& session, const std::string& why) {
-    if (const auto line = seats.leave(session, why)) note(*line);
-  }
-  void note(const std::string& line) const {
+  void sit_down(const SessionPointer& session, const Letter& letter);
+  void hear(Session& session, const Letter& said);
+  void lose(const Session& session, const std::string& why) { note(seats.lose(session, why)); }
+  void give_up(const SessionPointer& session, const std::string& why);
+  void note(const std::optional<MemberEvent>& event);
+  void log(const std::string& line) const {
     if (setup.log) setup.log(line);
   }
 
   ServerSetup setup;
-  std::optional<Tls> tls;
   asio::io_context context{1};
-  Listener listener;
-  asio::posix::stream_descriptor waiter{context};
   const std::string own_key = random_token();
   Seats seats;
-  std::deque<std::weak_ptr<Session>> strangers;
-  std::map<std::string, SessionPointer> calls;  ///< relayed ones, by their number
-  std::mutex mutex;                             // guards what follows
+  Switchboard switchboard{context};
+  std::deque<std::string> told;  ///< what happened last
+  Door door;
+  asio::steady_timer timer{context};
+  std::atomic<bool> newcomers = false;
+  std::int64_t last_known = 0;  ///< seat, to whoever plans the next epoch
+  std::atomic<Clock::duration> silence = kShortestSilence;
+  Roll roll;
+  bool over = false;  ///< the run is, and who leaves needs no mention
+  std::mutex mutex;   // guards what follows
   RunStatus status;
   std::thread thread;
 };
 
-// ── Coming in ────────────────────────────────────────────────────────────────────────────────────
-
-asio::awaitable<void> Server::State::accept() {
-  for (;;) {
-    co_await waiter.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);
-    while (std::optional<Stream> stream = listener.accept(tls ? &*tls : nullptr)) {
-      auto session = std::make_shared<Session>(context, std::move(*stream), kLongestFirstLetter);
-      session->limit(kLongestFirstWord);
-      std::erase_if(strangers, [](const auto& stranger) { return stranger.expired(); });
-      if (strangers.size() >= kMostStrangers) {
-        if (const SessionPointer oldest = strangers.front().lock()) oldest->close();
-        strangers.pop_front();
-      }
-      strangers.push_back(session);
-      asio::co_spawn(context, serve(session), asio::detached);
-    }
-  }
-}
-
-asio::awaitable<void> Server::State::serve(SessionPointer session) {
-  std::string who = session->remote(), refused;
-  try {
-    co_await session->open();
-    identify(*session, who);
-    const Letter letter = co_await session->next();
-    session->allow();
-    std::erase_if(strangers, [&](const auto& stranger) { return stranger.lock() == session; });
-    session->letters().limit(kLongestLetter);
-    admit(letter.size() >= 2, "a letter of ", letter.size(), " fields");
-    admit(letter[1] == version(), "it runs cleave ", letter[1], ", this is cleave ", version());
-    co_await answer(session, letter);
-  } catch (const Refusal& error) {
-    refused = error.what();
-  } catch (const UserError& error) {
-    refused = error.what();
-  } catch (const ProtocolError& error) {
-    refused = error.what();
-  } catch (const std::exception& error) {
-    if (session->was_late()) note("refused " + who + ": no letter within 10 s");
-    leave(*session, error.what());
-  }
-  if (refused.empty()) co_return;
-  note("refused " + who + ": " + refused);
-  leave(*session, refused);
-  try {
-    Letter reply = {"refused", refused};
-    co_await session->send(std::move(reply));
-  } catch (const std::exception&) {
-    // It has gone without waiting for the answer.
-  }
-}
-
-/// Who shows a certificate must have one that is good; who shows none may only ask for one.
-void Server::State::identify(Session& session, std::string& who) const {
-  if (!tls) return;
-  const std::optional<PeerCertificate> peer = session.stream().peer();
-  if (!peer) return;
-  who += " (" + peer->name + ")";
-  admit(peer->fault.empty(), "its certificate is not accepted: ", peer->fault);
-  if (peer->fingerprint == setup.registry->fingerprint()) return;
-  const std::string fault = setup.registry->fault_of(peer->fingerprint);
-  admit(fault.empty(), fault);
-}
-
-std::string Server::State::fingerprint_of(Session& session) const {
-  if (!tls) return "";
-  const std::optional<PeerCertificate> peer = session.stream().peer();
-  admit(peer.has_value(), "it shows no certificate; enrol it first with an invitation");
-  return peer->fingerprint;
-}
-
-/// Not a coroutine itself: those do not keep tables.
-asio::awaitable<void> Server::State::answer(SessionPointer session, const Letter& letter) {
-  struct Kind {
-    const char* name;
-    std::size_t fields;
-    asio::awaitable<void> (State::*answer)(SessionPointer, const Letter&);
+DoorSetup Server::State::door_setup() {
+  const auto request = [this](const char* name, std::size_t fields, auto method) {
+    return Request{name, fields, [this, method](SessionPointer session, const Letter& letter) {
+                     return (this->*method)(std::move(session), letter);
+                   }};
   };
-  static constexpr Kind kKinds[] = {
-      {"join", 7, &State::join},   {"enrol", 5, &State::enrol},
-      {"renew", 3, &State::renew}, {"status", 2, &State::tell_status},
-      {"relay", 4, &State::relay}, {"answer", 3, &State::answer_call}};
-  const auto kind =
-      std::ranges::find_if(kKinds, [&](const Kind& k) { return letter[0] == k.name; });
-  admit(kind != std::end(kKinds), "a letter that there is not");
-  admit(letter.size() == kind->fields, "a letter \"", kind->name, "\" of ", letter.size(),
-        " fields where ", kind->fields, " are due");
-  return (this->*kind->answer)(std::move(session), letter);
-}
-
-// ── Certificates ─────────────────────────────────────────────────────────────────────────────────
-
-asio::awaitable<void> Server::State::enrol(SessionPointer session, const Letter& letter) {
-  admit(tls.has_value(), "this server uses no certificates");
-  const std::string certificate =
-      setup.registry->enrol(letter[2], letter[3], letter[4], kCertificateValid);
-  note("enrolled " + session->remote() + " as \"" + letter[4] + "\"");
-  Letter reply = {"certificate", certificate, setup.registry->authority().certificate};
-  co_await session->send(std::move(reply));
-}
-
-asio::awaitable<void> Server::State::renew(SessionPointer session, const Letter& letter) {
-  const std::string fingerprint = fingerprint_of(*session);
-  const std::string certificate = setup.registry->renew(fingerprint, letter[2], kCertificateValid);
-  note("renewed the certificate of " + session->remote());
-  Letter reply = {"certificate", certificate, setup.registry->authority().certificate};
-  co_await session->send(std::move(reply));
+  return {
+      .listen = setup.listen,
+      .registry = setup.registry,
+      .first_word_within = setup.first_word_within,
+      .requests = {request("join", 7, &State::join), request("status", 2, &State::tell_status),
+                   request("relay", 4, &State::relay), request("answer", 3, &State::answer_call)},
+      .log = [this](const std::string& line) { log(line); },
+      .on_end = [this](const Session& session, const std::string& why) { lose(session, why); }};
 }
 
 // ── Devices ──────────────────────────────────────────────────────────────────────────────────────
 
 asio::awaitable<void> Server::State::join(SessionPointer session, const Letter& letter) {
+  sit_down(session, letter);
+  for (;;) {
+    const Letter said = co_await session->next();
+    hear(*session, said);
+  }
+}
+
+void Server::State::sit_down(const SessionPointer& session, const Letter& letter) {
   const std::int64_t port = number_in(letter[4]);
   admit(port <= 65535, "port ", port);
   const bool own = letter[6] == own_key;
   const std::int64_t threads = number_in(letter[5]);
   admit(threads == 0 || threads >= setup.threads, "it offers ", threads,
         " threads, and devices.threads is ", setup.threads);
-  const std::size_t number = seats.take({.session = session,
-                                         .name = letter[2],
-                                         .host = own ? "" : parse_address(session->remote()).host,
-                                         .memory = number_in(letter[3]),
-                                         .port = static_cast<std::uint16_t>(port),
-                                         .fingerprint = fingerprint_of(*session)},
-                                        own ? Seats::Whose::Own : Seats::Whose::Other);
-  const std::size_t free = seats.free();
-  note(detail::concat("device ", number, " is \"", letter[2], "\" at ", session->remote(),
-                      free > 0 ? detail::concat("; ", free, " to come") : ""));
-  if (free == 0) {
-    seats.begin(setup.run, setup.program);
-  } else {
-    seats.tell_all({"waiting", std::to_string(free)});
-  }
-  for (;;) {
-    const Letter said = co_await session->next();
-    admit(said.size() == 1 && said[0] == "bye", "a letter in the middle of a run");
-    seats.at(number).presence = Seat::Presence::Done;  // its connection may close now
+  seats.take({.session = session,
+              .name = letter[2],
+              .host = own ? "" : parse_address(session->remote()).host,
+              .memory = number_in(letter[3]),
+              .port = static_cast<std::uint16_t>(port),
+              .fingerprint = door.fingerprint_of(*session)},
+             own ? Seats::Whose::Own : Seats::Whose::Other);
+  const std::size_t to_come = seats.epoch() == 0 ? seats.to_come() : 0;
+  if (own) return roll.update(seats);
+  if (seats.epoch() > 0) newcomers = true;
+  note(MemberEvent{
+      .kind = MemberEvent::Kind::Joined,
+      .device = letter[2],
+      .text = detail::concat("\"", letter[2], "\" at ", session->remote(), " has joined",
+                             to_come > 0 ? detail::concat("; ", to_come, " to come") : "")});
+  if (to_come > 0) return seats.tell_all({"waiting", std::to_string(to_come)});
+  session->post({"waiting", "0"});
+}
+
+/// A device's letters once it has joined.
+void Server::State::hear(Session& session, const Letter& said) {
+  struct Word {
+    const char* name;
+    std::size_t fields;
+    void (*act)(State& state, Session& session, const Letter& said);
+  };
+  static constexpr Word kWords[] = {
+      {"alive", 1, [](State&, Session&, const Letter&) {}},
+      {"ready", 2,
+       [](State& state, Session& from, const Letter& letter) {
+         state.seats.note_ready(from, number_in(letter[1]));
+       }},
+      {"failed", 2,
+       [](State& state, Session& from, const Letter& letter) { state.lose(from, letter[1]); }},
+      {"bye", 1,
+       [](State& state, Session& from, const Letter&) { state.note(state.seats.note_bye(from)); }}};
+  const auto* word = std::ranges::find_if(kWords, [&](const Word& known) {
+    return !said.empty() && said[0] == known.name && said.size() == known.fields;
+  });
+  admit(word != std::end(kWords), "a letter in the middle of a run");
+  seats.note_heard(session);
+  word->act(*this, session, said);
+  roll.update(seats);
+}
+
+/// Its connection may be open still: it must not come back over it.
+void Server::State::give_up(const SessionPointer& session, const std::string& why) {
+  lose(*session, why);
+  session->close();
+}
+
+asio::awaitable<void> Server::State::watch() {
+  for (Clock::time_point last = Clock::now();;) {
+    timer.expires_after(kWatchEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+    const Clock::time_point now = Clock::now();
+    if (now - last > kWatchEvery + kWatchMissed) seats.forgive(now - last);
+    last = now;
+    const Clock::duration longest = silence;
+    for (const SessionPointer& session : seats.silent_since(now - longest))
+      give_up(session,
+              "silent for " + format_seconds(std::chrono::duration<double>(longest).count()));
   }
 }
 
+void Server::State::note(const std::optional<MemberEvent>& event) {
+  if (event && !over) {
+    log(event->text);
+    told.push_back(event->text);
+    if (told.size() > kToldEvents) told.pop_front();
+    roll.add(*event);
+  }
+  roll.update(seats);
+}
+
+// ── Those who ask, and those who cannot reach each other ─────────────────────────────────────────
+
 asio::awaitable<void> Server::State::tell_status(SessionPointer session, const Letter& /*letter*/) {
-  fingerprint_of(*session);
+  door.fingerprint_of(*session);
   RunStatus now;
   {
     const std::lock_guard lock(mutex);
     now = status;
   }
-  Letter reply = {"status",
-                  seats.begun() ? "running" : "waiting",
-                  std::to_string(now.step),
-                  std::to_string(now.steps),
-                  std::to_string(now.loss),
-                  std::to_string(now.step_seconds)};
-  for (const Seat& seat : seats.all())
-    reply.insert(reply.end(), {seat.name, seat.session ? seat.session->remote() : "",
-                               std::to_string(seat.memory), to_string(seat.presence)});
+  Letter reply = seats.status(now, told);
   co_await session->send(std::move(reply));
 }
 
-// ── What goes through the server ─────────────────────────────────────────────────────────────────
-
-/// The caller waits until the one it calls has opened a connection of its own.
 asio::awaitable<void> Server::State::relay(SessionPointer session, const Letter& letter) {
-  const std::string fingerprint = fingerprint_of(*session);
-  const auto from = static_cast<std::size_t>(number_in(letter[2]));
-  const auto to = static_cast<std::size_t>(number_in(letter[3]));
-  const std::size_t count = seats.all().size();
-  admit(seats.begun() && from < count && to < count && from != to, "no such devices");
-  admit(seats.at(from).fingerprint == fingerprint, "it is not device ", from);
-  std::erase_if(calls, [](const auto& call) { return call.second->was_late(); });
-  const std::string number = random_token();
-  calls[number] = session;
-  session->limit(kLongestFirstWord);
-  note(detail::concat("device ", from, " reaches device ", to, " through the server"));
-  seats.at(to).session->post({"call", number});
+  const std::string fingerprint = door.fingerprint_of(*session);
+  const Seat* from = seats.device(number_in(letter[2]));
+  const Seat* to = seats.device(number_in(letter[3]));
+  admit(from != nullptr && to != nullptr && from != to, "no such devices");
+  admit(from->fingerprint == fingerprint, "it is not device ", from->device);
+  log(detail::concat("device ", from->device, " reaches device ", to->device,
+                     " through the server"));
+  switchboard.call(session, *to->session);
   co_return;
 }
 
-asio::awaitable<void> Server::State::pass_on(SessionPointer from, SessionPointer to) {
-  try {
-    co_await from->pass_on_to(*to);
-  } catch (const std::exception&) {
-    // One end is gone; the other is told by the end of its connection.
-  }
-  from->close();
-  to->close();
-}
-
 asio::awaitable<void> Server::State::answer_call(SessionPointer session, const Letter& letter) {
-  fingerprint_of(*session);
-  const auto call = calls.find(letter[2]);
-  admit(call != calls.end(), "nobody has called");
-  const SessionPointer caller = call->second;
-  calls.erase(call);
-  caller->allow();
-  const Letter connected(1, "connected");
-  co_await session->send(connected);
-  co_await caller->send(connected);
-  asio::co_spawn(context, pass_on(caller, session), asio::detached);
-  co_await pass_on(session, caller);
+  door.fingerprint_of(*session);
+  return switchboard.answer(std::move(session), letter[2]);
 }
 
-// ── The thread ───────────────────────────────────────────────────────────────────────────────────
+// ── What other threads ask for ───────────────────────────────────────────────────────────────────
 
 Server::Server(ServerSetup setup) {
   CLEAVE_CHECK(!setup.needs.empty(), "a run without devices");
@@ -288,28 +225,68 @@ Server::Server(ServerSetup setup) {
           "--insecure is for the loopback interface; ", to_string(setup.listen),
           " can be reached from elsewhere: listen on 127.0.0.1, or leave --insecure out");
   state_ = std::make_unique<State>(std::move(setup));
-  state_->waiter.assign(state_->listener.socket());
-  asio::co_spawn(state_->context, state_->accept(), asio::detached);
   state_->thread = std::thread([this] { state_->context.run(); });
 }
 
 Server::~Server() {
   state_->context.stop();
   state_->thread.join();
-  state_->waiter.release();
 }
 
 Address Server::address() const {
-  return {state_->setup.listen.host, state_->listener.port()};
+  return {state_->setup.listen.host, state_->door.port()};
 }
 
 const std::string& Server::own_key() const {
   return state_->own_key;
 }
 
+std::vector<Candidate> Server::await_ready(std::size_t least, Clock::duration patience,
+                                           const std::function<bool()>& gives_up) {
+  std::vector<Candidate> ready = state_->roll.await_ready(least, patience, gives_up, [this] {
+    asio::post(state_->context, [this] {
+      for (const SessionPointer& session : state_->seats.running())
+        state_->give_up(session, "it did not give up its step in time");
+    });
+  });
+  if (!ready.empty()) state_->last_known = ready.back().seat;
+  return ready;
+}
+
+void Server::begin(const EpochSetup& epoch) {
+  asio::post(state_->context, [this, epoch, known = state_->last_known] {
+    // Somebody may have joined while the plan was made.
+    state_->newcomers = std::ranges::any_of(state_->seats.all(), [&](const Seat& seat) {
+      return seat.is_here() && seat.number > known;
+    });
+    state_->seats.begin(epoch);
+    state_->roll.update(state_->seats);
+  });
+}
+
+bool Server::has_newcomers() const {
+  return state_->newcomers;
+}
+
+std::vector<MemberEvent> Server::take_events() {
+  return state_->roll.take_events();
+}
+
+void Server::set_silence(Clock::duration longest) {
+  state_->silence = std::max(longest, kShortestSilence);
+}
+
 void Server::publish(const RunStatus& status) {
   const std::lock_guard lock(state_->mutex);
   state_->status = status;
+}
+
+void Server::end(const std::string& failure) {
+  asio::post(state_->context, [this, failure] {
+    state_->over = true;
+    state_->seats.tell_all({"end", failure});
+  });
+  state_->roll.await_departure(kLongestEnd);
 }
 
 }  // namespace cleave::comm

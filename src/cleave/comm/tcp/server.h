@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,19 +9,47 @@
 
 #include "cleave/comm/tcp/registry.h"
 #include "cleave/comm/tcp/stream.h"
+#include "cleave/comm/transport.h"
 
 namespace cleave::comm {
+
+/// Whether devices may come when the run has begun.
+enum class Latecomers : std::uint8_t { Refused, Welcome };
 
 /// What a server has to offer.
 struct ServerSetup {
   Address listen;
   Registry* registry = nullptr;     ///< null: plaintext, on the loopback interface only
+  std::vector<std::int64_t> needs;  ///< [device] bytes of memory, of the devices of the first epoch
+  int threads = 1;                  ///< that each device needs
+  Latecomers latecomers = Latecomers::Refused;
+  Clock::duration first_word_within = std::chrono::seconds(10);  ///< of a connection
+  std::function<void(const std::string& line)> log;              ///< called on the server's thread
+};
+
+/// A device that can take part in the next epoch.
+struct Candidate {
+  std::int64_t seat = 0;  ///< 0: the one in the server's own process
+  std::string name;
+  std::int64_t memory = 0;  ///< bytes that it offers; 0: as many as are needed
+};
+
+/// What some of the devices that are here do next, together.
+struct EpochSetup {
   std::string run;                  ///< handed to every device as it is
   std::string program;              ///< hash of what all devices will run
-  std::vector<std::int64_t> needs;  ///< [device] bytes of memory; as many devices as the run has
-  int threads = 1;                  ///< that each device needs
-  std::function<void(const std::string& line)> log;  ///< called on the server's thread
+  std::vector<std::int64_t> seats;  ///< [device]
 };
+
+/// Something that happened to a device.
+struct MemberEvent {
+  enum class Kind : std::uint8_t { Joined, Left, Lost };
+  Kind kind = Kind::Joined;
+  std::string device;  ///< its name
+  std::string text;    ///< a sentence
+};
+
+const char* to_string(MemberEvent::Kind kind);
 
 /// How far the run is.
 struct RunStatus {
@@ -28,11 +57,13 @@ struct RunStatus {
   std::int64_t steps = 0;
   double loss = 0;
   double step_seconds = 0;
+  std::string layout;
 };
 
 /// Where the devices of a run meet: lets them in, tells them of each other, passes on what two of
-/// them cannot send directly, and notices at once when one is gone. It works on a thread of its own
-/// and computes nothing.
+/// them cannot send directly, and notices when one is gone: at once if its connection closes, else
+/// by its silence. It works on a thread of its own and computes nothing; all that follows may be
+/// called from another.
 class Server {
  public:
   /// Throws UserError if it cannot listen there.
@@ -47,8 +78,30 @@ class Server {
   /// What the device in the server's own process shows to become device 0.
   const std::string& own_key() const;
 
+  /// Waits until no device is at work any more and at least `least` are ready; the server's own
+  /// comes first, then they come in the order in which they joined. Those who still work after
+  /// `patience` count as lost. Empty once `gives_up` says so.
+  std::vector<Candidate> await_ready(std::size_t least, Clock::duration patience,
+                                     const std::function<bool()>& gives_up);
+
+  /// All must be ready.
+  void begin(const EpochSetup& epoch);
+
+  /// Whether somebody has joined since await_ready() said who was there.
+  bool has_newcomers() const;
+
+  /// What happened since this was asked last.
+  std::vector<MemberEvent> take_events();
+
+  /// How long a device may be silent before it counts as lost.
+  void set_silence(Clock::duration longest);
+
   /// For those who ask.
   void publish(const RunStatus& status);
+
+  /// Tells all devices that the run is over, and waits a moment until they have left. `failure`:
+  /// why, if not because all is done.
+  void end(const std::string& failure);
 
  private:
   struct State;

@@ -1,5 +1,6 @@
 #include "cleave/comm/tcp/server_line.h"
 
+#include <csignal>
 #include <utility>
 
 #include <poll.h>
@@ -15,12 +16,21 @@ using std::chrono::seconds;
 
 constexpr seconds kLongestAnswer{15};
 
-void await_socket(const Stream& stream, bool writes, Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now()).count();
-  if (left <= 0) throw ConnectionBroken("it does not answer");
+// How often one who waits for the server looks up.
+constexpr milliseconds kLineLook{200};
+
+constexpr milliseconds kPulse{500};
+
+void look_at(const Stream& stream, bool writes, milliseconds most) {
   pollfd polled{
       .fd = stream.socket(), .events = static_cast<short>(writes ? POLLOUT : POLLIN), .revents = 0};
-  poll(&polled, 1, static_cast<int>(std::min<std::int64_t>(left, 1000)));
+  poll(&polled, 1, static_cast<int>(most.count()));
+}
+
+void await_socket(const Stream& stream, bool writes, Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+  if (left.count() <= 0) throw ConnectionBroken("it does not answer");
+  look_at(stream, writes, std::min<milliseconds>(left, seconds(1)));
 }
 
 Stream open_stream(const ServerContact& server, Clock::time_point deadline) {
@@ -49,9 +59,10 @@ Letter await_letter(Stream& stream, LetterBox& letters, Clock::time_point deadli
 
 /// Calls `talk` and says of which server it is that something went wrong.
 template <class Talk>
-auto with_server(const ServerContact& server, Talk&& talk) {
+auto with_server(const ServerContact& server, Talk&& talk,
+                 const ServerGone::Before& before = ServerGone::Before::NothingWasHeard) {
   const auto lost = [&](const std::exception& error) {
-    return DeviceLost("the server at " + to_string(server.address) + ": " + error.what());
+    return ServerGone("the server at " + to_string(server.address) + ": " + error.what(), before);
   };
   try {
     return talk();
@@ -63,11 +74,13 @@ auto with_server(const ServerContact& server, Talk&& talk) {
 }
 
 Assignment read_assignment(const Letter& letter, const ServerContact& server) {
-  const std::size_t fixed = 4;
+  const std::size_t fixed = 5;
   if (letter.size() < fixed + 3 || (letter.size() - fixed) % 3 != 0)
     throw ProtocolError("it tells nothing of the run");
-  Assignment assignment{
-      .device = static_cast<int>(number_in(letter[1])), .run = letter[2], .program = letter[3]};
+  Assignment assignment{.epoch = static_cast<std::uint32_t>(number_in(letter[1])),
+                        .device = static_cast<int>(number_in(letter[2])),
+                        .run = letter[3],
+                        .program = letter[4]};
   for (std::size_t at = fixed; at < letter.size(); at += 3) {
     const std::string& host = letter[at].empty() ? server.address.host : letter[at];
     assignment.peers.push_back(
@@ -103,54 +116,111 @@ void ServerLine::open() {
               [&] { stream_.emplace(open_stream(server_, Clock::now() + kLongestAnswer)); });
 }
 
-Assignment ServerLine::join(const Offer& offer,
-                            const std::function<void(int to_come)>& on_waiting) {
-  return with_server(server_, [&] {
-    const Letter first = {"join",
-                          std::string(version()),
-                          offer.name,
-                          std::to_string(offer.memory),
-                          std::to_string(offer.port),
-                          std::to_string(offer.threads),
-                          offer.key};
-    send_letter(*stream_, letters_, first, Clock::now() + kLongestAnswer);
-    for (;;) {
-      // The others may take days to come.
-      const Letter letter = await_letter(*stream_, letters_, Clock::time_point::max());
-      if (letter.front() == "run") return read_assignment(letter, server_);
-      if (letter.size() != 2 || letter.front() != "waiting")
-        throw ProtocolError("something else than news of the run");
-      on_waiting(static_cast<int>(number_in(letter.back())));
-    }
-  });
+int ServerLine::socket() const {
+  const std::lock_guard lock(mutex_);
+  return stream_ ? stream_->socket() : -1;
+}
+
+void ServerLine::join(const Offer& offer) {
+  say({"join", std::string(version()), offer.name, std::to_string(offer.memory),
+       std::to_string(offer.port), std::to_string(offer.threads), offer.key});
+}
+
+std::optional<Letter> ServerLine::take() {
+  const std::lock_guard lock(mutex_);
+  if (!stream_) throw ConnectionBroken(epoch_over_.empty() ? "it is gone" : epoch_over_);
+  letters_.flush(*stream_);
+  std::optional<Letter> letter = letters_.take(*stream_);
+  if (letter) before_ = ServerGone::Before::WordWasHeard;
+  return letter;
+}
+
+/// False if it is none that may come at any time.
+bool ServerLine::read_news(const Letter& letter) {
+  if (letter.size() == 2 && letter[0] == "call") {
+    calls_.push_back(letter[1]);
+  } else if (letter.size() == 4 && letter[0] == "lost") {
+    if (number_in(letter[1]) == epoch_ && epoch_over_.empty())
+      epoch_over_ = detail::concat("device ", number_in(letter[2]), " is lost (", letter[3], ")");
+  } else if (letter.size() == 2 && letter[0] == "end") {
+    run_over_ = true;
+    failure_ = letter[1];
+    if (epoch_over_.empty())
+      epoch_over_ = "the run has ended" + (failure_.empty() ? "" : ": " + failure_);
+  } else {
+    return letter.size() == 2 && letter[0] == "waiting";
+  }
+  return true;
+}
+
+std::optional<Assignment> ServerLine::await_epoch(const OnWaiting& on_waiting,
+                                                  const std::function<bool()>& gives_up) {
+  return with_server(
+      server_,
+      [&]() -> std::optional<Assignment> {
+        for (;;) {
+          if (run_over_ || (gives_up && gives_up())) return std::nullopt;
+          const std::optional<Letter> letter = take();
+          if (!letter) {
+            look_at(*stream_, false, kLineLook);
+            continue;
+          }
+          if (letter->size() == 2 && letter->front() == "refused")
+            throw UserError("the server refuses: " + letter->back());
+          if (!letter->empty() && letter->front() == "run") {
+            const Assignment assignment = read_assignment(*letter, server_);
+            epoch_ = assignment.epoch;
+            epoch_over_.clear();
+            calls_.clear();
+            return assignment;
+          }
+          if (!read_news(*letter)) throw ProtocolError("something else than news of the run");
+          if (letter->front() == "waiting" && on_waiting)
+            on_waiting(static_cast<int>(number_in(letter->back())));
+        }
+      },
+      before_);
 }
 
 void ServerLine::advance() {
-  if (!stream_) return;
   try {
-    while (const std::optional<Letter> letter = letters_.take(*stream_)) {
-      if (letter->size() == 2 && letter->front() == "call") calls_.push_back(letter->back());
-      if (letter->size() == 3 && letter->front() == "lost")
-        lost_[static_cast<int>(number_in((*letter)[1]))] = letter->back();
-    }
-  } catch (const std::exception&) {
-    stream_.reset();  // the devices still have each other
+    while (const std::optional<Letter> letter = take()) read_news(*letter);
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(mutex_);
+    stream_.reset();
+    if (epoch_over_.empty())
+      epoch_over_ = detail::concat("the server is gone (", error.what(), ")");
   }
 }
 
-void ServerLine::say_bye() {
+void ServerLine::say(const Letter& letter) {
+  const std::lock_guard lock(mutex_);
   if (!stream_) return;
   try {
-    letters_.put({"bye"});
+    letters_.put(letter);
     letters_.flush(*stream_);
   } catch (const ConnectionBroken&) {
-    stream_.reset();
+    // Whoever reads from it notices.
   }
 }
 
-const std::string* ServerLine::lost(int device) const {
-  const auto found = lost_.find(device);
-  return found == lost_.end() ? nullptr : &found->second;
+Pulse::Pulse(ServerLine& line)
+    : thread_([this, &line] {
+        // Signals are for the thread that trains.
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, nullptr);
+        std::unique_lock lock(mutex_);
+        while (!end_.wait_for(lock, kPulse, [this] { return ended_; })) line.say({"alive"});
+      }) {}
+
+Pulse::~Pulse() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  end_.notify_one();
+  thread_.join();
 }
 
 }  // namespace cleave::comm

@@ -1,14 +1,16 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "cleave/base/check.h"
 #include "cleave/comm/exchange_log.h"
 #include "cleave/comm/tcp/letter_box.h"
 #include "cleave/comm/tcp/stream.h"
@@ -20,6 +22,19 @@ struct ServerContact {
   Address address;
   const Tls* tls = nullptr;  ///< null: plaintext
   std::string fingerprint;   ///< of its certificate, with TLS
+};
+
+/// A server cannot be reached, or not any more.
+class ServerGone : public DeviceLost {
+ public:
+  enum class Before : std::uint8_t { WordWasHeard, NothingWasHeard };
+  ServerGone(const std::string& what, Before before) : DeviceLost(what), before_(before) {}
+
+  /// Whether it had answered before, over the connection that broke.
+  bool had_answered() const { return before_ == Before::WordWasHeard; }
+
+ private:
+  Before before_;
 };
 
 /// What a device offers when it joins.
@@ -37,8 +52,9 @@ struct TcpPeer {
   std::string fingerprint;  ///< of its certificate; empty: there is no TLS
 };
 
-/// What a device is told once all are there.
+/// What a device is told when an epoch begins.
 struct Assignment {
+  std::uint32_t epoch = 0;
   int device = 0;
   std::string run;
   std::string program;
@@ -46,45 +62,77 @@ struct Assignment {
 };
 
 /// One letter to the server and its answer, over a connection of its own. Throws UserError if it
-/// refuses, and DeviceLost if it cannot be reached or is not the one that was expected.
+/// refuses, and ServerGone if it cannot be reached or is not the one that was expected.
 Letter ask_server(const ServerContact& server, Letter question);
 
-/// A device's standing connection to the server.
+/// A device's standing connection to the server. say() may be called from another thread.
 class ServerLine {
  public:
+  /// Hears how many devices are still to come.
+  using OnWaiting = std::function<void(int to_come)>;
+
   explicit ServerLine(ServerContact server) : server_(std::move(server)) {}
 
-  /// Connects. Throws DeviceLost if it cannot, or if it is not the server that was expected.
+  /// Connects. Throws ServerGone if it cannot, or if it is not the server that was expected.
   void open();
 
   /// Of this machine, as the server sees it; once the line is open.
   std::string local_host() const { return stream_->local_host(); }
 
-  /// Waits until the run begins; `on_waiting` hears how many devices are still to come. Throws
-  /// UserError if the server refuses, DeviceLost if it is gone.
-  Assignment join(const Offer& offer, const std::function<void(int to_come)>& on_waiting);
+  void join(const Offer& offer);
+
+  /// Waits until an epoch begins in which this device takes part; nothing once the run is over, or
+  /// `gives_up` says so. Throws UserError if the server refuses, ServerGone if it is.
+  std::optional<Assignment> await_epoch(const OnWaiting& on_waiting,
+                                        const std::function<bool()>& gives_up = {});
 
   /// Reads what has come. Never waits.
   void advance();
 
-  /// Before a clean end, so that the server does not take this device for lost.
-  void say_bye();
+  /// What the server has not taken yet goes with the next letter.
+  void say(const Letter& letter);
 
   /// Numbers of calls that wait for an answer.
   std::vector<std::string> take_calls() { return std::exchange(calls_, {}); }
 
-  /// Why the server takes `device` for lost; null if it does not.
-  const std::string* lost(int device) const;
+  /// Why the present epoch cannot be finished; empty while it can.
+  const std::string& epoch_over() const { return epoch_over_; }
+
+  /// Why the run has failed, if the server says that it has.
+  const std::string& failure() const { return failure_; }
 
   const ServerContact& server() const { return server_; }
-  int socket() const { return stream_ ? stream_->socket() : -1; }
+  int socket() const;
 
  private:
+  std::optional<Letter> take();
+  bool read_news(const Letter& letter);
+
   ServerContact server_;
+  mutable std::mutex mutex_;  ///< over what the next two do
   std::optional<Stream> stream_;
   LetterBox letters_{kLongestLetter};
+  ServerGone::Before before_ = ServerGone::Before::NothingWasHeard;
   std::vector<std::string> calls_;
-  std::map<int, std::string> lost_;
+  std::uint32_t epoch_ = 0;
+  std::string epoch_over_;
+  bool run_over_ = false;
+  std::string failure_;
+};
+
+/// Tells the server twice a second that this program is alive, whatever else it does.
+class Pulse {
+ public:
+  explicit Pulse(ServerLine& line);
+  ~Pulse();
+  Pulse(const Pulse&) = delete;
+  Pulse& operator=(const Pulse&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable end_;
+  bool ended_ = false;
+  std::thread thread_;  ///< last: it uses the others
 };
 
 /// Throws ProtocolError unless the other end of `stream` is the server.

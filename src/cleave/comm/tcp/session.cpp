@@ -65,7 +65,6 @@ asio::awaitable<Letter> Session::next() {
 }
 
 asio::awaitable<void> Session::flush() {
-  const std::shared_ptr<Session> self = shared_from_this();
   flushing_ = true;
   while (!letters_.flush(stream_))
     co_await waiter_.async_wait(asio::posix::stream_descriptor::wait_write, asio::use_awaitable);
@@ -79,8 +78,12 @@ asio::awaitable<void> Session::send(Letter letter) {
 
 void Session::post(Letter letter) {
   letters_.put(letter);
-  // Should it break, whoever reads from it notices.
-  if (!flushing_) asio::co_spawn(context_, flush(), asio::detached);
+  if (flushing_) return;
+  flushing_ = true;
+  // It begins later, when nobody else may know the session any more. Should the connection break,
+  // whoever reads from it notices.
+  asio::co_spawn(
+      context_, [self = shared_from_this()] { return self->flush(); }, asio::detached);
 }
 
 asio::awaitable<void> Session::pass_on_to(Session& other) {

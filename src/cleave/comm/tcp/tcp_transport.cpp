@@ -3,91 +3,47 @@
 #include <algorithm>
 #include <utility>
 
-#include "cleave/base/check.h"
-#include "cleave/base/units.h"
-#include "cleave/base/version.h"
-
 namespace cleave::comm {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
-using std::chrono::seconds;
-
-// A call that nobody answers is given up after this, and tried again.
-constexpr seconds kLongestCall{5};
-constexpr milliseconds kCallAgain{50};
-
-// So many calls without an answer, and the next one goes through the server.
-constexpr int kDirectCalls = 2;
-
-// Strangers that connect and say nothing must not use up a device's sockets.
-constexpr std::size_t kMostOpenings = 64;
 
 // How long a device that has finished waits for the others to say so too.
-constexpr seconds kLongestFarewell{2};
+constexpr std::chrono::seconds kLongestFarewell{2};
 
-// How often broken lines are looked at while a device waits.
-constexpr milliseconds kLook{20};
+// How often one who waits for an answer looks up.
+constexpr milliseconds kAnswerLook{20};
 
 }  // namespace
 
-TcpTransport::TcpTransport(TcpSetup setup) : setup_(std::move(setup)), contexts_{0} {
-  CLEAVE_CHECK(0 <= device() && device() < devices(), "device ", device(), " of ", devices());
-  const Clock::time_point now = Clock::now();
-  for (int peer = 0; peer < devices(); ++peer) {
-    Line& line = lines_.emplace_back();
-    line.broken_since = line.call_again = now;
-    if (peer != device()) line.link = std::make_unique<TcpLink>(device(), peer, setup_.epoch);
-  }
-  polled_.reserve(2 * lines_.size() + kMostOpenings + 2);
-  await_all();
-}
-
-bool TcpTransport::all(bool (TcpLink::*property)() const) const {
-  return std::ranges::all_of(
-      lines_, [&](const Line& line) { return !line.link || ((*line.link).*property)(); });
-}
-
-void TcpTransport::await_all() {
-  const Clock::time_point deadline = Clock::now() + setup_.open_within;
-  while (!all(&TcpLink::connected)) {
-    look_after_lines();
-    await_sockets(kLook);
-    for (const Line& line : lines_) {
-      if (!line.link || line.link->connected() || Clock::now() < deadline) continue;
-      throw DeviceLost(
-          detail::concat("device ", line.link->peer(), " did not come within ",
-                         format_seconds(std::chrono::duration<double>(setup_.open_within).count()),
-                         line.last_error.empty() ? "" : " (", line.last_error,
-                         line.last_error.empty() ? "" : ")"));
-    }
-  }
-}
+TcpTransport::TcpTransport(TcpSetup setup) : lines_(std::move(setup)) {}
 
 // All leave at about the same time. Whoever is first stays until the others have heard it, so that
 // nobody takes it for lost.
 TcpTransport::~TcpTransport() {
   if (!ended_) abort("");
   const Clock::time_point deadline = Clock::now() + kLongestFarewell;
-  const auto heard = [](const Line& line) {
-    return !line.link || !line.link->connected() || (line.link->idle() && line.link->ended());
+  const auto all_heard = [&] {
+    bool heard = true;
+    lines_.for_each([&](const TcpLink& link) {
+      if (link.connected() && !(link.idle() && link.ended())) heard = false;
+    });
+    return heard;
   };
-  while (!std::ranges::all_of(lines_, heard) && Clock::now() < deadline) await_sockets(kLook);
+  while (!all_heard() && Clock::now() < deadline) move(kAnswerLook);
 }
 
 void TcpTransport::abort(const std::string& reason) {
   ended_ = true;
-  for (Line& line : lines_) {
-    if (line.link) line.link->say_farewell(reason);
-  }
+  lines_.for_each([&](TcpLink& link) { link.say_farewell(reason); });
 }
 
 Operation& TcpTransport::post(const Message& message) {
   TcpTransfer& transfer = pool_.acquire(*this);
   transfer.message_ = message;
   transfer.context_ = contexts_.at(static_cast<std::size_t>(message.context));
-  transfer.link_ = lines_.at(static_cast<std::size_t>(message.peer)).link.get();
+  transfer.link_ = lines_.to(message.peer);
   transfer.link_->post(transfer);
   return transfer;
 }
@@ -106,202 +62,34 @@ int TcpTransport::open_context(int parent, std::span<const int> devices) {
 
 void TcpTransport::make_room_for(std::size_t messages) {
   pool_.prepare(messages, *this);
-  for (Line& line : lines_) {
-    if (line.link) line.link->make_room(messages);
-  }
+  lines_.for_each([&](TcpLink& link) { link.make_room(messages); });
 }
 
-// ── Moving ───────────────────────────────────────────────────────────────────────────────────────
-
 void TcpTransport::progress_messages() {
-  await_sockets({});
+  move({});
 }
 
 void TcpTransport::idle(Wait& wait) {
   const nanoseconds left = wait.deadline - Clock::now();
-  await_sockets(std::clamp<nanoseconds>(left, {}, milliseconds(100)));
+  move(std::clamp<nanoseconds>(left, {}, milliseconds(100)));
 }
 
-/// Sleeps until something can be read or written, and does it.
-void TcpTransport::await_sockets(Clock::duration most) {
-  polled_.clear();
-  polled_.push_back({.fd = setup_.listener->socket(), .events = POLLIN, .revents = 0});
-  if (setup_.server != nullptr)
-    polled_.push_back({.fd = setup_.server->socket(), .events = POLLIN, .revents = 0});
-  const auto add = [&](int socket, bool awaits_room) {
-    const int events = POLLIN | (awaits_room ? POLLOUT : 0);
-    polled_.push_back({.fd = socket, .events = static_cast<short>(events), .revents = 0});
-  };
-  bool whole = true;
-  for (const Line& line : lines_) {
-    if (line.link && line.link->connected()) add(line.link->socket(), line.link->awaits_room());
-    if (line.link && !line.link->connected() && !line.link->ended()) whole = false;
-  }
-  for (const auto& opening : openings_) add(opening->socket(), opening->awaits_room());
-  if (!whole || !openings_.empty()) most = std::min<Clock::duration>(most, kLook);
-  const auto ns = std::chrono::duration_cast<nanoseconds>(most).count();
-  const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
-  const int ready = ppoll(polled_.data(), polled_.size(), &timeout, nullptr);
-  if (ready > 0) {
-    for (Line& line : lines_) {
-      if (line.link) line.link->advance();
-    }
-    answer_questions();
-    if (setup_.server != nullptr) listen_to_server();
-  }
-  if (ready > 0 || !whole || !openings_.empty()) look_after_lines();
-}
-
-void TcpTransport::answer_questions() {
-  for (Line& line : lines_) {
-    if (line.link && line.link->take_question()) line.link->tell_awaited(awaited());
-  }
+void TcpTransport::move(Clock::duration most) {
+  if (!lines_.await_sockets(most)) return;
+  lines_.for_each([&](TcpLink& link) {
+    if (link.take_question()) link.tell_awaited(awaited());
+  });
 }
 
 std::optional<int> TcpTransport::ask_awaited(int device, Clock::time_point deadline) {
   if (device == this->device()) return awaited();
-  TcpLink& link = *lines_.at(static_cast<std::size_t>(device)).link;
+  TcpLink& link = *lines_.to(device);
   link.ask_awaited();
   while (Clock::now() < deadline) {
     if (const std::optional<int> answer = link.take_answer()) return answer;
-    await_sockets(std::min<Clock::duration>(deadline - Clock::now(), kLook));
+    move(std::min<Clock::duration>(deadline - Clock::now(), kAnswerLook));
   }
   return std::nullopt;
-}
-
-// ── Connections ──────────────────────────────────────────────────────────────────────────────────
-
-void TcpTransport::look_after_lines() {
-  const Clock::time_point now = Clock::now();
-  while (openings_.size() < kMostOpenings) {
-    std::optional<Stream> stream = setup_.listener->accept(setup_.tls);
-    if (!stream) break;
-    openings_.push_back(std::make_unique<Opening>(std::move(*stream), now + kLongestCall));
-  }
-  look_after_openings();
-  for (Line& line : lines_) {
-    if (!line.link || line.link->ended()) continue;
-    if (line.link->connected()) {
-      line.was_connected = true;
-      line.broken_since = now;
-      continue;
-    }
-    if (line.was_connected && now - line.broken_since >= setup_.resume_within) {
-      line.link->lose(
-          detail::concat("device ", line.link->peer(), " is lost (", line.link->last_break(), ")"));
-      continue;
-    }
-    if (device() > line.link->peer() && now >= line.call_again) call(line);
-  }
-}
-
-void TcpTransport::call(Line& line) {
-  const int peer = line.link->peer();
-  const bool calling = std::ranges::any_of(openings_, [&](const auto& opening) {
-    return opening->calls() && opening->callee() == peer;
-  });
-  if (calling) return;
-  line.call_again = Clock::now() + kCallAgain;
-  // A device that does not answer may still be within the server's reach.
-  const bool relayed = setup_.server != nullptr && line.failed_calls >= kDirectCalls;
-  const Greeting greeting{.from = device(),
-                          .to = peer,
-                          .epoch = setup_.epoch,
-                          .program = setup_.program,
-                          .seen = line.link->seen()};
-  try {
-    const Address& to = relayed ? setup_.server->server().address
-                                : setup_.peers[static_cast<std::size_t>(peer)].address;
-    auto opening = std::make_unique<Opening>(Stream::connect(to, setup_.tls), greeting,
-                                             Clock::now() + kLongestCall);
-    if (relayed)
-      opening->go_through_server(
-          {"relay", std::string(version()), std::to_string(device()), std::to_string(peer)});
-    openings_.push_back(std::move(opening));
-  } catch (const ConnectionBroken& error) {
-    line.last_error = error.what();
-    ++line.failed_calls;
-  }
-}
-
-/// Answers those who call through it, and gives up those whom it has lost.
-void TcpTransport::listen_to_server() {
-  ServerLine& server = *setup_.server;
-  server.advance();
-  for (const std::string& call : server.take_calls()) {
-    try {
-      auto opening = std::make_unique<Opening>(Stream::connect(server.server().address, setup_.tls),
-                                               Clock::now() + kLongestCall);
-      opening->go_through_server({"answer", std::string(version()), call});
-      openings_.push_back(std::move(opening));
-    } catch (const ConnectionBroken&) {
-      // The one who called tries again.
-    }
-  }
-  for (Line& line : lines_) {
-    const std::string* why = line.link ? server.lost(line.link->peer()) : nullptr;
-    if (why != nullptr && !line.link->connected() && !line.link->ended())
-      line.link->lose(detail::concat("device ", line.link->peer(), " is lost (", *why, ")"));
-  }
-}
-
-void TcpTransport::look_after_openings() {
-  const Opening::Judge judge = [this](const Greeting& greeting, const Opening& opening) {
-    return this->judge(greeting, opening);
-  };
-  for (auto& opening : openings_) {
-    try {
-      if (!opening->advance(judge)) continue;
-      Line& line = lines_[static_cast<std::size_t>(opening->greeting().from)];
-      line.link->attach(opening->release_stream(), opening->release_reader(),
-                        opening->greeting().seen);
-      line.link->advance();
-      line.failed_calls = 0;
-    } catch (const std::exception& error) {
-      note_failure(*opening, error.what());
-    }
-    opening.reset();
-  }
-  std::erase(openings_, nullptr);
-}
-
-void TcpTransport::note_failure(const Opening& opening, const std::string& reason) {
-  const int other = opening.calls() ? opening.callee() : opening.greeting().from;
-  if (other < 0 || other >= devices()) return;
-  lines_[static_cast<std::size_t>(other)].last_error = reason;
-  if (opening.calls()) ++lines_[static_cast<std::size_t>(other)].failed_calls;
-}
-
-/// That of the device itself, or of the server which vouches for it.
-void TcpTransport::check_certificate(int device, const Opening& opening) const {
-  if (setup_.tls == nullptr) return;
-  if (opening.relayed()) return check_is_server(opening.stream(), setup_.server->server());
-  const std::optional<PeerCertificate> certificate = opening.stream().peer();
-  if (!certificate) throw ProtocolError(detail::concat("device ", device, " shows no certificate"));
-  if (certificate->fingerprint != setup_.peers[static_cast<std::size_t>(device)].fingerprint)
-    throw ProtocolError(detail::concat("the certificate of \"", certificate->name,
-                                       "\" is not that of device ", device));
-}
-
-/// Whether the other end is the device that it says, in this epoch and with this program.
-std::uint64_t TcpTransport::judge(const Greeting& greeting, const Opening& opening) {
-  const bool known = greeting.to == device() && 0 <= greeting.from && greeting.from < devices() &&
-                     greeting.from != device();
-  if (!known)
-    throw ProtocolError(detail::concat("a greeting from device ", greeting.from, " to device ",
-                                       greeting.to, " reached device ", device(), " of ",
-                                       devices()));
-  check_certificate(greeting.from, opening);
-  if (greeting.epoch != setup_.epoch)
-    throw ProtocolError(
-        detail::concat("it is in epoch ", greeting.epoch, ", this is epoch ", setup_.epoch));
-  if (greeting.program != setup_.program)
-    throw ProtocolError(detail::concat("it runs program ", greeting.program,
-                                       ", this device runs program ", setup_.program));
-  // What is still on its way over an older connection will come again over this one.
-  TcpLink& link = *lines_[static_cast<std::size_t>(greeting.from)].link;
-  link.disconnect("replaced by another");
-  return link.seen();
 }
 
 }  // namespace cleave::comm

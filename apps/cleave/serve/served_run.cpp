@@ -1,0 +1,245 @@
+#include "serve/served_run.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <thread>
+
+#include "serve/network.h"
+#include "streams.h"
+#include <fmt/format.h>
+
+#include "cleave/base/check.h"
+#include "cleave/base/file.h"
+#include "cleave/base/units.h"
+#include "cleave/comm/launcher.h"
+#include "cleave/comm/together.h"
+#include "cleave/train/loop/metrics_log.h"
+#include "cleave/train/loop/stop.h"
+#include "cleave/train/step/trainer.h"
+
+namespace cleave::app {
+namespace {
+
+using comm::Candidate;
+using comm::MemberEvent;
+
+// A device that shows no life for so many predicted steps is lost.
+constexpr double kSilentSteps = 20;
+
+constexpr std::chrono::milliseconds kLook{200};
+
+bool is_loss(const MemberEvent& event) {
+  return event.kind != MemberEvent::Kind::Joined;
+}
+
+std::vector<std::int64_t> seats_of(const std::vector<Candidate>& devices) {
+  std::vector<std::int64_t> seats;
+  for (const Candidate& device : devices) seats.push_back(device.seat);
+  return seats;
+}
+
+}  // namespace
+
+/// What the run's user sees, and what those see who ask the server.
+class ServedRun::Output final : public TrainOutput {
+ public:
+  Output(ServedRun& run, Style style)
+      : TrainOutput(run.config_, style), run_(run), layout_(train::describe(run.config_)) {}
+
+  void on_predicted(double step_seconds) override {
+    const std::chrono::duration<double> silence(kSilentSteps * step_seconds);
+    run_.server_.set_silence(std::chrono::duration_cast<comm::Clock::duration>(silence));
+  }
+
+  void on_step(const train::StepReport& step) override {
+    TrainOutput::on_step(step);
+    run_.step_ = step.step;
+    run_.server_.publish({.step = step.step,
+                          .steps = run_.config_.train.steps,
+                          .loss = step.loss,
+                          .step_seconds = step.seconds,
+                          .layout = layout_});
+    if (!run_.noticed_) return;
+    const std::chrono::duration<double> since = Clock::now() - *run_.noticed_;
+    complain("cleave serve: step {} is done, {} after the last plan ended\n", step.step,
+             format_seconds(since.count()));
+    run_.noticed_.reset();
+  }
+
+  void on_saved(std::int64_t step, const std::string& directory, double pause) override {
+    TrainOutput::on_saved(step, directory, pause);
+    run_.saved_ = directory;
+  }
+
+ private:
+  ServedRun& run_;
+  std::string layout_;
+};
+
+ServedRun::ServedRun(const train::Config& config, const ServeFlags& flags, comm::Server& server,
+                     const comm::ServerContact& contact)
+    : first_(config), config_(config), flags_(flags), server_(server), contact_(contact) {}
+
+void ServedRun::run() {
+  try {
+    run_epochs();
+  } catch (const std::exception& error) {
+    server_.end(error.what());
+    throw;
+  }
+  server_.end("");
+}
+
+void ServedRun::run_epochs() {
+  comm::TcpWorld device(contact_, {.name = "server", .key = server_.own_key()},
+                        server_.address().host);
+  const auto count = static_cast<std::size_t>(config_.devices.count);
+  if (config_.train.elastic && count > 1) foresee_a_loss();
+  devices_ = server_.await_ready(count, comm::Clock::duration::max(), {});
+  devices_.resize(count);
+  server_.take_events();
+  for (;;) {
+    const std::string program = program_hash(train::compile_step(config_));
+    server_.begin(
+        {.run = train::to_toml(config_), .program = program, .seats = seats_of(devices_)});
+    if (train_epoch(device, program)) return;
+  }
+}
+
+/// While nobody else is there yet: so that nothing needs to be measured when somebody is lost.
+void ServedRun::foresee_a_loss() const {
+  std::vector<Candidate> left(static_cast<std::size_t>(config_.devices.count) - 1);
+  for (std::size_t i = 0; i < left.size(); ++i) left[i].seat = static_cast<std::int64_t>(i);
+  comm::LocalLauncher here;
+  const train::Regrouping plan = train::regroup(config_, budgets_of(left), here);
+  if (!plan.run)
+    complain("cleave serve: should a device be lost, the others cannot go on without it: {}\n",
+             plan.lack);
+}
+
+/// True if the run is over.
+bool ServedRun::train_epoch(comm::TcpWorld& device, const std::string& program) {
+  device.await_epoch({});
+  std::string failure;
+  bool over = false;
+  try {
+    device.run(program, [&](comm::Communicator& world) {
+      comm::ProcessLauncher launcher(world, comm::ProcessLauncher::Files::OfTheFirst);
+      const train::RunOptions options = shared_options(world, epoch_options());
+      Output output(*this, flags_.style());
+      const train::RunReport report = train_as(config_, flags_, options, launcher, output);
+      over = !(options.pause && report.paused);
+    });
+  } catch (const DeviceLost& error) {
+    failure = error.what();
+  } catch (const comm::PeerFailed& error) {
+    failure = std::string(error.what()) + " and says why";
+  }
+  if (over && failure.empty()) return true;
+  if (!config_.train.elastic) throw DeviceLost(failure);
+  noticed_ = Clock::now();
+  ++epochs_;
+  plan_again(failure);
+  return false;
+}
+
+train::RunOptions ServedRun::epoch_options() const {
+  train::RunOptions options = options_of(flags_);
+  if (config_.train.elastic) options.pause = [this] { return server_.has_newcomers(); };
+  if (epochs_ == 0) return options;
+  // The plan's own prediction must do: measuring takes longer than some steps.
+  options.predict = false;
+  options.start.existing = train::Existing::Resume;
+  if (!saved_.empty()) options.start.resume_from = saved_;
+  return options;
+}
+
+/// For those who are here now, once there are enough. `failure`: what ended the last epoch, if not
+/// because somebody came or left.
+void ServedRun::plan_again(const std::string& failure) {
+  std::vector<std::int64_t> tried;
+  for (;;) {
+    std::vector<Candidate> candidates =
+        server_.await_ready(1, options_of(flags_).patience, train::stop_was_requested);
+    if (candidates.empty())
+      throw DeviceLost("stopped while it waited for devices; cleave serve --resume goes on");
+    const bool lost = log_events();
+    // Whoever waited in vain for a device that is still there would do so again.
+    if (tried.empty() && !failure.empty() && !lost) throw DeviceLost(failure);
+    if (tried == seats_of(candidates)) {
+      std::this_thread::sleep_for(kLook);
+      continue;
+    }
+    const std::vector<std::int64_t> budgets = budgets_of(candidates);
+    tried = seats_of(candidates);
+    comm::LocalLauncher here;
+    const train::Regrouping plan = train::regroup(config_, budgets, here);
+    if (plan.run) {
+      devices_ = std::move(candidates);
+      return take_plan(*plan.run);
+    }
+    const std::string lack = fmt::format("{} cannot hold the model: {}",
+                                         counted(std::ssize(candidates), "device"), plan.lack);
+    log_event({"lack", step_, lack});
+    if (!flags_.wait)
+      throw DeviceLost(lack + "; start cleave serve --resume with more devices, or pass --wait");
+    complain("cleave serve: {}; waiting for more\n", lack);
+  }
+}
+
+void ServedRun::take_plan(const train::PlannedRun& plan) {
+  config_ = plan.config;
+  devices_.resize(static_cast<std::size_t>(config_.devices.count));
+  const std::chrono::duration<double> silence(kSilentSteps * plan.seconds);
+  server_.set_silence(std::chrono::duration_cast<comm::Clock::duration>(silence));
+  const std::string text =
+      fmt::format("plan {} for {}: {}", epochs_ + 1, counted(config_.devices.count, "device"),
+                  train::describe(config_));
+  complain("cleave serve: {}\n", text);
+  log_event({"plan", step_, text});
+}
+
+/// [candidate]: what the config gives to the seat, or less if it offers less. The roomiest go
+/// first, after the server's own, so that those are left out that are of least use.
+std::vector<std::int64_t> ServedRun::budgets_of(std::vector<Candidate>& candidates) const {
+  const std::vector<std::int64_t>& given = first_.devices.memory;
+  const auto budget = [&](const Candidate& candidate) {
+    const auto seat = static_cast<std::size_t>(candidate.seat);
+    const std::int64_t configured = given.empty()         ? train::kUnlimited
+                                    : given.size() == 1   ? given[0]
+                                    : seat < given.size() ? given[seat]
+                                                          : std::ranges::min(given);
+    if (candidate.memory == 0 || configured == train::kUnlimited)
+      return std::max(candidate.memory, configured);
+    return std::min(candidate.memory, configured);
+  };
+  const auto room = [&](const Candidate& candidate) {
+    const std::int64_t bytes = budget(candidate);
+    return bytes == train::kUnlimited ? std::numeric_limits<std::int64_t>::max() : bytes;
+  };
+  std::ranges::stable_sort(candidates.begin() + 1, candidates.end(), std::ranges::greater(), room);
+  std::vector<std::int64_t> budgets;
+  std::ranges::transform(candidates, std::back_inserter(budgets), budget);
+  return budgets;
+}
+
+/// True if somebody has gone.
+bool ServedRun::log_events() {
+  const std::vector<MemberEvent> events = server_.take_events();
+  for (const MemberEvent& event : events) log_event({to_string(event.kind), step_, event.text});
+  return std::ranges::any_of(events, is_loss);
+}
+
+/// The log of the steps is closed between two epochs. A disk that is full ends no run by this.
+void ServedRun::log_event(const train::RunEvent& event) const {
+  const std::filesystem::path out = config_.train.out;
+  if (!std::filesystem::is_directory(out)) return;
+  try {
+    train::MetricsLog(out / "log.jsonl", train::MetricsLog::kAllSteps).write(event);
+  } catch (const IoError& error) {
+    complain("cleave serve: warning: {}\n", error.what());
+  }
+}
+
+}  // namespace cleave::app

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/train_run.h"
+
+#include "cleave/comm/tcp/server.h"
+#include "cleave/comm/tcp/tcp_world.h"
+#include "cleave/train/tune/regroup.h"
+
+namespace cleave::app {
+
+struct ServeFlags : TrainFlags {
+  std::string listen = "127.0.0.1:4242";
+  std::string state;
+  bool insecure = false;
+  bool wait = false;  ///< for devices, if those that are left cannot hold the model
+};
+
+/// A run as its server sees it: a sequence of epochs, each with a plan of its own. One ends when a
+/// device is lost, and when somebody comes or leaves between two steps; the next goes on from the
+/// last checkpoint.
+class ServedRun {
+ public:
+  /// In `config`, nothing is "auto". All must outlive the run.
+  ServedRun(const train::Config& config, const ServeFlags& flags, comm::Server& server,
+            const comm::ServerContact& contact);
+
+  /// To the end. Throws what ended it otherwise; the devices are told.
+  void run();
+
+ private:
+  class Output;
+  using Clock = std::chrono::steady_clock;
+
+  void run_epochs();
+  bool train_epoch(comm::TcpWorld& device, const std::string& program);
+  train::RunOptions epoch_options() const;
+  void plan_again(const std::string& failure);
+  void take_plan(const train::PlannedRun& plan);
+  std::vector<std::int64_t> budgets_of(std::vector<comm::Candidate>& candidates) const;
+  bool log_events();
+  void log_event(const train::RunEvent& event) const;
+  void foresee_a_loss() const;
+
+  const train::Config first_;  ///< as it began
+  train::Config config_;       ///< of the present epoch
+  const ServeFlags& flags_;
+  comm::Server& server_;
+  const comm::ServerContact& contact_;
+  std::vector<comm::Candidate> devices_;  ///< of the present epoch
+  int epochs_ = 0;
+  std::string saved_;                         ///< the last checkpoint of this run; empty: none yet
+  std::int64_t step_ = 0;                     ///< done
+  std::optional<Clock::time_point> noticed_;  ///< that the last epoch was over
+};
+
+}  // namespace cleave::app

@@ -1,0 +1,157 @@
+// Runs over TCP that lose, gain and let go of devices, and end with the bits of the undisturbed
+// one.
+
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "app/served.h"
+#include <gtest/gtest.h>
+
+namespace cleave {
+namespace {
+
+using nlohmann::json;
+using testing::Answer;
+using testing::kServedPatience;
+using testing::Process;
+using testing::Served;
+using testing::TinyRun;
+using Keys = TinyRun::Keys;
+
+const Keys kLong = {"train.steps=80", "train.checkpoint_every=15", "train.lr=1e-3"};
+
+/// Lines of the run's log that are of events.
+std::vector<json> events_of(const TinyRun& run) {
+  std::vector<json> events;
+  std::istringstream log(testing::read_text(run.out() + "/log.jsonl"));
+  for (std::string line; std::getline(log, line);) {
+    const json parsed = json::parse(line);
+    if (parsed.contains("event")) events.push_back(parsed);
+  }
+  return events;
+}
+
+/// How many steps the log has; they are in order and none is missing, whatever was done again.
+std::int64_t logged_steps(const TinyRun& run) {
+  std::int64_t steps = 0;
+  std::istringstream log(testing::read_text(run.out() + "/log.jsonl"));
+  for (std::string line; std::getline(log, line);) {
+    const json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!parsed.contains("step")) continue;
+    EXPECT_EQ(parsed["step"], ++steps);
+  }
+  return steps;
+}
+
+bool await_step(const TinyRun& run, Served& served, std::int64_t step) {
+  const auto deadline = std::chrono::steady_clock::now() + kServedPatience;
+  while (std::chrono::steady_clock::now() < deadline) {
+    std::ifstream log(run.out() + "/log.jsonl");
+    std::int64_t steps = 0;
+    for (std::string line; std::getline(log, line);) steps += line.starts_with("{\"step\"") ? 1 : 0;
+    if (steps >= step) return true;
+    if (served.server().wait(std::chrono::seconds(0)).exit != -1) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+bool has_event(const std::vector<json>& events, const std::string& kind, const std::string& text) {
+  return std::ranges::any_of(events, [&](const json& event) {
+    return event["event"] == kind &&
+           event["text"].get<std::string>().find(text) != std::string::npos;
+  });
+}
+
+TEST(ElasticSameBits, WithoutADeviceThatWasKilledWhileAnotherComes) {
+  const TinyRun alone(kLong), run(kLong);
+  const json undisturbed = alone.report();
+  Served served(run, {"parallel.pipeline=3"}, {"--insecure"});
+  served.join("good");
+  Process& weak = served.join("weak");
+  ASSERT_TRUE(await_step(run, served, 20)) << served.server().err();
+  weak.signal(SIGKILL);
+  EXPECT_EQ(weak.wait(kServedPatience).exit, 128 + SIGKILL);
+  // Whether it comes in time for the next plan, for the one after it or too late must not matter.
+  const Process late(testing::cleave_command({"join", served.address(), "--insecure"}));
+  const json report = served.report();
+  EXPECT_EQ(report["weights"], undisturbed["weights"]);
+  EXPECT_EQ(report["steps"], 80);
+  EXPECT_EQ(logged_steps(run), 80);
+  const std::vector<json> events = events_of(run);
+  EXPECT_TRUE(has_event(events, "lost", "(weak) is lost: closed by the other end"));
+  EXPECT_TRUE(has_event(events, "plan", "plan 2 for "));
+  for (const json& device : report["devices"])
+    EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+}
+
+TEST(ElasticSameBits, WithoutADeviceThatWasStoppedAndWithItAgain) {
+  const TinyRun alone(kLong), run(kLong);
+  Served served(run, {"parallel.data=2", "numerics.data_shards=2"}, {"--insecure"});
+  Process& slow = served.join("slow");
+  ASSERT_TRUE(await_step(run, served, 5)) << served.server().err();
+  slow.signal(SIGSTOP);
+  ASSERT_TRUE(served.server().prints("(slow) is lost: silent for", kServedPatience));
+  slow.signal(SIGCONT);  // finds its connection closed, and joins again
+  EXPECT_EQ(served.report()["weights"], alone.report({"numerics.data_shards=2"})["weights"]);
+}
+
+TEST(ElasticSameBits, WithoutADeviceThatLeaves) {
+  const TinyRun alone(kLong), run(kLong);
+  Served served(run, {"parallel.pipeline=2"}, {"--insecure"});
+  Process& device = served.join("guest");
+  ASSERT_TRUE(await_step(run, served, 5)) << served.server().err();
+  device.signal(SIGINT);
+  const Answer left = device.wait(kServedPatience);
+  EXPECT_EQ(left.exit, 0) << left.err;
+  EXPECT_NE(left.out.find(" leaves: "), std::string::npos) << left.out;
+  EXPECT_EQ(served.report()["weights"], alone.report()["weights"]);
+  EXPECT_TRUE(has_event(events_of(run), "left", "device 1 (guest) has left"));
+}
+
+TEST(ElasticSameBits, AfterTheServerWasKilledAndStartedAgain) {
+  const TinyRun alone(kLong), run(kLong);
+  Keys keys = {"parallel.pipeline=2"};
+  auto served = std::make_unique<Served>(run, keys, Keys{"--insecure"});
+  Process device(testing::cleave_command({"join", served->address(), "--insecure"}));
+  ASSERT_TRUE(await_step(run, *served, 15)) << served->server().err();
+  const std::string address = served->address();
+  served->server().signal(SIGKILL);
+  served->server().wait(kServedPatience);
+  served = std::make_unique<Served>(run, keys, Keys{"--insecure", "--resume", "--listen", address});
+  EXPECT_EQ(served->report()["weights"], alone.report()["weights"]);
+  const Answer joined = device.wait(kServedPatience);
+  EXPECT_EQ(joined.exit, 0) << joined.err;
+  EXPECT_NE(joined.err.find("trying to join again"), std::string::npos) << joined.err;
+}
+
+// Two devices of 850 KiB hold the model, one does not: weights, gradients and moments are 964 KiB.
+TEST(ElasticFaults, SaysWhatIsMissingWhenTheRestCannotHoldTheModel) {
+  for (const bool waits : {false, true}) {
+    const TinyRun run(kLong);
+    Keys flags = {"--insecure"};
+    if (waits) flags.push_back("--wait");
+    Served served(run, {"parallel.pipeline=2", "devices.memory=\"850KiB\""}, flags);
+    Process& device = served.join("weak");
+    ASSERT_TRUE(await_step(run, served, 5)) << served.server().err();
+    device.signal(SIGKILL);
+    device.wait(kServedPatience);
+    if (!waits) {
+      const Answer answer = served.server().wait(kServedPatience);
+      EXPECT_EQ(answer.exit, 4);
+      EXPECT_NE(answer.err.find("1 device cannot hold the model: none of "), std::string::npos)
+          << answer.err;
+      continue;
+    }
+    ASSERT_TRUE(served.server().prints("; waiting for more", kServedPatience));
+    EXPECT_EQ(served.status("")["state"], "planning");
+    served.join("strong");
+    const TinyRun alone(kLong);
+    EXPECT_EQ(served.report()["weights"], alone.report()["weights"]);
+  }
+}
+
+}  // namespace
+}  // namespace cleave
