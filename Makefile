@@ -5,7 +5,7 @@ PRESET ?= release
 CLEAVE = build/release/cleave
 INSTALL_TO = $(abspath $(subst ~,$(HOME),$(or $(PREFIX),/usr/local)))
 
-.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants bench format lint headers install
+.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants campaign-loss bench format lint headers install
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
@@ -38,7 +38,7 @@ fuzz:            ## every parser, SECONDS=600 each; what breaks one is shown
 	@scripts/setup --quiet
 	@scripts/fuzz $(or $(SECONDS),600)
 
-campaign-kill campaign-flip campaign-mutants: build  ## COUNT times: kills around saving, flipped bytes, broken programs
+campaign-kill campaign-flip campaign-mutants campaign-loss: build  ## COUNT times: kills around saving, flipped bytes, broken programs, lost devices
 	@scripts/campaign $(subst campaign-,,$@) $(COUNT)
 
 bench: build     ## how fast cleave is on this machine, a few minutes
