@@ -8,6 +8,7 @@ void add_commands(CLI::App& app, Exit& answer) {
 #ifdef CLEAVE_ENGINE
   add_train_command(app);
   add_generate_command(app);
+  add_export_command(app);
   add_doctor_command(app);
   add_serve_command(app);
   add_join_command(app);

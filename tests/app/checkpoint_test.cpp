@@ -68,8 +68,8 @@ TEST(CheckpointCommand, SaysWhenThereIsNone) {
   const Answer answer = run_cleave("checkpoint verify /nowhere");
   EXPECT_EQ(answer.exit, 2);
   EXPECT_EQ(answer.err,
-            "cleave: there is no checkpoint in /nowhere; give a step-… directory, or the out "
-            "directory of a run\n");
+            "cleave: there is no checkpoint in /nowhere; give a step-… directory, the out "
+            "directory of a run, or a Hugging Face directory\n");
 }
 
 }  // namespace

@@ -152,7 +152,8 @@ TEST_F(GenerateCommand, NeedsACheckpoint) {
   const Answer answer = run_cleave("generate " + directory_.path("empty"));
   EXPECT_EQ(answer.exit, 2);
   EXPECT_EQ(answer.err, "cleave: there is no checkpoint in " + directory_.path("empty") +
-                            "; give a step-… directory, or the out directory of a run\n");
+                            "; give a step-… directory, the out directory of a run, or a Hugging "
+                            "Face directory\n");
 }
 
 }  // namespace

@@ -215,9 +215,10 @@ TEST(Checkpoint, ReplacesTheSameStep) {
 TEST(Checkpoint, IsFoundByWhatAUserMayMean) {
   const TemporaryDirectory dir;
   const fs::path root = dir.path() / "checkpoints";
-  EXPECT_EQ(user_error([&] { find_checkpoint(dir.path()); }),
-            "there is no checkpoint in " + dir.path().string() +
-                "; give a step-… directory, or the out directory of a run");
+  EXPECT_EQ(
+      user_error([&] { find_checkpoint(dir.path()); }),
+      "there is no checkpoint in " + dir.path().string() +
+          "; give a step-… directory, the out directory of a run, or a Hugging Face directory");
   save(root, 10);
   save(root, 20);
 

@@ -1,6 +1,7 @@
 #include "cleave/checkpoint/safetensors.h"
 
 #include <bit>
+#include <limits>
 
 #include "support/errors.h"
 #include "support/temporary_directory.h"
@@ -27,9 +28,33 @@ std::string as_text(std::span<const float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
 }
 
+TEST(Safetensors, WidensHalvesExactly) {
+  const std::vector<std::uint16_t> halves = {0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff,
+                                             0x0001, 0x83ff, 0x0400, 0x7c00, 0x3555};
+  const std::vector<float> expected = {
+      0,           -0.0f,    1,
+      -2,          65504,    0x1p-24f,
+      -0x3ffp-24f, 0x1p-14f, std::numeric_limits<float>::infinity(),
+      0x1.554p-2f};
+  const SafetensorsHeader header =
+      lay_out({{.name = "w", .type = StoredType::F16, .shape = {std::ssize(halves)}}});
+  std::string bytes = header.text;
+  bytes.append(reinterpret_cast<const char*>(halves.data()), 2 * halves.size());
+  const TemporaryDirectory dir;
+  const SafetensorsFile file(dir.write("half.safetensors", bytes));
+  std::vector<float> read(halves.size());
+
+  file.read(*file.find("w"), 0, read);
+
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(read[i]), std::bit_cast<std::uint32_t>(expected[i]))
+        << i;
+  }
+}
+
 TEST(Safetensors, HasTheBytesOfTheFormat) {
-  const SafetensorsHeader header = lay_out({{.name = "a", .dtype = DType::F32, .shape = {1, 2}},
-                                            {.name = "b", .dtype = DType::BF16, .shape = {3}}});
+  const SafetensorsHeader header = lay_out({{.name = "a", .type = StoredType::F32, .shape = {1, 2}},
+                                            {.name = "b", .type = StoredType::BF16, .shape = {3}}});
 
   // 8 + 184 bytes: the tensors start on a border of 64.
   const std::string json =
@@ -66,7 +91,7 @@ TEST(Safetensors, WidensBf16) {
   const std::vector<float> values = {1.5f, -2.0f, 0.0f, 3.0f, -0.25f};
   std::string data;
   for (float v : values) data += as_text({&v, 1}).substr(2);
-  const SafetensorsHeader header = lay_out({{.name = "w", .dtype = DType::BF16, .shape = {5}}});
+  const SafetensorsHeader header = lay_out({{.name = "w", .type = StoredType::BF16, .shape = {5}}});
   const SafetensorsFile file(dir.write("x.safetensors", header.text + data));
 
   std::vector<float> read(5);
@@ -97,7 +122,7 @@ TEST(Safetensors, RefusesHostileHeaders) {
        "tensor \"a\" must have dtype, shape and data_offsets"},
       {file_of(R"({"a":7})", 8), "tensor \"a\" must have dtype, shape and data_offsets"},
       {file_of(R"({"a":{"dtype":"F64","shape":[1],"data_offsets":[0,8]}})", 8),
-       "tensor \"a\" has the type \"F64\", cleave reads F32, BF16 and I32"},
+       "tensor \"a\" has the type \"F64\", cleave reads F32, BF16, F16 and I32"},
       {file_of(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8),
        "tensor \"a\" has the number -2, which is out of range"},
       {file_of(R"({"a":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})", 8),

@@ -212,7 +212,8 @@ TEST(Config, StatesTypeErrorsWithValuePlaceAndRule) {
   EXPECT_EQ(refused({"train.betas=[0.9, 1]"}),
             "train.betas is [0.9, 1] (a list) in --set; it must be a list of two numbers from 0 "
             "to below 1");
-  EXPECT_EQ(refused({}, "train = 3\n"), "train is a section and no key (at run.toml:1); give its keys under [train]");
+  EXPECT_EQ(refused({}, "train = 3\n"),
+            "train is a section and no key (at run.toml:1); give its keys under [train]");
 }
 
 TEST(Config, SuggestsTheNearestKey) {
@@ -256,7 +257,7 @@ TEST(Config, ChecksTheModel) {
   EXPECT_EQ(refused({"model.kind=llama"}),
             "model.kind is \"llama\", but model.preset gpt-tiny is a gpt; leave one of them out");
   EXPECT_EQ(refused({}, "[model]\nhidden = 64\nheads = 4\n"),
-            "model.layers is missing; set it, or choose a model.preset");
+            "model.layers is missing; set it, or choose a model.preset or model.from");
   EXPECT_EQ(refused({"train.sequence=65"}),
             "train.sequence 65 is longer than model.context 64; shorten the sequence or enlarge "
             "the context");
@@ -403,8 +404,8 @@ TEST(Config, NamesAllThingsThatAreWrongAtOnce) {
             "  - train.lr is -1 (a whole number) in --set; it must be a number > 0");
   EXPECT_EQ(refused({}, "[train]\nsteps = 1\n[model]\nheads = 2\n"),
             "2 things are wrong:\n"
-            "  - model.layers is missing; set it, or choose a model.preset\n"
-            "  - model.hidden is missing; set it, or choose a model.preset");
+            "  - model.layers is missing; set it, or choose a model.preset or model.from\n"
+            "  - model.hidden is missing; set it, or choose a model.preset or model.from");
   EXPECT_EQ(refused({"train.warmup=200", "parallel.zero=1"}),
             "2 things are wrong:\n"
             "  - train.warmup 200 is more than train.steps 100; warm up for fewer steps\n"

@@ -6,7 +6,7 @@ namespace cleave::checkpoint {
 namespace {
 
 TensorEntry f32(std::string name, const Shape& shape) {
-  return {.name = std::move(name), .dtype = DType::F32, .shape = shape, .offset = 0};
+  return {.name = std::move(name), .type = StoredType::F32, .shape = shape, .offset = 0};
 }
 
 }  // namespace

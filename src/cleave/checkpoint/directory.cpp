@@ -13,6 +13,7 @@
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
 #include "cleave/checkpoint/checkpoint.h"
+#include "cleave/checkpoint/weight_files.h"
 
 namespace cleave::checkpoint {
 namespace {
@@ -97,11 +98,13 @@ fs::path find_checkpoint(const fs::path& path) {
   // By its name too: a checkpoint that lost its manifest is damaged, not absent.
   const fs::path name = path.has_filename() ? path.filename() : path.parent_path().filename();
   if (is_checkpoint(path) || (step_of(name) && exists_as_directory(path))) return path;
+  if (is_hugging_face(path)) return path;
   for (const fs::path& root : {path, path / "checkpoints"}) {
     if (const auto latest = latest_checkpoint(root)) return *latest;
   }
   throw UserError(detail::concat("there is no checkpoint in ", path.string(),
-                                 "; give a step-… directory, or the out directory of a run"));
+                                 "; give a step-… directory, the out directory of a run, or a "
+                                 "Hugging Face directory"));
 }
 
 namespace {

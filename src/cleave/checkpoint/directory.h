@@ -22,8 +22,9 @@ std::vector<std::int64_t> list_checkpoints(const std::filesystem::path& root);
 /// What `latest` points to; if that is gone, the highest step; nothing if there is none.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& root);
 
-/// The checkpoint that a user means by `path`: itself, the latest in a directory of checkpoints, or
-/// the latest of a run's `out`. Throws UserError if there is none.
+/// The checkpoint that a user means by `path`: itself, which may be a Hugging Face directory, the
+/// latest in a directory of checkpoints, or the latest of a run's `out`. Throws UserError if there
+/// is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
 /// Removes what a crash left behind. Throws UserError where something else has the name of the link

@@ -73,7 +73,7 @@ void verify_tensors(const SafetensorsFile& file, const Manifest::Entry& entry,
   }
   for (const auto& [name, sum] : entry.tensors) {
     const TensorEntry* tensor = file.find(name);
-    if (tensor == nullptr || tensor->dtype != DType::F32) {
+    if (tensor == nullptr || tensor->type != StoredType::F32) {
       problems.push_back(detail::concat(file.path().string(), " has no f32 tensor \"", name, "\""));
     } else if (sum_in_file(file, *tensor) != sum) {
       problems.push_back(
@@ -103,13 +103,23 @@ void read_tensor(const SafetensorsFile& file, const std::string& name, std::int6
 CheckpointReader::CheckpointReader(const fs::path& directory, Load what)
     : path_(directory),
       what_(what),
-      manifest_(read_complete_manifest(directory, what)),
-      state_(read_state(directory / kStateFile)),
-      model_(directory / kModelFile) {
-  check_header(model_, manifest_);
+      foreign_(is_foreign(directory)),
+      manifest_(foreign_ ? Manifest{} : read_complete_manifest(directory, what)),
+      state_(foreign_ ? CheckpointState{} : read_state(directory / kStateFile)),
+      model_(directory) {
+  require(
+      !foreign_ || what == Load::WeightsOnly, directory.string(),
+      " was written by another tool and has no state of an optimizer to go on with; begin a run "
+      "with its weights: model.from or --init-from");
+  for (const SafetensorsFile& file : model_.files()) check_header(file, manifest_);
   if (what == Load::WeightsOnly) return;
   optimizer_.emplace(directory / kOptimizerFile);
   check_header(*optimizer_, manifest_);
+}
+
+bool CheckpointReader::is_foreign(const fs::path& directory) {
+  const bool ours = fs::exists(directory / kManifestFile) || fs::exists(directory / kStateFile);
+  return !ours && is_hugging_face(directory);
 }
 
 const SafetensorsFile& CheckpointReader::slots() const {
@@ -118,23 +128,17 @@ const SafetensorsFile& CheckpointReader::slots() const {
 }
 
 void CheckpointReader::expect(const std::vector<Parameter>& parameters) const {
+  model_.expect(parameters);
+  if (what_ == Load::WeightsOnly) return;
   for (const Parameter& p : parameters) {
-    expect_tensor(model_, p.name, p.shape);
-    if (what_ == Load::WeightsOnly) continue;
     for (const std::string& slot : p.slots)
       expect_tensor(slots(), tensor_name(p.name, slot), p.shape);
-  }
-  for (const TensorEntry& tensor : model_.header().tensors) {
-    const bool known =
-        std::ranges::find(parameters, tensor.name, &Parameter::name) != parameters.end();
-    require(known, model_.path().string(), " has tensor \"", tensor.name,
-            "\", which this model has not; it was saved from a model of another architecture");
   }
 }
 
 void CheckpointReader::read_weight(std::string_view parameter, std::int64_t first,
                                    std::span<float> elements) const {
-  read_tensor(model_, std::string(parameter), first, elements);
+  model_.read_weight(parameter, first, elements);
 }
 
 void CheckpointReader::read_slot(std::string_view parameter, std::string_view slot,

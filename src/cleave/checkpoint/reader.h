@@ -9,6 +9,7 @@
 
 #include "cleave/checkpoint/checkpoint.h"
 #include "cleave/checkpoint/manifest.h"
+#include "cleave/checkpoint/weight_files.h"
 
 namespace cleave::checkpoint {
 
@@ -16,7 +17,8 @@ namespace cleave::checkpoint {
 /// be missing or damaged.
 enum class Load : std::uint8_t { Everything, WeightsOnly };
 
-/// A checkpoint to load any slices from, whatever layout wrote it.
+/// A checkpoint to load any slices from, whatever layout wrote it; or the weights of a Hugging Face
+/// directory, which has neither a state nor a manifest.
 class CheckpointReader {
  public:
   /// Throws UserError, naming file and tensor, if a piece is missing or cut off, a header does not
@@ -25,9 +27,13 @@ class CheckpointReader {
   explicit CheckpointReader(const std::filesystem::path& directory, Load what = Load::Everything);
 
   Load what() const { return what_; }
+  /// Whether another tool wrote it: only config.json says what it is.
+  bool foreign() const { return foreign_; }
+  static bool is_foreign(const std::filesystem::path& directory);
   const std::filesystem::path& path() const { return path_; }
   const CheckpointState& state() const { return state_; }
   const Manifest& manifest() const { return manifest_; }
+  /// All tensors with weights, of all files.
   const SafetensorsHeader& model() const { return model_.header(); }
 
   /// Throws UserError naming the first parameter that is missing, has another shape, or is not in
@@ -45,9 +51,10 @@ class CheckpointReader {
 
   std::filesystem::path path_;
   Load what_;
+  bool foreign_;
   Manifest manifest_;
   CheckpointState state_;
-  SafetensorsFile model_;
+  WeightFiles model_;
   std::optional<SafetensorsFile> optimizer_;  ///< nothing with Load::WeightsOnly
 };
 

@@ -21,8 +21,30 @@ using nlohmann::json;
 constexpr std::int64_t kLengthBytes = 8;
 constexpr std::int64_t kLargestHeader = 100'000'000;  // the same limit as Hugging Face's
 
-std::string_view type_name(DType dtype) {
-  return dtype == DType::F32 ? "F32" : dtype == DType::BF16 ? "BF16" : "I32";
+struct TypeName {
+  StoredType type;
+  std::string_view name;
+};
+constexpr TypeName kTypes[] = {{StoredType::F32, "F32"},
+                               {StoredType::BF16, "BF16"},
+                               {StoredType::F16, "F16"},
+                               {StoredType::I32, "I32"}};
+
+std::string_view type_name(StoredType type) {
+  return std::ranges::find(kTypes, type, &TypeName::type)->name;
+}
+
+/// An f16 has five bits of exponent and ten of mantissa; every one of them is an f32.
+float widen_half(std::uint16_t half) {
+  const std::uint32_t sign = std::uint32_t{half} >> 15 << 31;
+  const std::uint32_t exponent = half >> 10 & 0x1f;
+  const std::uint32_t mantissa = half & 0x3ff;
+  if (exponent == 0) {  // zero, or so small that it has no leading one
+    const float small = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign != 0 ? -small : small;
+  }
+  const std::uint32_t widened = exponent == 0x1f ? 0xff : exponent + (127 - 15);
+  return std::bit_cast<float>(sign | widened << 23 | mantissa << 13);
 }
 
 std::string length_prefix(std::size_t length) {
@@ -100,12 +122,12 @@ Shape parse_shape(const json& value, const Context& context, const std::string& 
   }
 }
 
-DType parse_type(const json& value, const Context& context, const std::string& name) {
-  for (DType dtype : {DType::F32, DType::BF16, DType::I32}) {
-    if (value.is_string() && value.get<std::string>() == type_name(dtype)) return dtype;
+StoredType parse_type(const json& value, const Context& context, const std::string& name) {
+  for (const TypeName& known : kTypes) {
+    if (value.is_string() && value.get<std::string>() == known.name) return known.type;
   }
   context.need(false, "tensor \"", name, "\" has the type ", value.dump(),
-               ", cleave reads F32, BF16 and I32");
+               ", cleave reads F32, BF16, F16 and I32");
   return {};
 }
 
@@ -114,7 +136,7 @@ TensorEntry parse_tensor(const std::string& name, const json& value, const Conte
                     value.contains("shape") && value.contains("data_offsets");
   context.need(keys, "tensor \"", name, "\" must have dtype, shape and data_offsets");
   TensorEntry tensor{.name = name,
-                     .dtype = parse_type(value["dtype"], context, name),
+                     .type = parse_type(value["dtype"], context, name),
                      .shape = parse_shape(value["shape"], context, name)};
   const json& offsets = value["data_offsets"];
   context.need(offsets.is_array() && offsets.size() == 2, "tensor \"", name,
@@ -182,7 +204,7 @@ SafetensorsHeader lay_out(std::vector<TensorEntry> tensors) {
     end += tensor.bytes();
     std::vector<std::int64_t> sizes;
     for (int dim = 0; dim < tensor.shape.rank(); ++dim) sizes.push_back(tensor.shape[dim]);
-    root[tensor.name] = {{"dtype", type_name(tensor.dtype)},
+    root[tensor.name] = {{"dtype", type_name(tensor.type)},
                          {"shape", sizes},
                          {"data_offsets", {tensor.offset, end}}};
   }
@@ -236,21 +258,22 @@ void SafetensorsFile::read(const TensorEntry& tensor, std::int64_t first,
                            std::span<float> elements) const {
   CLEAVE_CHECK(first >= 0 && first + std::ssize(elements) <= tensor.shape.elements(), tensor.name,
                ": ", first, " + ", elements.size());
-  require(tensor.dtype != DType::I32, path().string(), " has tensor \"", tensor.name,
+  require(tensor.type != StoredType::I32, path().string(), " has tensor \"", tensor.name,
           "\" of type I32, but a real number is needed there");
   const auto bytes = std::as_writable_bytes(elements);
-  const std::int64_t offset = tensor.offset + first * size_of(tensor.dtype);
-  if (tensor.dtype == DType::F32) {
+  const std::int64_t offset = tensor.offset + first * size_of(tensor.type);
+  if (tensor.type == StoredType::F32) {
     file_.read(bytes, offset);
     return;
   }
-  // bf16 is the upper half of f32: read into the upper half of the buffer, widen from below.
+  // Read into the upper half of the buffer, widen from below. bf16 is the upper half of f32.
   const auto packed = bytes.last(bytes.size() / 2);
   file_.read(packed, offset);
   for (std::size_t i = 0; i < elements.size(); ++i) {
     std::uint16_t half = 0;
     std::memcpy(&half, packed.data() + 2 * i, 2);
-    elements[i] = std::bit_cast<float>(std::uint32_t{half} << 16);
+    elements[i] = tensor.type == StoredType::F16 ? widen_half(half)
+                                                 : std::bit_cast<float>(std::uint32_t{half} << 16);
   }
 }
 

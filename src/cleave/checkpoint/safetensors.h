@@ -8,19 +8,25 @@
 #include <vector>
 
 #include "cleave/base/file.h"
-#include "cleave/spec/dtype.h"
 #include "cleave/spec/shape.h"
 
 namespace cleave::checkpoint {
 
+/// Formats of elements in files. F16 is read alone: nothing computes with it.
+enum class StoredType : std::uint8_t { F32, BF16, F16, I32 };
+
+constexpr std::int64_t size_of(StoredType type) {
+  return type == StoredType::BF16 || type == StoredType::F16 ? 2 : 4;
+}
+
 /// One tensor of a safetensors file.
 struct TensorEntry {
   std::string name;
-  DType dtype = DType::F32;
+  StoredType type = StoredType::F32;
   Shape shape;
   std::int64_t offset = 0;  ///< of its first byte, from the start of the file
 
-  std::int64_t bytes() const { return shape.elements() * size_of(dtype); }
+  std::int64_t bytes() const { return shape.elements() * size_of(type); }
 };
 
 /// The format of Hugging Face's safetensors: eight bytes with the length of the header (little
@@ -52,7 +58,8 @@ class SafetensorsFile {
   /// Null if there is none.
   const TensorEntry* find(std::string_view name) const;
 
-  /// Elements from `first` on, as they are; or from bf16 to f32. Throws UserError on other types.
+  /// Elements from `first` on, as they are; or from bf16 or f16 to f32. Throws UserError on other
+  /// types.
   void read(const TensorEntry& tensor, std::int64_t first, std::span<float> elements) const;
 
   /// Bytes of the file from `offset` on.

@@ -88,7 +88,7 @@ void CheckpointWriter::write(Part part, std::size_t parameter, std::int64_t firs
                ": ", first, " + ", elements.size());
   const auto bytes = std::as_bytes(elements);
   File& file = part == Part::Weight ? model_ : optimizer_;
-  or_remove(draft_, [&] { file.write(bytes, entry.offset + first * size_of(entry.dtype)); });
+  or_remove(draft_, [&] { file.write(bytes, entry.offset + first * size_of(entry.type)); });
 
   Tally& tally = tallies_[tensor];
   tally.elements += std::ssize(elements);
@@ -119,6 +119,12 @@ std::vector<CheckpointWriter::Tally> CheckpointWriter::read_tallies(const fs::pa
     fs::remove(path);
   }
   return total;
+}
+
+void add_file(const fs::path& root, std::int64_t step, std::string_view name,
+              std::string_view text) {
+  const fs::path draft = draft_path(root, step);
+  or_remove(draft, [&] { write_plain(draft, name, text); });
 }
 
 void commit_checkpoint(const fs::path& root, const CheckpointLayout& layout,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "cleave/base/file.h"
@@ -58,6 +59,10 @@ class CheckpointWriter {
   File optimizer_;
   std::vector<Tally> tallies_;  // [tensor]
 };
+
+/// Adds a file for other tools to the draft, which no manifest lists.
+void add_file(const std::filesystem::path& root, std::int64_t step, std::string_view name,
+              std::string_view text);
 
 /// Checks that `writers` writers together wrote everything, adds state and manifest, publishes the
 /// checkpoint and prunes old ones to `keep`.

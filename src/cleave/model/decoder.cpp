@@ -79,6 +79,7 @@ class Block {
   CutSpan heads() const {
     return {.units = s_.heads, .width = s_.head_size(), .what = "model.heads"};
   }
+  std::int64_t rotary_dim() const { return s_.rotary_dim > 0 ? s_.rotary_dim : s_.head_size(); }
   CutSpan ffn() const { return {.units = s_.ffn, .what = "model.ffn"}; }
 
   spec::LinearShape back(const CutSpan& wide, bool bias) const {
@@ -101,7 +102,7 @@ class Block {
                       .mask = windowed ? AttentionMask::Window : AttentionMask::Causal,
                       .window = windowed ? s_.window : 0,
                       .scale = static_cast<float>(s_.attention_scale)},
-            .rope = turns ? scaled_rope(s_.rope_theta, s_.head_size(), s_.rope_scaling) : Rope{},
+            .rope = turns ? scaled_rope(s_.rope_theta, rotary_dim(), s_.rope_scaling) : Rope{},
             .cache = flow_.cache};
   }
 

@@ -11,6 +11,7 @@
 namespace cleave::model {
 
 struct Preset;
+struct HuggingFace;
 
 /// A family of models: everything that distinguishes it from the others.
 struct Family {
@@ -35,6 +36,8 @@ struct Family {
   /// Whether the training software of 2021 has kernels for it: fused projections, plain attention.
   /// Models that came later ran there with separate projections and flash attention.
   bool known_to_early_software = false;
+  /// How Hugging Face's tools know it; null: they do not.
+  const HuggingFace* hugging_face = nullptr;
 };
 
 extern const Family gpt;

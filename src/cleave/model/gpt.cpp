@@ -3,6 +3,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/model/family.h"
+#include "cleave/model/hugging_face.h"
 #include "cleave/model/language_model.h"
 #include "cleave/model/presets.h"
 
@@ -119,6 +120,38 @@ constexpr std::array<Preset, 8> kGptPresets = {{
     {"gpt-tiny", kGptTiny, "four layers of 64 on bytes, for tests"},
 }};
 
+void read_gpt(const ConfigJson& config, ModelShape& shape) {
+  shape.layers = config.whole("n_layer");
+  shape.hidden = config.whole("n_embd");
+  shape.heads = shape.kv_heads = config.whole("n_head");
+  shape.ffn = config.whole("n_inner", 4 * shape.hidden);
+  shape.vocab = config.whole("vocab_size");
+  shape.context = config.whole("n_positions");
+  shape.norm_eps = config.number("layer_norm_epsilon", 1e-5);
+  shape.tie_embeddings = config.truth("tie_word_embeddings", true);
+  const std::string activation = config.text("activation_function", "gelu_new");
+  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh")
+    config.refuse("activation_function", "cleave has \"gelu_new\" in this family");
+  if (!config.truth("scale_attn_weights", true))
+    config.refuse("scale_attn_weights", "cleave scales scores by 1/√head_dim in this family");
+  config.refuse_if_true("scale_attn_by_inverse_layer_idx",
+                        "cleave scales the scores of all layers alike");
+}
+
+void write_gpt(const ModelShape& shape, ConfigJsonText& config) {
+  config.set("n_layer", shape.layers);
+  config.set("n_embd", shape.hidden);
+  config.set("n_head", shape.heads);
+  config.set("n_inner", shape.ffn);
+  config.set("vocab_size", shape.vocab);
+  config.set("n_positions", shape.context);
+  config.set("layer_norm_epsilon", shape.norm_eps);
+  config.set("activation_function", std::string("gelu_new"));
+}
+
+constexpr HuggingFace kGptNames = {
+    .model_type = "gpt2", .architecture = "GPT2LMHeadModel", .read = read_gpt, .write = write_gpt};
+
 }  // namespace
 
 constinit const Family gpt = {.name = "gpt",
@@ -130,6 +163,7 @@ constinit const Family gpt = {.name = "gpt",
                               .learns_positions = true,
                               .usual_vocabulary = 51200,
                               .ffn_matrices = 2,
-                              .known_to_early_software = true};
+                              .known_to_early_software = true,
+                              .hugging_face = &kGptNames};
 
 }  // namespace cleave::model

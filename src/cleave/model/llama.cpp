@@ -1,7 +1,9 @@
 #include <array>
 
 #include "cleave/model/decoder.h"
+#include "cleave/model/decoder_config.h"
 #include "cleave/model/family.h"
+#include "cleave/model/hugging_face.h"
 #include "cleave/model/presets.h"
 
 namespace cleave::model {
@@ -52,6 +54,23 @@ constexpr std::array<Preset, 11> kLlamaPresets = {{
      "four layers of 64 on bytes with grouped heads, for tests"},
 }};
 
+void read_llama(const ConfigJson& config, ModelShape& shape) {
+  read_decoder(config, {}, shape);
+  shape.attention_bias = config.truth("attention_bias", false);
+  shape.mlp_bias = config.truth("mlp_bias", false);
+}
+
+void write_llama(const ModelShape& shape, ConfigJsonText& config) {
+  write_decoder(shape, config);
+  config.set("attention_bias", shape.attention_bias);
+  config.set("mlp_bias", shape.mlp_bias);
+}
+
+constexpr HuggingFace kLlamaNames = {.model_type = "llama",
+                                     .architecture = "LlamaForCausalLM",
+                                     .read = read_llama,
+                                     .write = write_llama};
+
 }  // namespace
 
 constinit const Family llama = {.name = "llama",
@@ -60,6 +79,7 @@ constinit const Family llama = {.name = "llama",
                                 .default_ffn = gated_ffn,
                                 .presets = kLlamaPresets,
                                 .usual_vocabulary = 32000,
-                                .ffn_matrices = 3};
+                                .ffn_matrices = 3,
+                                .hugging_face = &kLlamaNames};
 
 }  // namespace cleave::model

@@ -1,5 +1,7 @@
 #include "cleave/model/decoder.h"
+#include "cleave/model/decoder_config.h"
 #include "cleave/model/family.h"
+#include "cleave/model/hugging_face.h"
 
 namespace cleave::model {
 namespace {
@@ -10,6 +12,24 @@ Graph build_mistral(const ModelShape& s, const spec::Flow& flow, std::int64_t lo
                  loss_blocks);
 }
 
+void read_mistral(const ConfigJson& config, ModelShape& shape) {
+  read_decoder(config, {}, shape);
+  config.refuse_if_true("attention_bias", "this family has no biases");
+  // A missing key stands for 4096 there, and null for no window.
+  read_window(config, shape);
+  if (!config.mentions("sliding_window")) shape.window = 4096;
+}
+
+void write_mistral(const ModelShape& shape, ConfigJsonText& config) {
+  write_decoder(shape, config);
+  write_window(shape, config);
+}
+
+constexpr HuggingFace kMistralNames = {.model_type = "mistral",
+                                       .architecture = "MistralForCausalLM",
+                                       .read = read_mistral,
+                                       .write = write_mistral};
+
 }  // namespace
 
 constinit const Family mistral = {.name = "mistral",
@@ -17,6 +37,7 @@ constinit const Family mistral = {.name = "mistral",
                                   .check = check_decoder,
                                   .default_ffn = gated_ffn,
                                   .usual_vocabulary = 32000,
-                                  .ffn_matrices = 3};
+                                  .ffn_matrices = 3,
+                                  .hugging_face = &kMistralNames};
 
 }  // namespace cleave::model

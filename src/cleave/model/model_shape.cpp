@@ -33,6 +33,9 @@ double parameters_about(const ModelShape& s) {
 void check_layers_of(const ModelShape& s) {
   require(s.head_dim >= 0 && s.head_dim < kLargest, "model.head_dim is ", s.head_dim,
           "; it must be at least 1 and below 2^31, or left out");
+  require(s.rotary_dim >= 0 && s.rotary_dim % 2 == 0 && s.rotary_dim <= s.head_size(),
+          "model.rotary_dim is ", s.rotary_dim, "; it must be even and at most the ", s.head_size(),
+          " elements of a head");
   require(s.window > 0 || (s.window_from == 0 && s.full_every == 0),
           "model.window_from and model.full_every say which layers have a window, but there is no "
           "model.window; set it, or leave them out");

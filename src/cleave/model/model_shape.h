@@ -29,6 +29,7 @@ struct ModelShape {
   double local_rope_theta = 10000;  ///< of layers with a window, where a family has one of its own
   std::int64_t nope_every = 0;      ///< every n-th layer has no rotary positions; 0: all have them
   std::int64_t head_dim = 0;        ///< 0: hidden / heads
+  std::int64_t rotary_dim = 0;      ///< elements of a head that turn; 0: all
   double attention_scale = 0;       ///< of the products of q and k; 0: 1/√head_size()
   std::int64_t window = 0;          ///< tokens that a token sees in layers with a window; 0: all
   std::int64_t window_from = 0;     ///< first layer with a window

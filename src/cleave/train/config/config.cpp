@@ -9,6 +9,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
+#include "cleave/data/tokenizer/tokenizer.h"
 #include "cleave/model/presets.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/train/config/config_checks.h"
@@ -16,6 +17,7 @@
 #include "cleave/train/config/config_rules.h"
 #include "cleave/train/config/config_schema.h"
 #include "cleave/train/config/config_version.h"
+#include "cleave/train/config/model_directory.h"
 
 namespace cleave::train {
 namespace {
@@ -23,11 +25,18 @@ namespace {
 using Given = std::set<std::string, std::less<>>;
 
 void start_model(const std::string& preset, const Given& given, Config& c) {
+  if (!c.from.empty()) {
+    require(preset.empty(),
+            "model.from and model.preset both say what the model is; leave one out");
+    c.model = shape_in(c.from);
+    return;
+  }
   if (preset.empty()) {
     Problems problems;
     for (const char* key : {"model.layers", "model.hidden", "model.heads"}) {
       problems.collect([&] {
-        require(given.contains(key), key, " is missing; set it, or choose a model.preset");
+        require(given.contains(key), key,
+                " is missing; set it, or choose a model.preset or model.from");
       });
     }
     problems.report();
@@ -40,6 +49,12 @@ void start_model(const std::string& preset, const Given& given, Config& c) {
 /// What follows from other keys and was not given itself. Under a preset it follows only from
 /// keys that override the preset.
 void derive_model(const Given& given, const model::Family* preset_kind, Config& c) {
+  if (!c.from.empty()) {
+    check_follows(c, shape_in(c.from));
+    if (!given.contains("train.sequence"))
+      c.train.sequence = std::min(c.train.sequence, c.model.context);
+    return;
+  }
   const bool fresh = c.preset.empty();
   require(fresh || c.model.kind == preset_kind, "model.kind is \"", c.model.kind->name,
           "\", but model.preset ", c.preset, " is a ", preset_kind->name,
@@ -58,6 +73,13 @@ void derive_model(const Given& given, const model::Family* preset_kind, Config& 
   } else if (!given.contains("train.sequence")) {
     c.train.sequence = std::min(c.train.sequence, c.model.context);
   }
+}
+
+/// The tokenizer of a model that has one.
+void derive_data(const Given& given, Config& c) {
+  if (given.contains("data.tokenizer") || c.from.empty()) return;
+  const std::filesystem::path found = data::find_tokenizer(c.from);
+  if (!found.empty()) c.data.tokenizer = found.string();
 }
 
 void derive_train(const Given& given, TrainConfig& t) {
@@ -99,7 +121,7 @@ Config resolve(const std::vector<Entry>& entries, const ConfigOptions& options) 
 
   Config config;
   for (const Entry& entry : entries) {
-    if (entry.key == "model.preset") apply(entry, config);
+    if (entry.key == "model.preset" || entry.key == "model.from") apply(entry, config);
   }
   const std::string preset = config.preset;
   start_model(preset, given, config);
@@ -108,6 +130,7 @@ Config resolve(const std::vector<Entry>& entries, const ConfigOptions& options) 
   for (const Entry& entry : entries) apply(entry, config);
 
   derive_model(given, preset_kind, config);
+  derive_data(given, config);
   derive_train(given, config.train);
   derive_layout(given, options.world_size, config);
   check(config, options.world_size);

@@ -106,6 +106,7 @@ struct NumericsConfig {
 /// A run, with every default filled in and every rule checked.
 struct Config {
   std::string preset;  ///< where `model` started from; empty: from keys alone
+  std::string from;  ///< a Hugging Face directory that `model` and its weights come from; or empty
   ModelShape model;
   std::vector<std::string> trained;  ///< model.train; empty: all parameters
   data::DataConfig data;

@@ -30,6 +30,12 @@ std::vector<Key> model_keys() {
           "model.preset", "the name of a preset", "a known shape; further keys override it",
           [](auto& c) -> auto& { return c.preset; })
           .with({.otherwise = "none", .example = "\"gpt2-124m\""}),
+      text(
+          "model.from", "the path of a Hugging Face directory",
+          "begin with its weights; the keys of [model] follow from its config.json",
+          [](auto& c) -> auto& { return c.from; })
+          .with({.otherwise = "none; the model begins with random weights",
+                 .example = "\"models/SmolLM2-135M\""}),
       choice<const model::Family*>(
           "model.kind", family_choices(), "the architecture",
           [](auto& c) -> auto& { return c.model.kind; })
@@ -37,15 +43,15 @@ std::vector<Key> model_keys() {
       whole(
           "model.layers", any, "transformer blocks",
           [](auto& c) -> auto& { return c.model.layers; })
-          .with({.otherwise = "none; needed without model.preset", .example = "12"}),
+          .with({.otherwise = "none; needed without model.preset or model.from", .example = "12"}),
       whole(
           "model.hidden", any, "width of the residual stream",
           [](auto& c) -> auto& { return c.model.hidden; })
-          .with({.otherwise = "none; needed without model.preset", .example = "768"}),
+          .with({.otherwise = "none; needed without model.preset or model.from", .example = "768"}),
       whole(
           "model.heads", any, "attention heads; must divide hidden, or have a head_dim",
           [](auto& c) -> auto& { return c.model.heads; })
-          .with({.otherwise = "none; needed without model.preset", .example = "12"}),
+          .with({.otherwise = "none; needed without model.preset or model.from", .example = "12"}),
       whole(
           "model.kv_heads", any, "key and value heads; must divide heads",
           [](auto& c) -> auto& { return c.model.kv_heads; })
@@ -82,6 +88,9 @@ std::vector<Key> model_keys() {
       whole(
           "model.head_dim", {0}, "width of a head; 0: hidden / heads",
           [](auto& c) -> auto& { return c.model.head_dim; }),
+      whole(
+          "model.rotary_dim", {0}, "elements of a head that rotary positions turn; 0: all",
+          [](auto& c) -> auto& { return c.model.rotary_dim; }),
       number(
           "model.attention_scale", "a number ≥ 0", not_negative,
           "of the products of queries and keys; 0: 1/√head_dim",

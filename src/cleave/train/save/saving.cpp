@@ -5,6 +5,8 @@
 
 #include "cleave/base/version.h"
 #include "cleave/checkpoint/writer.h"
+#include "cleave/train/config/config_value.h"
+#include "cleave/train/save/model_files.h"
 #include "cleave/train/save/sent_runs.h"
 
 namespace cleave::train {
@@ -28,6 +30,9 @@ checkpoint::CheckpointLayout checkpoint_layout(const Graph& model) {
 }
 
 Config config_of(const checkpoint::CheckpointReader& checkpoint) {
+  if (checkpoint.foreign())
+    return parse_config("[model]\nfrom = " + to_toml(Value(checkpoint.path().string())),
+                        "model.from");
   const std::filesystem::path file = checkpoint.path() / checkpoint::kStateFile;
   return parse_config(checkpoint.state().config, file.string() + " (config)");
 }
@@ -56,11 +61,16 @@ void for_each_saved_run(const SavePoint& at, Lasting lasting, const SavedRun& vi
 }
 
 void commit(const SavePoint& at, std::int64_t step) {
+  // The checkpoint has the weights itself, wherever they came from.
+  Config config = *at.config;
+  config.from.clear();
+  for (const auto& [name, text] : model_files(config.model, "float32", config.train.out))
+    checkpoint::add_file(at.root(), step, name, text);
   checkpoint::commit_checkpoint(at.root(), *at.layout,
                                 {.step = step,
                                  .data_position = step,
                                  .seed = at.config->train.seed,
-                                 .config = to_toml(*at.config),
+                                 .config = to_toml(config),
                                  .version = std::string(version()),
                                  .data = at.data},
                                 at.world->size(), at.config->train.keep);

@@ -17,7 +17,8 @@ namespace cleave::train {
 /// The tensors of a model in the order of checkpoints: by name.
 checkpoint::CheckpointLayout checkpoint_layout(const Graph& model);
 
-/// The config of the run that saved it. Throws UserError as parse_config does.
+/// The config of the run that saved it; of a Hugging Face directory one with its model. Throws
+/// UserError as parse_config does.
 Config config_of(const checkpoint::CheckpointReader& checkpoint);
 
 /// What is saved, and where to: one device's view.

@@ -10,6 +10,7 @@
 #include "cleave/comm/together.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 #include "cleave/train/config/config_schema.h"
+#include "cleave/train/save/model_files.h"
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/learning_rate.h"
 
@@ -48,6 +49,7 @@ std::string others_in(const fs::path& damaged, std::string_view flag) {
 }
 
 void check_sound(const fs::path& checkpoint, checkpoint::Load what) {
+  if (checkpoint::CheckpointReader::is_foreign(checkpoint)) return;  // it has no checksums
   const std::vector<std::string> problems = checkpoint::verify_checkpoint(checkpoint, what);
   if (problems.empty()) return;
   const std::string more =
@@ -62,7 +64,7 @@ void check_same_model(const Config& config, const checkpoint::CheckpointReader& 
   const Config saved = config_of(checkpoint);
   for (const Key& key : config_keys()) {
     const bool fixed = key.name.starts_with("model.") || key.name == "train.optimizer";
-    if (!fixed || key.name == "model.preset") continue;
+    if (!fixed || key.name == "model.preset" || key.name == "model.from") continue;
     const auto ours = key.get(config);
     const auto theirs = key.get(saved);
     if (!ours && !theirs) continue;
@@ -84,6 +86,29 @@ void check_same_context(const Config& config, const checkpoint::CheckpointReader
   require(saved.context == config.model.context, "model.context is ", config.model.context,
           ", but ", checkpoint.path().string(), " was trained with ", saved.context,
           "; begin with --set model.context=", saved.context);
+}
+
+/// Shapes do not show how positions turn or what a token sees, so that weights could become another
+/// model without anyone noticing.
+void check_same_computation(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
+  Config saved = config;
+  saved.model = config_of(checkpoint).model;
+  saved.model.context = config.model.context;
+  for (const Key& key : config_keys()) {
+    const auto ours = key.get(config);
+    const auto theirs = key.get(saved);
+    const auto text = [](const auto& value) { return value ? to_toml(*value) : "not given"; };
+    require(text(ours) == text(theirs), key.name, " is ", text(ours), ", but ",
+            checkpoint.path().string(), " has a model with ", text(theirs), "; begin ",
+            theirs ? detail::concat("with --set ", key.name, "=", to_toml(*theirs)) : "without it");
+  }
+}
+
+/// What --init-from or else model.from says.
+std::string weights_from(const Config& config, const StartOptions& options, const Start& start) {
+  require(options.init_from.empty() || config.from.empty(),
+          "--init-from and model.from both say which weights to begin with; leave one out");
+  return !options.init_from.empty() || !start.resume_from.empty() ? options.init_from : config.from;
 }
 
 /// Whether a key may change the weights that come out. Where and how often a run saves does not,
@@ -152,15 +177,17 @@ Start find_start(const Config& config, const StartOptions& options,
     start.finished = reader.state().step >= config.train.steps;
     start.changed = changed_since(reader, config, options.data);
   }
-  if (!options.init_from.empty()) {
-    start.init_from = checkpoint::find_checkpoint(options.init_from);
+  if (const std::string from = weights_from(config, options, start); !from.empty()) {
+    start.init_from = checkpoint::find_checkpoint(from);
     require(options.existing != Existing::Overwrite || !is_below(start.init_from, out),
-            "--overwrite would remove ", start.init_from.string(),
-            ", which --init-from needs; choose another train.out");
+            "--overwrite would remove ", start.init_from.string(), ", which ",
+            options.init_from.empty() ? "model.from" : "--init-from",
+            " needs; choose another train.out");
     check_sound(start.init_from, checkpoint::Load::WeightsOnly);
     const checkpoint::CheckpointReader reader(start.init_from, checkpoint::Load::WeightsOnly);
     check_same_context(config, reader);
     reader.expect(layout.parameters());
+    check_same_computation(config, reader);
   }
   return start;
 }
@@ -182,11 +209,10 @@ void copy_tokenizer(const Config& config, const fs::path& out) {
   }
   const fs::path file = fs::is_directory(name) ? data::find_tokenizer(name) : fs::path(name);
   const fs::path kept = out / ("tokenizer" + file.extension().string());
-  const fs::path names = file.parent_path() / "tokenizer_config.json";
   std::error_code same;
   if (fs::equivalent(file, kept, same)) return;
   write_text_atomically(kept, read_text(file));
-  if (fs::exists(names)) write_text_atomically(out / names.filename(), read_text(names));
+  copy_companions(file.parent_path(), out);
 }
 
 /// Nobody else writes to train.out from here on.

@@ -1,0 +1,279 @@
+#include "cleave/model/config_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "cleave/base/check.h"
+
+namespace cleave::model {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr int kDeepestConfig = 64;
+
+/// Keys of Hugging Face that say nothing about what a model computes: where it comes from, how it
+/// is trained, generates or is labelled. Dropout is a matter of training, and cleave has none.
+constexpr std::string_view kNotTheModel[] = {"_attn_implementation",
+                                             "_attn_implementation_autoset",
+                                             "_name_or_path",
+                                             "architectures",
+                                             "attention_dropout",
+                                             "attn_pdrop",
+                                             "auto_map",
+                                             "bad_words_ids",
+                                             "begin_suppress_tokens",
+                                             "bos_token_id",
+                                             "chunk_size_feed_forward",
+                                             "decoder_start_token_id",
+                                             "diversity_penalty",
+                                             "do_sample",
+                                             "dtype",
+                                             "early_stopping",
+                                             "embd_pdrop",
+                                             "embedding_dropout",
+                                             "encoder_no_repeat_ngram_size",
+                                             "eos_token_id",
+                                             "exponential_decay_length_penalty",
+                                             "finetuning_task",
+                                             "forced_bos_token_id",
+                                             "forced_eos_token_id",
+                                             "hidden_dropout",
+                                             "id2label",
+                                             "initializer_range",
+                                             "is_decoder",
+                                             "keys_to_ignore_at_inference",
+                                             "label2id",
+                                             "length_penalty",
+                                             "max_length",
+                                             "min_length",
+                                             "model_type",
+                                             "n_ctx",
+                                             "no_repeat_ngram_size",
+                                             "num_beam_groups",
+                                             "num_beams",
+                                             "num_return_sequences",
+                                             "output_attentions",
+                                             "output_hidden_states",
+                                             "output_scores",
+                                             "pad_token_id",
+                                             "prefix",
+                                             "problem_type",
+                                             "remove_invalid_values",
+                                             "reorder_and_upcast_attn",
+                                             "repetition_penalty",
+                                             "resid_pdrop",
+                                             "return_dict",
+                                             "return_dict_in_generate",
+                                             "sep_token_id",
+                                             "summary_activation",
+                                             "summary_first_dropout",
+                                             "summary_proj_to_labels",
+                                             "summary_type",
+                                             "summary_use_proj",
+                                             "suppress_tokens",
+                                             "task_specific_params",
+                                             "temperature",
+                                             "tf_legacy_loss",
+                                             "tie_encoder_decoder",
+                                             "tokenizer_class",
+                                             "top_k",
+                                             "top_p",
+                                             "torch_dtype",
+                                             "torchscript",
+                                             "transformers_version",
+                                             "typical_p",
+                                             "use_bfloat16",
+                                             "use_cache",
+                                             "_commit_hash",
+                                             "unsloth_fixed",
+                                             "unsloth_version",
+                                             "pretraining_tp",
+                                             "is_llama_config",
+                                             "rope_interleaved",
+                                             "transformers.js_config",
+                                             "cache_implementation"};
+
+bool says_nothing(const json& value) {
+  return value.is_null() || value == false || value == 0 || value == 0.0 || value == "" ||
+         ((value.is_array() || value.is_object()) && value.empty());
+}
+
+}  // namespace
+
+struct ConfigJson::Object {
+  json root;
+  std::string file;
+  std::set<std::string, std::less<>> read;
+
+  const json* find(std::string_view key) {
+    read.emplace(key);
+    const auto found = root.find(key);
+    return found == root.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  const json& get(std::string_view key) {
+    const json* value = find(key);
+    require(value != nullptr, file, " has no \"", key,
+            "\"; cleave needs it to know the model, so add it or use another directory");
+    return *value;
+  }
+
+  /// Throws UserError unless `ok`.
+  void need(bool ok, std::string_view key, const json& value, std::string_view what) const {
+    require(ok, file, " has \"", key, "\": ", value.dump(), ", but ", what,
+            " must stand there; correct it or use another directory");
+  }
+};
+
+ConfigJson::ConfigJson(std::shared_ptr<Object> object) : object_(std::move(object)) {}
+
+ConfigJson::ConfigJson(const std::string& text, std::string file)
+    : object_(std::make_shared<Object>()) {
+  object_->file = std::move(file);
+  try {
+    object_->root = json::parse(text, [](int depth, json::parse_event_t, json&) {
+      if (depth > kDeepestConfig) throw std::invalid_argument("nested too deep");
+      return true;
+    });
+  } catch (const std::exception&) {
+    object_->root = nullptr;
+  }
+  require(object_->root.is_object(), object_->file,
+          " is no JSON object; it must be the config.json of a Hugging Face model");
+}
+
+bool ConfigJson::has(std::string_view key) const {
+  return object_->find(key) != nullptr;
+}
+
+bool ConfigJson::mentions(std::string_view key) const {
+  return object_->root.contains(key);
+}
+
+std::int64_t ConfigJson::whole(std::string_view key, std::optional<std::int64_t> otherwise) const {
+  if (otherwise && !has(key)) return *otherwise;
+  const json& value = object_->get(key);
+  const bool whole =
+      value.is_number_integer() || (value.is_number() && std::abs(value.get<double>()) < 0x1p53 &&
+                                    std::floor(value.get<double>()) == value.get<double>());
+  object_->need(whole, key, value, "a whole number");
+  return value.is_number_integer() ? value.get<std::int64_t>()
+                                   : static_cast<std::int64_t>(value.get<double>());
+}
+
+double ConfigJson::number(std::string_view key, std::optional<double> otherwise) const {
+  if (otherwise && !has(key)) return *otherwise;
+  const json& value = object_->get(key);
+  object_->need(value.is_number() && std::isfinite(value.get<double>()), key, value, "a number");
+  return value.get<double>();
+}
+
+bool ConfigJson::truth(std::string_view key, std::optional<bool> otherwise) const {
+  if (otherwise && !has(key)) return *otherwise;
+  const json& value = object_->get(key);
+  object_->need(value.is_boolean(), key, value, "true or false");
+  return value.get<bool>();
+}
+
+std::string ConfigJson::text(std::string_view key, std::optional<std::string> otherwise) const {
+  if (otherwise && !has(key)) return *otherwise;
+  const json& value = object_->get(key);
+  object_->need(value.is_string(), key, value, "a string");
+  return value.get<std::string>();
+}
+
+std::vector<std::string> ConfigJson::texts(std::string_view key) const {
+  const json& value = object_->get(key);
+  const bool strings = value.is_array() && std::ranges::all_of(value, &json::is_string);
+  object_->need(strings, key, value, "a list of strings");
+  return value.get<std::vector<std::string>>();
+}
+
+std::vector<std::int64_t> ConfigJson::wholes(std::string_view key) const {
+  const json& value = object_->get(key);
+  const bool numbers = value.is_array() && std::ranges::all_of(value, [](const json& one) {
+                         return one.is_number_integer() || one.is_boolean();
+                       });
+  object_->need(numbers, key, value, "a list of whole numbers");
+  std::vector<std::int64_t> out;
+  for (const json& one : value)
+    out.push_back(one.is_boolean() ? one.get<bool>() : one.get<std::int64_t>());
+  return out;
+}
+
+std::optional<ConfigJson> ConfigJson::table(std::string_view key) const {
+  const json* value = object_->find(key);
+  if (value == nullptr) return std::nullopt;
+  object_->need(value->is_object(), key, *value, "an object");
+  if (value->empty()) return std::nullopt;
+  auto inner = std::make_shared<Object>();
+  inner->root = *value;
+  inner->file = object_->file + " (" + std::string(key) + ")";
+  return ConfigJson(std::move(inner));
+}
+
+void ConfigJson::refuse(std::string_view key, std::string_view rule) const {
+  const auto found = object_->root.find(key);
+  const std::string value = found == object_->root.end() ? "null" : found->dump();
+  throw UserError(detail::concat(object_->file, " has \"", key, "\": ", value, ", but ", rule,
+                                 "; use another checkpoint"));
+}
+
+void ConfigJson::refuse_if_true(std::string_view key, std::string_view rule) const {
+  if (truth(key, false)) refuse(key, rule);
+}
+
+void ConfigJson::finish() const {
+  for (const auto& [key, value] : object_->root.items()) {
+    if (object_->read.contains(key) || says_nothing(value)) continue;
+    if (std::ranges::find(kNotTheModel, key) != std::end(kNotTheModel)) continue;
+    throw UserError(detail::concat(object_->file, " has \"", key, "\": ", value.dump(),
+                                   ", which cleave does not know; take the key out if the model "
+                                   "does not depend on it"));
+  }
+}
+
+struct ConfigJsonText::Object {
+  ordered_json root = ordered_json::object();
+};
+
+ConfigJsonText::ConfigJsonText() : object_(std::make_unique<Object>()) {}
+ConfigJsonText::~ConfigJsonText() = default;
+
+void ConfigJsonText::set(std::string_view key, std::int64_t value) {
+  object_->root[std::string(key)] = value;
+}
+void ConfigJsonText::set(std::string_view key, double value) {
+  object_->root[std::string(key)] = value;
+}
+void ConfigJsonText::set(std::string_view key, bool value) {
+  object_->root[std::string(key)] = value;
+}
+void ConfigJsonText::set(std::string_view key, const std::string& value) {
+  object_->root[std::string(key)] = value;
+}
+void ConfigJsonText::set(std::string_view key, const std::vector<std::string>& value) {
+  object_->root[std::string(key)] = value;
+}
+void ConfigJsonText::set(std::string_view key, const std::vector<std::int64_t>& value) {
+  object_->root[std::string(key)] = value;
+}
+void ConfigJsonText::set(std::string_view key, const ConfigJsonText& value) {
+  object_->root[std::string(key)] = value.object_->root;
+}
+void ConfigJsonText::set_null(std::string_view key) {
+  object_->root[std::string(key)] = nullptr;
+}
+bool ConfigJsonText::empty() const {
+  return object_->root.empty();
+}
+std::string ConfigJsonText::text() const {
+  return object_->root.dump(2) + "\n";
+}
+
+}  // namespace cleave::model

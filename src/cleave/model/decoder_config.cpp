@@ -1,0 +1,219 @@
+#include "cleave/model/decoder_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace cleave::model {
+namespace {
+
+using Kind = RopeScaling::Kind;
+
+constexpr std::string_view kWindowed = "sliding_attention";
+constexpr std::string_view kFull = "full_attention";
+
+struct RopeType {
+  std::string_view name;
+  Kind kind;
+};
+constexpr RopeType kRopeTypes[] = {{"default", Kind::None},
+                                   {"linear", Kind::Linear},
+                                   {"dynamic", Kind::Dynamic},
+                                   {"llama3", Kind::Llama3},
+                                   {"yarn", Kind::Yarn}};
+
+/// By how much YaRN lets what has been turned grow, for a stretch by `factor`.
+double yarn_magnitude(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
+
+double attention_factor(const ConfigJson& rope, double factor) {
+  const double mscale = rope.number("mscale", 0);
+  const double all_dim = rope.number("mscale_all_dim", 0);
+  if (rope.has("attention_factor")) return rope.number("attention_factor");
+  if (mscale != 0 && all_dim != 0)
+    return yarn_magnitude(factor, mscale) / yarn_magnitude(factor, all_dim);
+  return yarn_magnitude(factor, 1);
+}
+
+/// `rope` is the table inside `config` that says how; the context before the scaling may stand in
+/// either.
+RopeScaling read_scaling(const ConfigJson& config, const ConfigJson& rope, double context) {
+  const std::string type = rope.text("rope_type", rope.text("type", "default"));
+  const auto* found = std::ranges::find(kRopeTypes, type, &RopeType::name);
+  if (found == std::end(kRopeTypes)) {
+    rope.refuse(rope.has("rope_type") ? "rope_type" : "type",
+                "cleave has default, linear, dynamic, llama3 and yarn");
+  }
+  RopeScaling scaling{.kind = found->kind};
+  const double own = rope.number("original_max_position_embeddings", context);
+  const double original = config.number("original_max_position_embeddings", own);
+  if (scaling.kind == Kind::Yarn && !rope.has("factor")) {
+    scaling.factor = context / original;
+  } else if (scaling.kind != Kind::None) {
+    scaling.factor = rope.number("factor");
+  }
+  if (scaling.kind == Kind::Llama3) {
+    scaling.low_freq_factor = rope.number("low_freq_factor");
+    scaling.high_freq_factor = rope.number("high_freq_factor");
+    scaling.original_context = original;
+  }
+  if (scaling.kind == Kind::Yarn) {
+    scaling.beta_fast = rope.number("beta_fast", 32);
+    scaling.beta_slow = rope.number("beta_slow", 1);
+    scaling.truncate = rope.truth("truncate", true);
+    scaling.original_context = original;
+    scaling.attention_factor = attention_factor(rope, scaling.factor);
+  }
+  return scaling;
+}
+
+/// Either rope_theta beside rope_scaling, or rope_parameters with both.
+void read_rope(const ConfigJson& config, const DecoderDefaults& defaults, ModelShape& shape) {
+  shape.rope_theta = config.number("rope_theta", defaults.rope_theta);
+  double share = config.number("partial_rotary_factor", 1);
+  config.number("original_max_position_embeddings", 0);  // which only a scaling reads
+  std::optional<ConfigJson> rope = config.table("rope_scaling");
+  const std::optional<ConfigJson> newer = config.table("rope_parameters");
+  if (!rope) rope = newer;
+  if (rope) {
+    shape.rope_theta = rope->number("rope_theta", shape.rope_theta);
+    share = rope->number("partial_rotary_factor", share);
+    shape.rope_scaling = read_scaling(config, *rope, static_cast<double>(shape.context));
+    rope->finish();
+  }
+  if (share == 1) return;
+  shape.rotary_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_size()) * share);
+  if (shape.rotary_dim < 2 || shape.rotary_dim > shape.head_size())
+    config.refuse("partial_rotary_factor", "at least one pair of a head must turn");
+}
+
+void write_rope(const ModelShape& shape, ConfigJsonText& config) {
+  config.set("rope_theta", shape.rope_theta);
+  if (shape.rotary_dim > 0) {
+    config.set("partial_rotary_factor",
+               static_cast<double>(shape.rotary_dim) / static_cast<double>(shape.head_size()));
+  }
+  const RopeScaling& scaling = shape.rope_scaling;
+  if (scaling.kind == Kind::None) return;
+  const auto* type = std::ranges::find(kRopeTypes, scaling.kind, &RopeType::kind);
+  ConfigJsonText rope;
+  rope.set("rope_type", std::string(type->name));
+  rope.set("factor", scaling.factor);
+  if (scaling.kind == Kind::Llama3) {
+    rope.set("low_freq_factor", scaling.low_freq_factor);
+    rope.set("high_freq_factor", scaling.high_freq_factor);
+  }
+  if (scaling.kind == Kind::Yarn) {
+    rope.set("beta_fast", scaling.beta_fast);
+    rope.set("beta_slow", scaling.beta_slow);
+    rope.set("attention_factor", scaling.attention_factor);
+    if (!scaling.truncate) rope.set("truncate", false);
+  }
+  if (scaling.original_context > 0) {
+    rope.set("original_max_position_embeddings",
+             static_cast<std::int64_t>(scaling.original_context));
+  }
+  config.set("rope_scaling", rope);
+}
+
+}  // namespace
+
+void read_decoder(const ConfigJson& config, const DecoderDefaults& defaults, ModelShape& shape) {
+  shape.layers = config.whole("num_hidden_layers");
+  shape.hidden = config.whole("hidden_size");
+  shape.heads = config.whole("num_attention_heads");
+  shape.kv_heads = config.whole("num_key_value_heads", shape.heads);
+  shape.head_dim = config.whole("head_dim", 0);
+  if (shape.heads > 0 && shape.head_dim * shape.heads == shape.hidden) shape.head_dim = 0;
+  shape.ffn = config.whole("intermediate_size");
+  shape.vocab = config.whole("vocab_size");
+  shape.context = config.whole("max_position_embeddings");
+  shape.norm_eps = config.number("rms_norm_eps", defaults.norm_eps);
+  shape.tie_embeddings = config.truth("tie_word_embeddings", defaults.tie_embeddings);
+  const std::string activation = config.text("hidden_act", "silu");
+  if (activation != "silu" && activation != "swish")
+    config.refuse("hidden_act", "cleave has \"silu\" in this family");
+  read_rope(config, defaults, shape);
+}
+
+void write_decoder(const ModelShape& shape, ConfigJsonText& config) {
+  config.set("num_hidden_layers", shape.layers);
+  config.set("hidden_size", shape.hidden);
+  config.set("num_attention_heads", shape.heads);
+  config.set("num_key_value_heads", shape.kv_heads);
+  config.set("head_dim", shape.head_size());
+  config.set("intermediate_size", shape.ffn);
+  config.set("vocab_size", shape.vocab);
+  config.set("max_position_embeddings", shape.context);
+  config.set("rms_norm_eps", shape.norm_eps);
+  config.set("hidden_act", std::string("silu"));
+  write_rope(shape, config);
+}
+
+void read_layer_types(const ConfigJson& config, ModelShape& shape) {
+  if (!config.has("layer_types")) return;
+  const std::vector<std::string> types = config.texts("layer_types");
+  const auto fits = [&](const ModelShape& candidate) {
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      const bool windowed = candidate.has_window(static_cast<std::int64_t>(i));
+      if (types[i] != (windowed ? kWindowed : kFull)) return false;
+    }
+    return std::ssize(types) == candidate.layers;
+  };
+  ModelShape candidate = shape;
+  if (std::ranges::find(types, kWindowed) == types.end()) {
+    candidate.window = candidate.window_from = candidate.full_every = 0;
+  }
+  const std::int64_t first = std::ranges::find(types, kWindowed) - types.begin();
+  for (const std::int64_t from : {shape.window_from, std::int64_t{0}, first}) {
+    for (std::int64_t every = 0; every <= std::ssize(types); ++every) {
+      if (candidate.window > 0) {
+        candidate.window_from = from;
+        candidate.full_every = every;
+      }
+      if (!fits(candidate)) continue;
+      shape = candidate;
+      return;
+    }
+  }
+  config.refuse("layer_types",
+                "cleave has windows in all layers from one on but every n-th, or in none");
+}
+
+void write_layer_types(const ModelShape& shape, ConfigJsonText& config) {
+  std::vector<std::string> types;
+  for (std::int64_t i = 0; i < shape.layers; ++i)
+    types.emplace_back(shape.has_window(i) ? kWindowed : kFull);
+  config.set("layer_types", types);
+}
+
+void read_window(const ConfigJson& config, ModelShape& shape) {
+  shape.window = config.whole("sliding_window", 0);
+}
+
+void write_window(const ModelShape& shape, ConfigJsonText& config) {
+  if (shape.window > 0) {
+    config.set("sliding_window", shape.window);
+  } else {
+    config.set_null("sliding_window");
+  }
+}
+
+void read_late_windows(const ConfigJson& config, ModelShape& shape) {
+  const std::int64_t window = config.whole("sliding_window", 4096);
+  const std::int64_t from = config.whole("max_window_layers", 28);
+  if (config.truth("use_sliding_window", false) && from < shape.layers) {
+    shape.window = window;
+    shape.window_from = from;
+  }
+  read_layer_types(config, shape);
+}
+
+void write_late_windows(const ModelShape& shape, ConfigJsonText& config) {
+  config.set("use_sliding_window", shape.window > 0);
+  write_window(shape, config);
+  config.set("max_window_layers", shape.window > 0 ? shape.window_from : shape.layers);
+  write_layer_types(shape, config);
+}
+
+}  // namespace cleave::model

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "cleave/model/config_json.h"
+#include "cleave/model/model_shape.h"
+
+namespace cleave::model {
+
+// What the config.json of the families that descend from Llama have in common. Readers throw
+// UserError as ConfigJson does; each writer sets what its reader reads.
+
+/// What a key that is missing stands for, where families differ.
+struct DecoderDefaults {
+  double norm_eps = 1e-6;
+  double rope_theta = 10000;
+  bool tie_embeddings = false;
+};
+
+/// Sizes, norms, activation, ties and rotary positions.
+void read_decoder(const ConfigJson& config, const DecoderDefaults& defaults, ModelShape& shape);
+void write_decoder(const ModelShape& shape, ConfigJsonText& config);
+
+/// layer_types, by which layers have the window of `sliding_window` or not. What is set in the
+/// shape before holds if the key is missing.
+void read_layer_types(const ConfigJson& config, ModelShape& shape);
+void write_layer_types(const ModelShape& shape, ConfigJsonText& config);
+
+/// The window of all layers, where `sliding_window` is not null.
+void read_window(const ConfigJson& config, ModelShape& shape);
+void write_window(const ModelShape& shape, ConfigJsonText& config);
+
+/// As the Qwens have it: `sliding_window` counts with use_sliding_window alone, and holds from
+/// layer max_window_layers on, or as layer_types says.
+void read_late_windows(const ConfigJson& config, ModelShape& shape);
+void write_late_windows(const ModelShape& shape, ConfigJsonText& config);
+
+}  // namespace cleave::model

@@ -1,0 +1,45 @@
+#include "cleave/model/hugging_face.h"
+
+#include "cleave/base/check.h"
+
+namespace cleave::model {
+
+ModelShape read_config_json(const std::string& text, const std::string& file,
+                            std::span<const Family* const> known) {
+  const ConfigJson config(text, file);
+  const std::string type = config.text("model_type");
+  std::string names;
+  for (const Family* family : known) {
+    if (family->hugging_face == nullptr) continue;
+    if (family->hugging_face->model_type == type) {
+      ModelShape shape{.kind = family};
+      family->hugging_face->read(config, shape);
+      config.refuse_if_true("is_encoder_decoder", "cleave has no encoder-decoder models");
+      config.refuse_if_true("add_cross_attention", "cleave has no cross-attention here");
+      config.finish();
+      check(shape);
+      return shape;
+    }
+    names += detail::concat(names.empty() ? "" : ", ", family->hugging_face->model_type);
+  }
+  throw UserError(detail::concat(file, " has \"model_type\": \"", type,
+                                 "\", which cleave does not know; known are ", names));
+}
+
+std::string config_json(const ModelShape& shape, std::string_view dtype) {
+  const HuggingFace* names = shape.kind->hugging_face;
+  require(names != nullptr, "model.kind \"", shape.kind->name,
+          "\" is none that Hugging Face's tools know; it cannot have a config.json");
+  ConfigJsonText config;
+  config.set("architectures", std::vector{std::string(names->architecture)});
+  config.set("model_type", std::string(names->model_type));
+  names->write(shape, config);
+  // Which tokens begin and end a text is for generation_config.json and the tokenizer to say; the
+  // defaults of the classes may lie outside of the vocabulary.
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.set_null(key);
+  config.set("tie_word_embeddings", shape.tie_embeddings);
+  config.set("torch_dtype", std::string(dtype));
+  return config.text();
+}
+
+}  // namespace cleave::model

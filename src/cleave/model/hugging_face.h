@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cleave/model/config_json.h"
+#include "cleave/model/family.h"
+#include "cleave/spec/dtype.h"
+
+namespace cleave::model {
+
+/// What Hugging Face's tools call a family, and how its config.json is read and written.
+struct HuggingFace {
+  std::string_view model_type;    ///< in config.json, such as "llama"
+  std::string_view architecture;  ///< the class that loads it, such as "LlamaForCausalLM"
+
+  /// Reads every key that says something about the model. Throws UserError on what the family, or
+  /// cleave, does not do. The kind of the shape is set before.
+  void (*read)(const ConfigJson& config, ModelShape& shape);
+
+  /// Sets the keys that read() would read.
+  void (*write)(const ModelShape& shape, ConfigJsonText& config);
+};
+
+/// The model that a config.json describes; `file` stands for it in messages. Throws UserError,
+/// naming the key, on whatever cleave does not do.
+ModelShape read_config_json(const std::string& text, const std::string& file,
+                            std::span<const Family* const> known = families());
+
+/// The config.json of a model; `dtype` is that of the tensors beside it. Throws UserError if its
+/// family is none of Hugging Face's.
+std::string config_json(const ModelShape& shape, std::string_view dtype);
+
+}  // namespace cleave::model

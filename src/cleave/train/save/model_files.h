@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cleave/model/model_shape.h"
+
+namespace cleave::train {
+
+/// A small file of a checkpoint.
+struct ModelFile {
+  std::string name;
+  std::string text;
+};
+
+/// What Hugging Face's tools read beside the weights: config.json, generation_config.json, and the
+/// files of the tokenizer that `beside` has. Nothing for a family that they do not know. `dtype` is
+/// what config.json calls the format of the weights, such as "float32".
+std::vector<ModelFile> model_files(const ModelShape& shape, const std::string& dtype,
+                                   const std::filesystem::path& beside);
+
+/// Copies the files of a tokenizer, and what a model says about generating, from one directory to
+/// another.
+void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to);
+
+}  // namespace cleave::train
