@@ -107,6 +107,18 @@ TEST(ScheduleCommand, DrawsAScheduleWrittenByHand) {
   EXPECT_NE(clash.err.find("--stages 3 does not agree with"), std::string::npos) << clash.err;
 }
 
+TEST(Verify, SaysThatBackwardsOfTorchsLoopedBfsChangePlaces) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("bfs.csv", "0F0,0F1,0B1,0B0\n1F0,1F1,1B1,1B0\n");
+
+  const Answer answer = run_cleave("verify " + file);
+
+  EXPECT_EQ(answer.exit, 0) << answer.err;
+  EXPECT_EQ(answer.err, "cleave: " + file +
+                            " has backwards of a stage in another order than that of microbatches; "
+                            "they change places, so that sums keep one order\n");
+}
+
 TEST(ScheduleCommand, RefusesToDrawWhatIsNotSound) {
   const TemporaryDirectory directory;
   const std::string file = directory.write("mine.csv", "0F0,0B0\n1B0,1F0\n");

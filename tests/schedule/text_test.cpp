@@ -256,15 +256,32 @@ TEST(Csv, TakesTheQuirksOfTorch) {
   EXPECT_EQ(program.microbatches, 3);
 }
 
+// What torch writes unless it is told otherwise ("compute_comms").
+TEST(Csv, TakesTheComputeOfTheLoweredForm) {
+  const Program program = parse_torch_csv(
+      "0UNSHARD,0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1,0REDUCE_GRAD,0RESHARD\n"
+      "1UNSHARD,1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1,1REDUCE_GRAD\n");
+
+  EXPECT_EQ(to_torch_csv(program), "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+  EXPECT_TRUE(verify_compute(program).empty());
+}
+
 TEST(Csv, NamesLineAndColumn) {
   const auto error = [](std::string_view text) {
     return user_error([&] { parse_torch_csv(text); });
   };
   EXPECT_EQ(error(",,\n"), "line 2, column 1: the file has no action");
-  EXPECT_EQ(
-      error("0F0,0SEND_F0\n"),
-      "line 1, column 5: '0SEND_F0' is no compute action; one looks like 2F0: stage, F I W or "
-      "B, microbatch");
+  EXPECT_EQ(error("0F0,0SEND_X0\n"),
+            "line 1, column 5: '0SEND_X0' is no action; one looks like 2F0: stage, F I W or B, "
+            "microbatch; or like 2SEND_F0, 2REDUCE_GRAD");
+  for (const std::string wrong : {"SEND_F0", "0SEND_F", "0UNSHARD1", "0SEND_F0x"})
+    EXPECT_TRUE(error("0F0," + wrong).starts_with("line 1, column 5: '" + wrong + "' is no action"))
+        << wrong;
+  EXPECT_EQ(error("0F0,1SEND_F0\n1F0\n"),
+            "line 2, column 1: '1F0' is on row 2, but stage 1 is on row 1");
+  EXPECT_EQ(error("0F0,99999999999999999999SEND_F0"),
+            "line 1, column 5: '99999999999999999999SEND_F0' names a stage that cannot be "
+            "complete");
   EXPECT_EQ(error("0F0\n1F0,0B0\n"),
             "line 2, column 5: '0B0' is on row 2, but stage 0 is on row 1");
   EXPECT_EQ(error("0F0\n2F0\n"),

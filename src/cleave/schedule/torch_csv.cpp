@@ -1,6 +1,7 @@
 #include "cleave/schedule/torch_csv.h"
 
 #include <algorithm>
+#include <array>
 
 #include "cleave/base/check.h"
 #include "cleave/schedule/scanner.h"
@@ -14,6 +15,23 @@ std::string_view trimmed(std::string_view cell) {
   const std::size_t from = cell.find_first_not_of(kBlanks);
   if (from == cell.npos) return cell.substr(cell.size());
   return cell.substr(from, cell.find_last_not_of(kBlanks) - from + 1);
+}
+
+/// What the lowered form has beside compute. cleave finds its own places for messages and sums.
+constexpr std::array<std::string_view, 4> kMessages = {"SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+constexpr std::array<std::string_view, 3> kOfStages = {"UNSHARD", "RESHARD", "REDUCE_GRAD"};
+
+constexpr std::string_view kDigits = "0123456789";
+
+/// "2SEND_F0", "2UNSHARD": a stage, a word and, for messages, a microbatch.
+bool is_exchange(std::string_view text) {
+  const std::size_t word = text.find_first_not_of(kDigits);
+  if (word == 0 || word == text.npos) return false;
+  const std::size_t end = text.find_last_not_of(kDigits) + 1;
+  const std::string_view name = text.substr(word, end - word);
+  const bool numbered = end < text.size();
+  return numbered ? std::ranges::count(kMessages, name) == 1
+                  : std::ranges::count(kOfStages, name) == 1;
 }
 
 class CsvReader : private Scanner {
@@ -58,9 +76,11 @@ class CsvReader : private Scanner {
 
   void action(std::string_view text) {
     const auto parsed = parse_instruction(text);
-    if (!parsed || parsed->op > Op::Backward || parsed->segment >= 0)
-      fail(text, quoted(text), " is no compute action; one looks like 2F0: stage, F I W or B, ",
-           "microbatch");
+    const bool compute = parsed && parsed->op <= Op::Backward && parsed->segment < 0;
+    if (!compute && is_exchange(text)) return exchange(text);
+    if (!compute)
+      fail(text, quoted(text), " is no action; one looks like 2F0: stage, F I W or B, ",
+           "microbatch; or like 2SEND_F0, 2REDUCE_GRAD");
     // A stage below this one has an action in the file, too, so no index can reach its size.
     if (parsed->stage >= size()) fail(text, quoted(text), " names a stage that cannot be complete");
     if (parsed->microbatch >= size())
@@ -68,6 +88,15 @@ class CsvReader : private Scanner {
     place(text, parsed->stage);
     program_.microbatches = std::max(program_.microbatches, parsed->microbatch + 1);
     program_.lists.back().push_back(*parsed);
+  }
+
+  /// Left out, but it must be where its stage is.
+  void exchange(std::string_view text) {
+    std::int64_t stage = 0;
+    for (const char digit : text.substr(0, text.find_first_not_of(kDigits)))
+      stage = std::min(10 * stage + (digit - '0'), size());
+    if (stage >= size()) fail(text, quoted(text), " names a stage that cannot be complete");
+    place(text, static_cast<int>(stage));
   }
 
   void place(std::string_view text, int stage) {

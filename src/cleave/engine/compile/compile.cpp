@@ -15,8 +15,8 @@
 #include "cleave/parallel/same_order.h"
 #include "cleave/plan/tune/partition.h"
 #include "cleave/schedule/forward_only.h"
-#include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
+#include "cleave/schedule/program_file.h"
 #include "cleave/schedule/verifier.h"
 #include "cleave/shard/graph_share.h"
 
@@ -279,7 +279,7 @@ Ordered scheduled(const CompileOptions& options, const CompileOrder& compiled) {
   if (layout.schedule == "auto") {
     found = find_order(options, compiled);
   } else {
-    found.order = schedule::generate(layout.schedule, {.devices = layout.pipeline,
+    found.order = schedule::order_of(layout.schedule, {.devices = layout.pipeline,
                                                        .microbatches = options.microbatches,
                                                        .chunks = layout.chunks});
     found.step = compiled(found.order);

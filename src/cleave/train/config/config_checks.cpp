@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 #include "cleave/base/check.h"
 #include "cleave/base/nearest.h"
 #include "cleave/schedule/generators.h"
+#include "cleave/schedule/program_file.h"
 #include "cleave/train/config/config_problems.h"
 
 namespace cleave::train {
@@ -27,11 +29,29 @@ void check_train(const Config& c) {
           " is beyond any run; batch must be below 2^31 and steps below 2^40");
 }
 
-void check_schedule(const ParallelConfig& p) {
-  if (p.schedule == "auto") return;
+/// A file has the order of one layout: nothing may be open, or be cut by what devices have.
+void check_own_order(const Config& c) {
+  const ParallelConfig& p = c.parallel;
+  const bool uneven = (c.devices.memory.size() > 1 || c.devices.speed.size() > 1) && !p.partition;
+  for (const auto& [open, key] :
+       {std::pair(!p.pipeline, "parallel.pipeline"), std::pair(!p.tensor, "parallel.tensor"),
+        std::pair(!p.data, "parallel.data"), std::pair(!p.zero, "parallel.zero"),
+        std::pair(!p.recompute, "parallel.recompute"),
+        std::pair(!c.train.microbatch, "train.microbatch"),
+        std::pair(uneven, "parallel.partition")}) {
+    require(!open, "parallel.schedule is the file ", p.schedule,
+            ", which has the order of one layout, but ", key,
+            " is left to the planner; give it a value");
+  }
+}
+
+void check_schedule(const Config& c) {
+  const std::string& name = c.parallel.schedule;
+  if (name == "auto") return;
+  if (schedule::names_file(name)) return check_own_order(c);
   const auto names = schedule::schedule_names();
-  require(std::ranges::find(names, p.schedule) != names.end(), "parallel.schedule is \"",
-          p.schedule, "\", which is no schedule", did_you_mean(p.schedule, names));
+  require(std::ranges::find(names, name) != names.end(), "parallel.schedule is \"", name,
+          "\", which is no schedule", did_you_mean(name, names));
 }
 
 /// What parallel.pipeline would have to be for the axes to make `devices`, if there is such a
@@ -152,7 +172,7 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
   Problems problems;
   problems.collect([&] { check(c.model); });
   problems.collect([&] { check_train(c); });
-  problems.collect([&] { check_schedule(c.parallel); });
+  problems.collect([&] { check_schedule(c); });
   problems.collect([&] {
     if (world_size) check_world(c, *world_size);
     check_axes(c, world_size);

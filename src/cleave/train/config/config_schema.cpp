@@ -323,7 +323,7 @@ std::vector<Key> parallel_keys() {
           "parallel.chunks", degree, "stages per device; auto: what the schedule wants",
           [](auto& c) -> auto& { return c.parallel.chunks; }),
       text(
-          "parallel.schedule", "the name of a schedule or \"auto\"",
+          "parallel.schedule", "the name of a schedule, \"auto\", or a file such as \"my.csv\"",
           "the order of work in a step: docs/schedules.md",
           [](auto& c) -> auto& { return c.parallel.schedule; })
           .with({.otherwise = "\"1f1b\", or \"interleaved\" if chunks is above 1",

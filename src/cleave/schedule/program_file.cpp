@@ -1,0 +1,109 @@
+#include "cleave/schedule/program_file.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "cleave/base/check.h"
+#include "cleave/base/file.h"
+#include "cleave/schedule/microbatch_order.h"
+#include "cleave/schedule/text.h"
+#include "cleave/schedule/torch_csv.h"
+#include "cleave/schedule/verifier.h"
+
+namespace cleave::schedule {
+namespace {
+
+/// "line 3, column 7: …" with the file in front, as compilers write it.
+std::string located(const std::string& name, const std::string& message) {
+  int line = 0;
+  int column = 0;
+  int rest = 0;
+  if (std::sscanf(message.c_str(), "line %d, column %d: %n", &line, &column, &rest) < 2)
+    return name + ": " + message;
+  return cleave::detail::concat(name, ":", line, ":", column, ": ", message.substr(rest));
+}
+
+/// The text form begins with "cleave-program", after comments if there are any.
+bool is_text_form(std::string_view text) {
+  constexpr std::size_t kMostComments = 1 << 16;
+  text = text.substr(0, kMostComments);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    if (!line.empty() && !line.starts_with('#')) return line.starts_with("cleave");
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return false;
+}
+
+bool is_plain_chain(const Program& program) {
+  const bool plain = program.gradients.empty() && program.absent.empty() && program.ties.empty() &&
+                     program.buffers.empty() && std::ssize(program.edges) == program.stages - 1;
+  for (int stage = 0; plain && stage + 1 < program.stages; ++stage) {
+    const Edge& edge = program.edges[stage];
+    if (edge.from != stage || edge.to != stage + 1 || !edge.backward) return false;
+  }
+  return plain;
+}
+
+/// A model gives the program its edges, bytes, segments and messages; what is left is the order.
+void check_order(const std::string& path, const Program& program) {
+  require(program.replicas == 1, path, " has ", program.replicas,
+          " replicas, and an order is that of one pipeline; set parallel.data instead");
+  for (const auto& list : program.lists) {
+    const auto other = std::ranges::find_if(
+        list, [](const Instruction& i) { return i.op > Op::Backward || i.segment >= 0; });
+    require(other == list.end(), path, " has ", other == list.end() ? "" : to_string(*other),
+            ", and a training takes F, I, W and B of whole stages and adds the rest; leave it out");
+  }
+  require(is_plain_chain(program), path,
+          " is not a plain chain of stages, as the model of a training is; write 'edges chain', "
+          "and no ties, absences, gradient kinds or buffers");
+}
+
+void check_shape(const std::string& path, const Program& program, const PipelineShape& shape) {
+  require(program.devices == shape.devices, path, " is for ", program.devices,
+          " devices, but parallel.pipeline is ", shape.devices, "; make them equal");
+  require(program.microbatches == shape.microbatches, path, " is for ", program.microbatches,
+          " microbatches, but each replica has ", shape.microbatches,
+          " of them; change train.batch or train.microbatch");
+  require(shape.chunks == 0 || program.stages == shape.devices * shape.chunks, path, " has ",
+          program.stages, " stages on ", program.devices, " devices, but parallel.chunks is ",
+          shape.chunks, "; leave it out");
+}
+
+}  // namespace
+
+ProgramFile parse_program_file(const std::string& name, std::string_view text) {
+  try {
+    if (is_text_form(text)) {
+      ReadProgram read = read_text(text);
+      return {.program = std::move(read.program), .hash_matches = read.hash_matches};
+    }
+    ProgramFile file{.program = parse_torch_csv(text)};
+    file.reordered = sort_backwards(file.program);
+    return file;
+  } catch (const UserError& error) {
+    throw UserError(located(name, error.what()));
+  }
+}
+
+bool names_file(std::string_view schedule) {
+  const auto names = schedule_names();
+  return schedule.find_first_of("./") != schedule.npos &&
+         std::ranges::find(names, schedule) == names.end();
+}
+
+Program order_of(std::string_view schedule, const PipelineShape& shape) {
+  if (!names_file(schedule)) return generate(schedule, shape);
+  const std::string path(schedule);
+  Program program = parse_program_file(path, cleave::read_text(path)).program;
+  check_order(path, program);
+  check_shape(path, program, shape);
+  const std::vector<Violation> faults = verify_compute(program);
+  require(faults.empty(), path, ": ", faults.empty() ? "" : to_string(program, faults[0]));
+  return program;
+}
+
+}  // namespace cleave::schedule
