@@ -53,6 +53,7 @@ TEST(Generators, EmitThePicturesInTheirComments) {
       {"gpipe", "gpipe.cpp", 2, 3},
       {"1f1b", "one_f_one_b.cpp", 4, 4},
       {"interleaved", "interleaved.cpp", 2, 4},
+      {"interleaved-lean", "interleaved_lean.cpp", 2, 3},
       {"looped-bfs", "looped_bfs.cpp", 2, 3},
       {"zb-h1", "zb_h1.cpp", 3, 4},
       {"zb-h2", "zb_h2.cpp", 2, 4},
@@ -96,7 +97,7 @@ TEST(Generators, RunEveryActionOnceForEveryShape) {
 }
 
 TEST(Generators, TakeAnyNumberOfChunksWhereTheyCan) {
-  for (const char* schedule : {"interleaved", "looped-bfs"})
+  for (const char* schedule : {"interleaved", "interleaved-lean", "looped-bfs"})
     for (int chunks = 1; chunks <= 5; ++chunks)
       for (int microbatches = 1; microbatches <= 9; ++microbatches) {
         const Program program =
@@ -142,10 +143,10 @@ TEST(Generators, SayWhatTheyNeed) {
   EXPECT_EQ(error("1f1b", {.microbatches = -1}), "a step needs at least one microbatch, got -1");
   EXPECT_EQ(error("gpipe", {.chunks = 2}),
             "schedule gpipe has 1 stage on each device, not 2; leave chunks out or choose "
-            "interleaved or looped-bfs");
+            "interleaved, interleaved-lean or looped-bfs");
   EXPECT_EQ(error("zbv", {.chunks = 1}),
             "schedule zbv has 2 stages on each device, not 1; leave chunks out or choose "
-            "interleaved or looped-bfs");
+            "interleaved, interleaved-lean or looped-bfs");
   EXPECT_EQ(error("interleaved", {.chunks = -1}), "chunks must be between 1 and 1024, got -1");
   EXPECT_TRUE(error("2f2b", {}).starts_with("unknown schedule '2f2b'; known are gpipe 1f1b"));
   EXPECT_EQ(error("1f1b", {.devices = 1 << 30, .microbatches = 1 << 30}),

@@ -89,13 +89,15 @@ TEST(Text, MatchesTheGoldenFiles) {
 // Written by cleave before version 2 of the form.
 TEST(Text, ReadsVersion1) {
   for (const auto schedule : schedule_names()) {
-    const std::string path =
-        testing::source_path("tests/golden/version_1/" + std::string(schedule) + "_2x3.txt");
+    if (schedule == "interleaved") continue;  // another order then, which is now the lean one
+    const std::string then(schedule == "interleaved-lean" ? "interleaved" : schedule);
+    const std::string path = testing::source_path("tests/golden/version_1/" + then + "_2x3.txt");
     std::ifstream file(path);
     const ReadProgram read = read_text(std::string{std::istreambuf_iterator(file), {}});
     EXPECT_TRUE(read.hash_matches) << path;
-    EXPECT_EQ(read.program, lower(generate(schedule, {.devices = 2, .microbatches = 3}), {}))
-        << path;
+    Program expected = lower(generate(schedule, {.devices = 2, .microbatches = 3}), {});
+    expected.schedule = then;
+    EXPECT_EQ(read.program, expected) << path;
   }
 }
 

@@ -38,6 +38,7 @@ class Draft {
 Program gpipe(const PipelineShape& shape);
 Program one_f_one_b(const PipelineShape& shape);
 Program interleaved(const PipelineShape& shape);
+Program interleaved_lean(const PipelineShape& shape);
 Program looped_bfs(const PipelineShape& shape);
 Program zb_h1(const PipelineShape& shape);
 Program zb_h2(const PipelineShape& shape);

@@ -17,6 +17,8 @@ std::vector<Schedule> built_in() {
       {.name = "1f1b", .generate = one_f_one_b, .any_graph = true, .rank = 0, .on_clusters = true},
       {.name = "interleaved", .generate = interleaved, .chunks = 2, .most_chunks = kMostChunks,
        .rank = 2, .searched_chunks = 4, .on_clusters = true},
+      {.name = "interleaved-lean", .generate = interleaved_lean, .chunks = 2,
+       .most_chunks = kMostChunks, .rank = 11},
       {.name = "looped-bfs", .generate = looped_bfs, .chunks = 2, .most_chunks = kMostChunks,
        .keeps_all = true, .rank = 10, .searched_chunks = 4},
       {.name = "zb-h1", .generate = zb_h1, .any_graph = true, .splits_backward = true, .rank = 1,
@@ -45,12 +47,16 @@ bool takes(const Schedule& schedule, std::int64_t chunks) {
   return fixed ? chunks == schedule.chunks : chunks >= 1 && chunks <= schedule.most_chunks;
 }
 
-/// "interleaved or looped-bfs"
+/// "interleaved, interleaved-lean or looped-bfs"
 std::string names_with_any_chunks() {
-  std::string names;
+  std::vector<std::string_view> found;
   for (const Schedule& schedule : table())
-    if (schedule.most_chunks > schedule.chunks)
-      (names += names.empty() ? "" : " or ") += schedule.name;
+    if (schedule.most_chunks > schedule.chunks) found.push_back(schedule.name);
+  std::string names;
+  for (const std::string_view& name : found) {
+    const bool last = &name == &found.back();
+    (names += names.empty() ? "" : last ? " or " : ", ") += name;
+  }
   return names;
 }
 
