@@ -20,6 +20,16 @@ class Lowered {
   Lowered& operator=(const Lowered&) = delete;
 };
 
+TEST(TrainNumerics, AreTheSameBitsOneLaneAtATime) {
+  const TinyRun run({"train.steps=3", "train.dtype=bf16", "numerics.exact=true"});
+  const auto native = run.report();
+  const Lowered lowered("scalar");
+  const auto scalar = run.report({}, {"--overwrite"});
+
+  EXPECT_EQ(scalar["weights"], native["weights"]);
+  EXPECT_EQ(scalar["exact"], true);
+}
+
 TEST(TrainNumerics, WithoutFusedMultiplyAddAreRefusedAsExactAndSaidToBeTheirOwn) {
 #if defined(__x86_64__)
   const TinyRun run({"train.steps=1"});
