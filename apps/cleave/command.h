@@ -28,6 +28,7 @@ void add_checkpoint_command(CLI::App& app, Exit& answer);
 void add_train_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
 void add_export_command(CLI::App& app);
+void add_evaluate_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_init_command(CLI::App& app);
 void add_join_command(CLI::App& app);

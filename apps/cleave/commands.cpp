@@ -7,6 +7,7 @@ void add_commands(CLI::App& app, Exit& answer) {
   add_init_command(app);
 #ifdef CLEAVE_ENGINE
   add_train_command(app);
+  add_evaluate_command(app);
   add_generate_command(app);
   add_export_command(app);
   add_doctor_command(app);

@@ -16,8 +16,8 @@ import subprocess
 import tempfile
 import time
 
-__all__ = ["Error", "UsageError", "DoesNotFit", "DeviceLost", "plan", "schedule", "verify", "train", "generate",
-           "weights", "version"]
+__all__ = ["Error", "UsageError", "DoesNotFit", "DeviceLost", "plan", "schedule", "verify", "train", "evaluate",
+           "generate", "weights", "version"]
 
 
 class Error(Exception):
@@ -106,6 +106,11 @@ def verify(program):
             file.flush()
             return _run("verify", file.name, allowed=(0, 1))["violations"]
     return _run("verify", str(program), allowed=(0, 1))["violations"]
+
+
+def evaluate(directory, data, **options):
+    """Loss, tokens, perplexity and bytes per token of a run's model over all of a file."""
+    return _run("evaluate", str(directory), "--data", str(data), *_flags(options))
 
 
 def generate(directory, prompt, **options):

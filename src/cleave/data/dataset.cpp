@@ -12,7 +12,8 @@ namespace {
 constexpr std::int64_t kTurns = 10'000;
 
 std::int64_t windows_in(const TokenStream& stream, const Query& query) {
-  return (stream.size() - 1) / query.sequence;
+  const std::int64_t filled = query.tail == Tail::FilledUp ? query.sequence - 1 : 0;
+  return (stream.size() - 1 + filled) / query.sequence;
 }
 
 /// Windows held out from the end: the share rounded down, so at least one is left to train on.
@@ -41,11 +42,13 @@ std::vector<std::int64_t> turn_ends(const std::vector<Dataset::Source>& sources)
 }  // namespace
 
 Dataset::Dataset(const std::vector<Source>& sources, const Query& query)
-    : sequence_(query.sequence), batch_(query.batch) {
+    : sequence_(query.sequence), batch_(query.batch), tail_(query.tail) {
   const std::vector<std::int64_t> ends = turn_ends(sources);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Source& source = sources[i];
-    CLEAVE_CHECK((source.first + source.count) * sequence_ < source.stream->size(), source.count);
+    const std::int64_t last = tail_ == Tail::FilledUp ? 1 : sequence_;  // targets at least
+    CLEAVE_CHECK((source.first + source.count - 1) * sequence_ + last < source.stream->size(),
+                 source.count);
     const std::string name = i == 0 ? "data order" : detail::concat("data order ", i);
     const std::int64_t begin = i == 0 ? 0 : ends[i - 1];
     shares_.push_back(
@@ -92,10 +95,27 @@ void Dataset::read_window(std::int64_t window, std::span<std::int32_t> x,
   CLEAVE_CHECK(window >= 0 && window < windows_, window, " of ", windows_);
   const Share& share = *(std::ranges::upper_bound(shares_, window, {}, &Share::before) - 1);
   const std::int64_t first = (share.source.first + window - share.before) * sequence_;
-  for (const auto& [out, begin] : {std::pair(x, first), std::pair(y, first + 1)}) {
+  const TokenStream& stream = *share.source.stream;
+  const auto fill = [&](std::span<std::int32_t> out, std::int64_t begin, std::int32_t filling) {
     CLEAVE_CHECK(out.empty() || std::ssize(out) == sequence_, out.size());
-    if (!out.empty()) share.source.stream->read(begin, out);
+    const auto there =
+        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), stream.size() - begin));
+    stream.read(begin, out.first(there));
+    std::ranges::fill(out.subspan(there), filling);
+  };
+  if (!x.empty()) fill(x, first, 0);
+  if (!y.empty()) fill(y, first + 1, kNoTarget);
+}
+
+std::int64_t Dataset::targets(std::int64_t windows) const {
+  std::int64_t sum = 0;
+  for (const Share& share : shares_) {
+    const std::int64_t count =
+        std::clamp<std::int64_t>(windows - share.before, 0, share.source.count);
+    const std::int64_t first = share.source.first * sequence_;
+    sum += std::min(count * sequence_, share.source.stream->size() - 1 - first);
   }
+  return sum;
 }
 
 TokenStream& Data::open(std::vector<std::filesystem::path> paths, const Query& query,
@@ -104,9 +124,12 @@ TokenStream& Data::open(std::vector<std::filesystem::path> paths, const Query& q
       std::move(paths), query.config.dtype, query.vocabulary,
       StreamOptions{.key = key, .leave_out = query.leave_out, .tokenizer = tokenizer_.get()});
   const std::int64_t sequence = query.sequence;
-  require(stream->size() > sequence, stream->path().string(), " has ", stream->size(),
+  const bool filled = query.tail == Tail::FilledUp;
+  require(filled || stream->size() > sequence, stream->path().string(), " has ", stream->size(),
           " tokens, but one sequence needs train.sequence + 1 = ", sequence + 1,
           "; give more data or shorten the sequence");
+  require(stream->size() > 1, stream->path().string(),
+          " has one token, and nothing follows it that could be predicted; give more data");
   const auto border = [&](int process) {
     return static_cast<std::int64_t>(static_cast<double>(stream->size()) * process /
                                      query.processes);
@@ -126,10 +149,11 @@ Data::Data(const Query& query) {
     if (path.weight == 0) {
       together.emplace_back(path.path);
     } else {
-      sources.push_back({.stream = &open({path.path}, query, "data.path"), .weight = path.weight});
+      sources.push_back(
+          {.stream = &open({path.path}, query, query.path_key), .weight = path.weight});
     }
   }
-  if (sources.empty()) sources.push_back({.stream = &open(together, query, "data.path")});
+  if (sources.empty()) sources.push_back({.stream = &open(together, query, query.path_key)});
   std::vector<Dataset::Source> held;
   const auto* share = std::get_if<double>(&query.config.validation);
   for (Dataset::Source& source : sources) {
@@ -144,6 +168,36 @@ Data::Data(const Query& query) {
   }
   if (!held.empty()) validation_.emplace(held, query);
   training_.emplace(sources, query);
+}
+
+namespace {
+
+std::int64_t decoded_bytes(const TokenStream& stream, const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> tokens(std::size_t{1} << 16);
+  std::int64_t sum = 0;
+  for (std::int64_t first = 0; first < stream.size(); first += std::ssize(tokens)) {
+    const auto count = std::min<std::int64_t>(std::ssize(tokens), stream.size() - first);
+    const auto here = std::span(tokens).first(static_cast<std::size_t>(count));
+    stream.read(first, here);
+    sum += std::ssize(tokenizer.decode(here, Specials::Skip));
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> Data::text_bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& stream : streams_) {
+    const std::optional<std::int64_t> text = stream->text_bytes();
+    if (!text && tokenizer_ == nullptr) return std::nullopt;
+    sum += text ? *text : decoded_bytes(*stream, *tokenizer_);
+  }
+  return sum;
+}
+
+bool Data::has_text() const {
+  return std::ranges::any_of(streams_, [](const auto& stream) { return stream->has_text(); });
 }
 
 std::uint64_t Data::digest() const {

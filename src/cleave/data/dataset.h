@@ -13,11 +13,16 @@
 
 namespace cleave::data {
 
+/// Stands among targets where nothing is to be predicted.
+inline constexpr std::int32_t kNoTarget = -1;
+
 /// Sequences cut from one or several streams, in an order that is a function of the step alone.
 ///
 /// Window w of a stream is the tokens w·sequence … (w+1)·sequence, both ends included: x is all but
-/// the last, y all but the first. Sequences are counted through the whole run, step by step; each
-/// run through all windows of a stream (an epoch) visits every window once, in an order of its own.
+/// the last, y all but the first. Where the tail is filled up, the last window may be longer than
+/// what is left: zeros follow in x, kNoTarget in y. Sequences are counted through the whole run,
+/// step by step; each run through all windows of a stream (an epoch) visits every window once, in
+/// an order of its own.
 ///
 /// Several streams take turns: of every 10,000 sequences each gets its share of the weights, at
 /// places that are shuffled anew each time, and goes through its own windows.
@@ -34,6 +39,12 @@ class Dataset {
 
   /// Of all sources together, one source after another.
   std::int64_t windows() const { return windows_; }
+
+  /// How many tokens the first `windows` windows have to predict.
+  std::int64_t targets(std::int64_t windows) const;
+
+  /// Whether the last window of a stream may be filled up.
+  Tail tail() const { return tail_; }
 
   /// The window that is sequence `index` of `step`'s batch; both from 0.
   std::int64_t window(std::int64_t step, std::int64_t index) const;
@@ -65,6 +76,7 @@ class Dataset {
   std::int64_t windows_ = 0;
   std::int64_t sequence_;
   std::int64_t batch_;
+  Tail tail_;
 };
 
 /// What [data] names, opened and checked.
@@ -77,6 +89,13 @@ class Data {
 
   /// Of everything that training and validation read: TokenStream::digest().
   std::uint64_t digest() const;
+
+  /// Bytes of the text that all of it is: of the text that was read, or that a tokenizer makes of
+  /// files of tokens. Nothing if no tokenizer is known for those.
+  std::optional<std::int64_t> text_bytes() const;
+
+  /// Whether some of it was read as text.
+  bool has_text() const;
 
   /// Null if data.validation is 0, or so small that not one sequence is held out.
   const Dataset* validation() const { return validation_ ? &*validation_ : nullptr; }

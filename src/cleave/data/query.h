@@ -2,12 +2,17 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 namespace cleave::data {
 
 enum class TokenType : std::uint8_t { Auto, U16, U32 };
+
+/// What becomes of the tokens after the last whole sequence: they are left out, or the rest of
+/// their sequence is filled up with tokens that nobody is to predict.
+enum class Tail : std::uint8_t { LeftOut, FilledUp };
 
 /// One of the places that data comes from.
 struct DataPath {
@@ -35,7 +40,9 @@ struct Query {
   std::int64_t batch = 0;       ///< sequences per step, all devices together
   std::int64_t microbatch = 1;  ///< sequences
   std::int64_t seed = 1;
-  std::string leave_out = {};  ///< a directory that the run itself writes
+  Tail tail = Tail::LeftOut;
+  std::string_view path_key = "data.path";  ///< what messages call the path
+  std::string leave_out = {};               ///< a directory that the run itself writes
   /// Of a run's processes each checks a share of the tokens.
   int process = 0;
   int processes = 1;

@@ -106,7 +106,8 @@ void TokenStream::add_file(const fs::path& path, const StreamOptions& options, b
   if (bytes == 0) return;
   const std::string head = head_of(*file);
   auto layout = packed_layout({.name = path, .head = head, .size = bytes, .type = type_});
-  if (!layout) {
+  const bool is_text = !layout;
+  if (is_text) {
     if (listed && (!looks_like_text(head) || !foreign_kind(head).empty())) return;
     if (options.tokenizer != nullptr || is_json_lines(path)) return add_text(path, options);
     const std::string_view foreign = foreign_kind(head);
@@ -114,6 +115,7 @@ void TokenStream::add_file(const fs::path& path, const StreamOptions& options, b
     layout = PackedLayout{.offset = 0, .count = bytes, .width = 1};
   }
   Piece piece{.path = path, .layout = *layout};
+  if (is_text) piece.text = bytes;
   if (bytes < kSmallFile) {
     piece.memory.resize(static_cast<std::size_t>(bytes));
     file->read(piece.memory, 0);
@@ -134,6 +136,7 @@ void TokenStream::add_unpacked(const fs::path& path, const StreamOptions& option
   }
   add_piece({.path = path,
              .layout = layout.value_or(PackedLayout{.offset = 0, .count = size, .width = 1}),
+             .text = layout ? std::nullopt : std::optional(size),
              .memory = bytes_of(content.bytes)});
 }
 
@@ -145,9 +148,25 @@ void TokenStream::add_text(const fs::path& path, const StreamOptions& options) {
           "the file that it writes");
   const std::vector<std::int32_t> tokens = tokens_of(documents, options.tokenizer);
   const auto bytes = std::as_bytes(std::span(tokens));
+  std::int64_t text = 0;
+  for (const std::string_view document : documents.texts()) text += std::ssize(document);
   add_piece({.path = path,
              .layout = {.offset = 0, .count = std::ssize(tokens), .width = 4},
+             .text = text,
              .memory = {bytes.begin(), bytes.end()}});
+}
+
+std::optional<std::int64_t> TokenStream::text_bytes() const {
+  std::int64_t sum = 0;
+  for (const Piece& piece : pieces_) {
+    if (!piece.text) return std::nullopt;
+    sum += *piece.text;
+  }
+  return sum;
+}
+
+bool TokenStream::has_text() const {
+  return std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.text.has_value(); });
 }
 
 void TokenStream::add_piece(Piece piece) {

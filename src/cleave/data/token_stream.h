@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,12 @@ class TokenStream {
   /// What it was made from; of several paths the first.
   const std::filesystem::path& path() const { return path_; }
 
+  /// Bytes of the text that the tokens were made from; nothing if some of them were read from files
+  /// of tokens.
+  std::optional<std::int64_t> text_bytes() const;
+  /// Whether some of the tokens were made from text.
+  bool has_text() const;
+
   /// Copies tokens from `offset` on. Throws UserError if one is outside the vocabulary; does not
   /// allocate otherwise.
   void read(std::int64_t offset, std::span<std::int32_t> tokens) const;
@@ -61,7 +68,8 @@ class TokenStream {
   struct Piece {
     std::filesystem::path path;
     PackedLayout layout;
-    std::int64_t first = 0;  // token
+    std::int64_t first = 0;                 // token
+    std::optional<std::int64_t> text = {};  // bytes; nothing: they were tokens before
     std::vector<std::byte> memory;
     std::unique_ptr<File> file;  // null as well where too many would be open
   };

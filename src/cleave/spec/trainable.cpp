@@ -100,6 +100,12 @@ void train_only(std::span<SegmentSpec> segments, std::span<const std::string> pa
     for (LayerSpec& layer : segment.layers) leave_out_weight_pass(layer);
 }
 
+void freeze(std::span<SegmentSpec> segments) {
+  for_each_parameter(segments, [](ParameterSpec& parameter) { parameter.trainable = false; });
+  for (SegmentSpec& segment : segments)
+    for (LayerSpec& layer : segment.layers) leave_out_weight_pass(layer);
+}
+
 std::int64_t trained_count(std::span<const SegmentSpec> segments) {
   std::int64_t count = 0;
   for_each_parameter(segments, [&](const ParameterSpec& parameter) {

@@ -16,6 +16,9 @@ namespace cleave {
 /// nothing, or only some of the tensors that are computed together.
 void train_only(std::span<SegmentSpec> segments, std::span<const std::string> patterns);
 
+/// Trains nothing: every parameter keeps its values.
+void freeze(std::span<SegmentSpec> segments);
+
 /// Elements that are trained; a tied weight counts once.
 std::int64_t trained_count(std::span<const SegmentSpec> segments);
 

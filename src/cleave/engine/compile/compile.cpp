@@ -19,6 +19,7 @@
 #include "cleave/schedule/program_file.h"
 #include "cleave/schedule/verifier.h"
 #include "cleave/shard/graph_share.h"
+#include "cleave/spec/trainable.h"
 
 namespace cleave::engine {
 namespace {
@@ -228,7 +229,9 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   CompiledStep step = lay_out(model, options, std::move(order));
   const schedule::Program one_replica = step.program;
   const schedule::LowerOptions lowering = lowering_of(step.keep, layout);
-  step.program = schedule::lower(std::move(step.program), lowering);
+  const bool trains = options.purpose == Purpose::Train;
+  step.program = trains ? schedule::lower(std::move(step.program), lowering)
+                        : schedule::forward_only(one_replica, options.microbatches, lowering);
 
   const Stages stages = plan_stages(step, options);
   plan::plan_memory(step.program, step.memory);
@@ -245,7 +248,11 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
                                             .device = device,
                                             .devices = step.devices()}));
   }
-  plan_evaluation(step, one_replica, lowering);
+  if (trains) {
+    plan_evaluation(step, one_replica, lowering);
+  } else {
+    step.evaluation = step.program;
+  }
   step.budgets = options.budgets;
   step.program.budgets = budgets_of_places(step);
   return step;
@@ -267,8 +274,8 @@ CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& op
   return step;
 }
 
-void check_sound(const schedule::Program& program) {
-  const auto violations = schedule::verify(program);
+void check_sound(const schedule::Program& program, schedule::Level level) {
+  const auto violations = schedule::verify(program, level);
   CLEAVE_CHECK(violations.empty(), "the program is not sound: ", to_string(program, violations[0]));
 }
 
@@ -285,7 +292,8 @@ Ordered scheduled(const CompileOptions& options, const CompileOrder& compiled) {
     found.step = compiled(found.order);
   }
   check_budgets(found.step);
-  check_sound(found.step.program);
+  check_sound(found.step.program, options.purpose == Purpose::Train ? schedule::Level::Final
+                                                                    : schedule::Level::Forward);
   return found;
 }
 
@@ -299,11 +307,13 @@ CompiledStep compile_emulated(const Graph& model, const CompileOptions& options)
   CompiledStep step = sleeping(scheduled(options, [&](schedule::Program order) {
                                  return compile_order(model, options, std::move(order));
                                }).order);
-  check_sound(step.program);
+  check_sound(step.program, schedule::Level::Final);
   return step;
 }
 
-CompiledStep compile(const Graph& model, const CompileOptions& options) {
+CompiledStep compile(const Graph& given, const CompileOptions& options) {
+  Graph model = given;
+  if (options.purpose == Purpose::Evaluate) freeze(model.segments);
   CompiledStep step = scheduled(options, [&](schedule::Program order) {
                         return compile_order(model, options, std::move(order));
                       }).step;

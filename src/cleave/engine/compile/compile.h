@@ -38,8 +38,13 @@ struct Layout {
   }
 };
 
+/// What a model is compiled for. To evaluate alone nothing is trained: there are no gradients, no
+/// slots, and memory is what F of the microbatches at once needs.
+enum class Purpose : std::uint8_t { Train, Evaluate };
+
 struct CompileOptions {
   Layout layout;
+  Purpose purpose = Purpose::Train;
   int microbatches = 1;   ///< per replica
   int data_shards = 0;    ///< of the logical grid; 0: one per replica
   int tensor_shards = 0;  ///< of the logical grid; 0: one per device of the tensor axis
@@ -61,10 +66,10 @@ struct CompileOptions {
 /// proof for places holds for devices: an order in which all instructions can complete is one for
 /// every number.
 struct CompiledStep {
-  Graph model;                ///< whole, as checkpoints know it
-  Mesh mesh;                  ///< of the devices of the run
-  std::vector<Graph> shares;  ///< [number at a place]
-  schedule::Program program;
+  Graph model;                                   ///< whole, as checkpoints know it
+  Mesh mesh;                                     ///< of the devices of the run
+  std::vector<Graph> shares;                     ///< [number at a place]
+  schedule::Program program;                     ///< compiled to evaluate alone, it is `evaluation`
   schedule::Program evaluation;                  ///< forward only, in the same memory
   std::vector<std::vector<SegmentSpec>> stages;  ///< [stage] of the whole model
   std::vector<std::vector<plan::Keep>> keep;     ///< [stage][segment] what F keeps

@@ -11,21 +11,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<DeviceMemory> gather_memory(const engine::Decoder& decoder, comm::Communicator& world) {
-  const int devices = world.size();
-  const int device = world.rank();
-  std::vector<double> bytes(static_cast<std::size_t>(2 * devices));
-  bytes[2 * device] = static_cast<double>(decoder.planned_bytes());
-  bytes[2 * device + 1] = static_cast<double>(decoder.arena().peak());
-  world.combine(bytes, comm::Combine::Sum);
-  std::vector<DeviceMemory> memory;
-  for (int d = 0; d < devices; ++d) {
-    memory.push_back(
-        {static_cast<std::int64_t>(bytes[2 * d]), static_cast<std::int64_t>(bytes[2 * d + 1])});
-  }
-  return memory;
-}
-
 GenerateReport generate_here(const std::filesystem::path& path, const GenerateOptions& options,
                              GenerateObserver& observer, comm::Communicator& world) {
   std::optional<checkpoint::CheckpointReader> checkpoint;
@@ -54,11 +39,27 @@ GenerateReport generate_here(const std::filesystem::path& path, const GenerateOp
     report.texts.push_back(std::move(text));
   }
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  report.devices = gather_memory(generator->decoder(), world);
+  const engine::Decoder& decoder = generator->decoder();
+  report.devices = gather_memory({decoder.planned_bytes(), decoder.arena().peak()}, world);
   return report;
 }
 
 }  // namespace
+
+std::vector<DeviceMemory> gather_memory(const DeviceMemory& mine, comm::Communicator& world) {
+  const int devices = world.size();
+  const int device = world.rank();
+  std::vector<double> bytes(static_cast<std::size_t>(2 * devices));
+  bytes[2 * device] = static_cast<double>(mine.planned_bytes);
+  bytes[2 * device + 1] = static_cast<double>(mine.peak_bytes);
+  world.combine(bytes, comm::Combine::Sum);
+  std::vector<DeviceMemory> memory;
+  for (int d = 0; d < devices; ++d) {
+    memory.push_back(
+        {static_cast<std::int64_t>(bytes[2 * d]), static_cast<std::int64_t>(bytes[2 * d + 1])});
+  }
+  return memory;
+}
 
 GenerateReport generate(const std::filesystem::path& path, const GenerateOptions& options,
                         int devices, GenerateObserver& observer, comm::Launcher& launcher) {

@@ -8,11 +8,14 @@
 
 namespace cleave::train {
 
-/// What one device of a generation used.
+/// What one device used.
 struct DeviceMemory {
   std::int64_t planned_bytes = 0;
   std::int64_t peak_bytes = 0;  ///< measured
 };
+
+/// [device] -> what each of `world` used, on all of them; all call it together.
+std::vector<DeviceMemory> gather_memory(const DeviceMemory& mine, comm::Communicator& world);
 
 /// What was generated for one prompt.
 struct GeneratedText {

@@ -18,16 +18,6 @@ bool holds_numbers(const data::DataPath& data) {
   return path.extension() == ".bin" || path.extension() == ".npy";
 }
 
-std::string tokenizer_name(const fs::path& checkpoint, const Config& config) {
-  for (const fs::path& directory : {checkpoint, checkpoint.parent_path().parent_path()}) {
-    const fs::path found = data::find_tokenizer(directory);
-    if (!found.empty()) return found.string();
-  }
-  if (!config.data.tokenizer.empty()) return config.data.tokenizer;
-  const bool numbers = !config.data.path.empty() && holds_numbers(config.data.path[0]);
-  return numbers ? "" : std::string(kBytes);
-}
-
 std::vector<std::int32_t> numbers_in(std::string_view text) {
   std::vector<std::int32_t> out;
   const char* end = text.data() + text.size();
@@ -49,6 +39,16 @@ std::vector<std::int32_t> numbers_in(std::string_view text) {
 }
 
 }  // namespace
+
+std::string tokenizer_name(const fs::path& checkpoint, const Config& config) {
+  for (const fs::path& directory : {checkpoint, checkpoint.parent_path().parent_path()}) {
+    const fs::path found = data::find_tokenizer(directory);
+    if (!found.empty()) return found.string();
+  }
+  if (!config.data.tokenizer.empty()) return config.data.tokenizer;
+  const bool numbers = !config.data.path.empty() && holds_numbers(config.data.path[0]);
+  return numbers ? "" : std::string(kBytes);
+}
 
 ModelText::ModelText(const fs::path& checkpoint, const Config& config) {
   const std::string name = tokenizer_name(checkpoint, config);

@@ -12,12 +12,16 @@
 
 namespace cleave::train {
 
+/// What data.tokenizer would say of a model: the tokenizer in the checkpoint's directory or in that
+/// of its run, else the config's; "bytes" for text without one; empty for a model that was trained
+/// on a file of tokens without one.
+std::string tokenizer_name(const std::filesystem::path& checkpoint, const Config& config);
+
 /// How the text of a model and its tokens belong together: by a tokenizer, or, for a model that was
 /// trained on a file of tokens without one, as numbers: "17 4 251".
 class ModelText {
  public:
-  /// The tokenizer in the checkpoint's directory or in that of its run, else the config's; bytes
-  /// for text without one. Throws UserError if it cannot be read.
+  /// By tokenizer_name(). Throws UserError if the tokenizer cannot be read.
   ModelText(const std::filesystem::path& checkpoint, const Config& config);
 
   /// The tokens of a prompt; of an empty one what a document begins with. Throws UserError for a

@@ -1,5 +1,6 @@
 #include "cleave/train/step/batch_source.h"
 
+#include <algorithm>
 #include <span>
 
 #include "cleave/base/check.h"
@@ -36,7 +37,10 @@ void BatchSource::load(int index, std::string_view input, View ids) {
 
 void ValidationSource::load(int index, std::string_view input, View ids) {
   load_rows(input, ids, microbatch_, [&](std::int64_t row, auto tokens, auto targets) {
-    data_->read_window(first_window(index) + row, tokens, targets);
+    const std::int64_t window = first_window(index) + row;
+    if (window < data_->windows()) return data_->read_window(window, tokens, targets);
+    std::ranges::fill(tokens, 0);
+    std::ranges::fill(targets, data::kNoTarget);
   });
 }
 

@@ -30,7 +30,8 @@ class BatchSource : public engine::MicrobatchSource {
   std::int64_t step_ = 0;
 };
 
-/// Held-out sequences in the order of the file, `count` microbatches of them.
+/// Held-out sequences in the order of the file, `count` microbatches of them. Where the data ends
+/// inside of the last one, the rest of its rows have nothing to predict.
 class ValidationSource : public engine::MicrobatchSource {
  public:
   ValidationSource(const data::Dataset& data, std::int64_t microbatch, std::int64_t count)

@@ -93,16 +93,10 @@ Trainer::Trainer(const Config& config, const data::Data& data, const engine::Com
       compiled_(&compiled),
       world_(world),
       device_(compiled, device, static_cast<int>(config.devices.threads), world),
-      replica_(compiled.replica_of(device)),
       optimizer_(config.train),
       source_(data.training(), share_of(config, compiled, device)) {
-  if (const data::Dataset* held_out = data.validation()) {
-    const std::int64_t microbatch = *config.train.microbatch;
-    // Whole microbatches only: kernels are compiled for one shape.
-    validation_sequences_ = held_out->windows() / microbatch * microbatch;
-    if (validation_sequences_ > 0)
-      validation_.emplace(*held_out, microbatch, validation_sequences_ / microbatch);
-  }
+  if (const data::Dataset* held_out = data.validation())
+    validation_.emplace(*held_out, compiled, device, *config.train.microbatch);
 }
 
 plan::Costs Trainer::profile(double at_once) {
@@ -163,20 +157,8 @@ StepReport Trainer::step(bool stop) {
 }
 
 std::optional<double> Trainer::evaluate() {
-  if (!validation_) return std::nullopt;
-  engine::Executor& executor = device_.executor();
-  const std::int64_t count = validation_sequences_ / *config_->train.microbatch;
-  const std::int64_t at_once = executor.evaluated_at_once();
-  std::vector<double> sums(static_cast<std::size_t>(at_once * compiled_->program.replicas));
-  double sum = 0;
-  for (std::int64_t first = 0; first < count; first += std::ssize(sums)) {
-    validation_->begin_at(first + replica_ * at_once);
-    executor.evaluate(*validation_, sums);
-    // What lies past the end was computed on the last microbatch once more, and does not count.
-    const std::int64_t valid = std::min<std::int64_t>(std::ssize(sums), count - first);
-    for (std::int64_t i = 0; i < valid; ++i) sum += sums[static_cast<std::size_t>(i)];
-  }
-  return sum / static_cast<double>(validation_sequences_ * config_->train.sequence);
+  if (evaluated_sequences() == 0) return std::nullopt;
+  return validation_->mean_loss(device_.executor());
 }
 
 }  // namespace cleave::train

@@ -14,6 +14,7 @@
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/batch_source.h"
 #include "cleave/train/step/run_optimizer.h"
+#include "cleave/train/step/validation.h"
 
 namespace cleave::train {
 
@@ -69,7 +70,7 @@ class Trainer {
   /// Mean loss over the held-out sequences, as many as whole microbatches have; nothing if there
   /// are none.
   std::optional<double> evaluate();
-  std::int64_t evaluated_sequences() const { return validation_sequences_; }
+  std::int64_t evaluated_sequences() const { return validation_ ? validation_->sequences() : 0; }
 
   engine::Device& device() { return device_; }
 
@@ -78,11 +79,9 @@ class Trainer {
   const engine::CompiledStep* compiled_;
   comm::Communicator& world_;
   engine::Device device_;
-  int replica_;
   RunOptimizer optimizer_;
   BatchSource source_;
-  std::optional<ValidationSource> validation_;
-  std::int64_t validation_sequences_ = 0;
+  std::optional<Validation> validation_;
   std::int64_t steps_done_ = 0;
   std::int64_t skipped_ = 0;  // steps left out
   comm::Sent sent_;
