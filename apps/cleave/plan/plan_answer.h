@@ -1,6 +1,7 @@
 #pragma once
 
 #include "plan/plan_query.h"
+#include "plan/run_length.h"
 
 #include "cleave/plan/tune/layout_search.h"
 
@@ -12,6 +13,7 @@ struct PlanAnswer {
   plan::SearchResult search;  ///< with --layout: that one alone
   double search_seconds = 0;
   bool searched = false;
+  std::optional<RunLength> length;  ///< of all tokens, if --tokens says how many
 
   /// The layout to take, or the nearest if none fits.
   const plan::Prediction& choice() const {

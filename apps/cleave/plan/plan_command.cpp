@@ -3,6 +3,7 @@
 #include "command.h"
 #include "files.h"
 #include "plan/plan_config.h"
+#include "plan/plan_export.h"
 #include "plan/plan_output.h"
 #include "streams.h"
 #include <fmt/format.h>
@@ -18,7 +19,7 @@ struct PlanOptions {
   PlanConfigFlags run;
 };
 
-void run(const PlanOptions& options, Exit& exit) {
+void run(PlanOptions& options, Exit& exit) {
   if (!options.run.config.empty()) {
     require(
         options.flags.model.empty() && options.flags.cluster.empty() && !options.flags.layout &&
@@ -34,8 +35,14 @@ void run(const PlanOptions& options, Exit& exit) {
   require(options.run.trace.empty() && options.run.set.empty() && !options.run.remeasure,
           options.run.trace.empty() ? options.run.set.empty() ? "--remeasure" : "--set" : "--trace",
           " belongs to a run config; with --model leave it out, or give a config in place of it");
-  const PlanAnswer answer = ask(options.flags);
-  write_file("", options.run.json ? to_json(answer) : to_text(answer));
+  if (options.flags.cluster.ends_with(".toml"))
+    read_cluster_file(options.flags.cluster, options.flags.file);
+  PlanAnswer answer = ask(options.flags);
+  answer.length = run_length(options.flags, answer.workload, answer.choice());
+  const bool exports = !options.flags.system.empty() && !answer.search.best.empty();
+  write_file("", exports            ? export_layout(options.flags.system, answer)
+                 : options.run.json ? to_json(answer)
+                                    : to_text(answer));
   if (answer.search.best.empty()) {
     complain("cleave: {}\n", refusal(answer));
     exit = Exit::DoesNotFit;
@@ -56,8 +63,16 @@ void add_plan_command(CLI::App& app, Exit& answer) {
   verb->add_option("--model", flags.model,
                    "A preset, or kind=gpt|llama,layers=,hidden=,heads=,kv_heads=,ffn=,vocab=,"
                    "sequence=,attention=flash|plain");
-  verb->add_option("--cluster", flags.cluster, "Hardware and number of devices: a100-80gb:1024");
+  verb->add_option("--cluster", flags.cluster,
+                   "Hardware and number of devices: a100-80gb:1024; or a TOML file that describes "
+                   "them (docs/planner.md)");
   verb->add_option("--batch", flags.batch, "Sequences per step, all devices together");
+  verb->add_option("--tokens", flags.tokens,
+                   "Of the whole run, such as 300B or 15T: says how many days it takes");
+  verb->add_option("--price", flags.price, "Of a device and hour: says what the run costs");
+  verb->add_option("--export", flags.system,
+                   "Print the layout for another system instead: megatron (flags), torchtitan "
+                   "(TOML) or deepspeed (JSON)");
   verb->add_option("--layout", flags.layout,
                    "Predict one layout: tp=,pp=,dp=,microbatch=,chunks=,schedule=,zero=,recompute="
                    "none|selective|full,sequence_parallel=true|false; left out: search");
@@ -68,6 +83,8 @@ void add_plan_command(CLI::App& app, Exit& answer) {
       "Examples:\n"
       "  cleave plan run.toml --set parallel.pipeline=auto --set parallel.data=auto\n"
       "  cleave plan --model gpt3-175b --cluster a100-80gb:1024 --batch 1536\n"
+      "  cleave plan --model llama3-8b --cluster h100:64 --batch 512 --tokens 1T --price 2.5\n"
+      "  cleave plan --model llama3-8b --cluster h100:64 --batch 512 --export torchtitan\n"
       "  cleave plan --model kind=gpt,layers=60,hidden=10240,heads=80,vocab=51200,sequence=2048 "
       "--cluster a100-80gb:1024 --batch 1792 --layout tp=8,pp=4,microbatch=2,chunks=3,"
       "recompute=full");

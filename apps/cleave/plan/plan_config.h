@@ -11,7 +11,7 @@ namespace cleave::app {
 struct PlanConfigFlags {
   std::string config;
   std::vector<std::string> set;
-  std::string trace;  ///< where the predicted timeline goes; empty: nowhere
+  std::string trace;       ///< where the predicted timeline goes; empty: nowhere
   bool remeasure = false;  ///< takes nothing that was measured before
   bool json = false;
 };

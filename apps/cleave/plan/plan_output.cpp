@@ -135,11 +135,11 @@ std::string candidate_table(const PlanAnswer& answer) {
 
 std::string headline(const PlanAnswer& answer) {
   const Prediction& p = answer.choice();
-  const double peak = answer.workload.cluster.hardware->peak_flops / 1e12;
-  return fmt::format("{}\n{} per step, {:.0f} TFLOP/s per device ({} of peak), {} of {} usable\n",
+  return fmt::format("{}\n{} per step, {:.0f} TFLOP/s per device ({} of peak), {} of {} usable\n{}",
                      to_string(p.layout), format_seconds(p.step_seconds), p.tflops_per_device,
-                     format_share(p.tflops_per_device / peak), format_bytes(p.memory_bytes),
-                     format_bytes(p.budget_bytes));
+                     format_share(flops_share(answer.workload, p)), format_bytes(p.memory_bytes),
+                     format_bytes(p.budget_bytes),
+                     describe_rate(answer.workload, p, answer.length));
 }
 
 }  // namespace
@@ -147,6 +147,15 @@ std::string headline(const PlanAnswer& answer) {
 std::string to_json(const PlanAnswer& answer) {
   nlohmann::json json = json_of(answer.choice());
   json["cluster"] = to_string(answer.workload.cluster);
+  json["sequence"] = answer.workload.sequence;
+  json["tokens_per_second"] = tokens_per_second(answer.workload, answer.choice());
+  json["mfu"] = flops_share(answer.workload, answer.choice());
+  if (answer.length) {
+    json["tokens"] = answer.length->tokens;
+    json["days"] = answer.length->days;
+    json["device_hours"] = answer.length->device_hours;
+    if (answer.length->cost) json["cost"] = *answer.length->cost;
+  }
   json["candidates"] = nlohmann::json::array();
   const auto& search = answer.search;
   for (const Prediction& p : search.best.empty() ? search.nearest : search.best) {

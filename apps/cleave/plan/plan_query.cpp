@@ -102,7 +102,9 @@ plan::Workload parse_workload(const PlanFlags& flags) {
       keys.number("sequence", keys.number("context", context > 0 ? context : kSequence));
   workload.model.context = workload.sequence;
   check(workload.model);
-  workload.cluster = plan::parse_cluster(flags.cluster);
+  workload.cluster = flags.file.devices > 0
+                         ? plan::Cluster{&flags.file.hardware, flags.file.devices}
+                         : plan::parse_cluster(flags.cluster);
   workload.attention = keys.has("attention") ? parse_attention(keys.text("attention", ""))
                                              : usual_attention(workload, flags);
   workload.batch = flags.batch;

@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "plan/cluster_file.h"
+
 #include "cleave/plan/tune/analytic/layout.h"
 
 namespace cleave::app {
@@ -10,9 +12,13 @@ namespace cleave::app {
 /// What `cleave plan` was asked about a cluster.
 struct PlanFlags {
   std::string model;    ///< "kind=gpt,layers=…", or a preset
-  std::string cluster;  ///< "a100-80gb:1024"
+  std::string cluster;  ///< "a100-80gb:1024", or a TOML file
   std::int64_t batch = 0;
   std::optional<std::string> layout;  ///< empty: search
+  std::string tokens;                 ///< of the whole run: "300B"; empty: not asked
+  std::optional<double> price;        ///< of a device and hour
+  std::string system;                 ///< --export; empty: the answer itself
+  ClusterFile file;                   ///< what `cluster` names, if it is a file
 };
 
 /// Throws UserError, naming the value, the rule and the remedy.
