@@ -6,6 +6,7 @@
 #include "cleave/layers/attention.h"
 #include "cleave/layers/embedding.h"
 #include "cleave/layers/linear.h"
+#include "cleave/layers/lora.h"
 #include "cleave/layers/loss.h"
 #include "cleave/layers/norm.h"
 #include "cleave/layers/qk_norm.h"
@@ -16,6 +17,10 @@ namespace cleave {
 
 LayerKinds::LayerKinds()
     : kinds_({layer_kind<Linear>("linear", shard::linear_traits()),
+              layer_kind<LoraDown>("lora_down", shard::lora_down_traits()),
+              layer_kind<LoraLinear>("lora_linear", shard::lora_linear_traits()),
+              layer_kind<LoraRow>("lora_row", shard::lora_row_traits()),
+              layer_kind<LoraUp>("lora_up", shard::lora_up_traits()),
               layer_kind<Layernorm>("layernorm", shard::layernorm_traits()),
               layer_kind<Rmsnorm>("rmsnorm", shard::rmsnorm_traits()), layer_kind<QkNorm>("qknorm"),
               layer_kind<Attention>("attention", shard::attention_traits()),

@@ -5,6 +5,7 @@
 #include "cleave/base/check.h"
 #include "cleave/shard/parameter_cut.h"
 #include "cleave/spec/layers.h"
+#include "cleave/spec/lora.h"
 
 namespace cleave::shard {
 namespace {
@@ -39,6 +40,38 @@ std::optional<LayerShard> cut_linear(const LayerSpec& whole, const ShardNumber& 
       cut.added = {.what = AfterSum::Bias, .parameter = whole.parameters[1]};
     }
   }
+  return cut;
+}
+
+/// Where a tensor of a weight begins in the y of its layer.
+std::int64_t column_of(const std::string& tensor, const LayerSpec& linear) {
+  const int out = linear.as<LinearAttributes>().weight == Transpose::Yes ? 0 : 1;
+  const auto& pieces = linear.parameters[0].pieces;
+  const auto piece = std::ranges::find(pieces, tensor, &Piece::name);
+  CLEAVE_CHECK(piece != pieces.end(), linear.name, " has nothing of ", tensor);
+  return piece->dim == out ? piece->first : 0;
+}
+
+std::optional<LayerShard> cut_lora_linear(const LayerSpec& whole, const ShardNumber& shard) {
+  const LayerSpec linear = linear_in(whole);
+  std::optional<LayerShard> cut = cut_linear(linear, shard);
+  if (!cut) return std::nullopt;
+  std::vector<LoraTarget> targets = whole.as<LoraLinearAttributes>().targets;
+  std::vector<ParameterSpec> ups;
+  for (std::size_t t = 0; t < targets.size(); ++t) {
+    targets[t].column = column_of(targets[t].tensor, cut->layer);
+    ups.push_back(cut_parameter(whole.parameters[linear.parameters.size() + t], shard));
+  }
+  leave_out_weight_pass(cut->layer);
+  cut->layer = spec::lora_linear(cut->layer, targets, ups);
+  return cut;
+}
+
+std::optional<LayerShard> cut_lora_row(const LayerSpec& whole, const ShardNumber& shard) {
+  std::optional<LayerShard> cut = cut_linear(linear_in(whole), shard);
+  if (!cut) return std::nullopt;
+  leave_out_weight_pass(cut->layer);
+  cut->layer = spec::lora_row(cut->layer, cut_parameter(whole.parameters[1], shard));
   return cut;
 }
 
@@ -101,6 +134,24 @@ LayerTraits norm_traits(Norm norm) {
 
 LayerTraits linear_traits() {
   return {.cut = cut_linear};
+}
+LayerTraits lora_linear_traits() {
+  return {.cut = cut_lora_linear};
+}
+LayerTraits lora_row_traits() {
+  return {.cut = cut_lora_row};
+}
+LayerTraits lora_down_traits() {
+  return {.with_rows = [](const LayerSpec& whole, std::int64_t rows) {
+    return spec::lora_down(whole.name, Flow{.sequence = rows, .dtype = whole.x.dtype},
+                           whole.parameters[0], whole.as<LoraDownAttributes>().scale);
+  }};
+}
+LayerTraits lora_up_traits() {
+  return {.with_rows = [](const LayerSpec& whole, std::int64_t rows) {
+    return spec::lora_up(whole.name, Flow{.sequence = rows, .dtype = whole.x.dtype},
+                         whole.parameters, whole.as<LoraUpAttributes>().scale);
+  }};
 }
 LayerTraits attention_traits() {
   return {.cut = cut_attention};

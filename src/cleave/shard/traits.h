@@ -9,6 +9,13 @@ namespace cleave::shard {
 /// Cut by the rule of its weight: columns, which a later layer must close, or rows, which close.
 /// Whole if its weight is.
 LayerTraits linear_traits();
+/// As the linear layer in it, and B as the columns that it adds to.
+LayerTraits lora_linear_traits();
+/// As the linear layer in it, and A along the features that it reads.
+LayerTraits lora_row_traits();
+/// Every row is on its own.
+LayerTraits lora_down_traits();
+LayerTraits lora_up_traits();
 /// Heads are dealt out to the shards.
 LayerTraits attention_traits();
 /// Every shard has its features; outside shards every row is on its own.

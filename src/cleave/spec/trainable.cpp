@@ -22,8 +22,9 @@ bool is_like(std::string_view text, std::string_view pattern) {
   return !text.empty() && text[0] == pattern[0] && is_like(text.substr(1), pattern.substr(1));
 }
 
-/// Whether a part of `name` that begins and ends at dots, or at its ends, is like `pattern`.
-bool names(std::string_view pattern, std::string_view name) {
+}  // namespace
+
+bool pattern_names(std::string_view pattern, std::string_view name) {
   for (std::size_t begin = 0; begin <= name.size(); ++begin) {
     if (begin > 0 && name[begin - 1] != '.') continue;
     for (std::size_t end = begin; end <= name.size(); ++end) {
@@ -33,6 +34,8 @@ bool names(std::string_view pattern, std::string_view name) {
   }
   return false;
 }
+
+namespace {
 
 /// Visits every parameter with its layer.
 template <class Segments, class Visit>
@@ -57,7 +60,7 @@ void check_names_something(std::span<const SegmentSpec> segments, const std::str
   bool found = false;
   for_each_parameter(segments, [&](const ParameterSpec& parameter) {
     for (const std::string& name : names_of(parameter)) {
-      found = found || names(pattern, name);
+      found = found || pattern_names(pattern, name);
       known.insert(name.substr(0, name.rfind('.')));
       known.insert(name);
     }
@@ -71,7 +74,8 @@ void check_names_something(std::span<const SegmentSpec> segments, const std::str
 bool is_named(const ParameterSpec& parameter, std::span<const std::string> patterns) {
   const std::vector<std::string> all = names_of(parameter);
   const auto named = [&](const std::string& name) {
-    return std::ranges::any_of(patterns, [&](const auto& pattern) { return names(pattern, name); });
+    return std::ranges::any_of(patterns,
+                               [&](const auto& pattern) { return pattern_names(pattern, name); });
   };
   const bool some = std::ranges::any_of(all, named);
   if (!some || !parameter.tied_to.empty()) return some;

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "cleave/spec/layer_spec.h"
 
@@ -15,6 +16,9 @@ namespace cleave {
 /// tied is trained with the one that it is tied to. Throws UserError for a pattern that names
 /// nothing, or only some of the tensors that are computed together.
 void train_only(std::span<SegmentSpec> segments, std::span<const std::string> patterns);
+
+/// Whether a pattern, as above, names the tensor `name`.
+bool pattern_names(std::string_view pattern, std::string_view name);
 
 /// Trains nothing: every parameter keeps its values.
 void freeze(std::span<SegmentSpec> segments);

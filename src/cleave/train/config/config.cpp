@@ -9,6 +9,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
+#include "cleave/checkpoint/adapter.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 #include "cleave/model/presets.h"
 #include "cleave/schedule/generators.h"
@@ -82,6 +83,23 @@ void derive_data(const Given& given, Config& c) {
   if (!found.empty()) c.data.tokenizer = found.string();
 }
 
+/// What a saved adapter says holds where the config is silent; a run that goes on says it all.
+void derive_lora(const Given& given, Config& c) {
+  const auto silent = [&](const char* key) { return !given.contains(key); };
+  Lora saved{.alpha = static_cast<double>(c.lora.rank), .targets = {Lora::kAllLinear}};
+  const bool all = !silent("lora.rank") && !silent("lora.alpha") && !silent("lora.targets");
+  if (!c.adapters.empty() && !all) saved = checkpoint::read_adapter_config(c.adapters);
+  if (silent("lora.rank")) c.lora.rank = saved.rank;
+  if (silent("lora.alpha")) c.lora.alpha = saved.alpha;
+  if (silent("lora.targets")) c.lora.targets = saved.targets;
+  if (silent("lora.rslora")) c.lora.rslora = saved.rslora;
+  const auto other =
+      std::ranges::find_if(given, [](const std::string& key) { return key.starts_with("lora."); });
+  require(c.lora.rank > 0 || other == given.end(), other == given.end() ? "" : *other,
+          " is given without lora.rank; set it, or leave out [lora]");
+  if (c.lora.rank == 0) c.lora = {};
+}
+
 void derive_train(const Given& given, TrainConfig& t) {
   if (!given.contains("train.min_lr")) t.min_lr = t.lr / 10;
   if (!given.contains("train.warmup")) t.warmup = std::min<std::int64_t>(100, t.steps / 10);
@@ -131,6 +149,7 @@ Config resolve(const std::vector<Entry>& entries, const ConfigOptions& options) 
 
   derive_model(given, preset_kind, config);
   derive_data(given, config);
+  derive_lora(given, config);
   derive_train(given, config.train);
   derive_layout(given, options.world_size, config);
   check(config, options.world_size);

@@ -11,6 +11,7 @@
 #include "cleave/model/family.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/spec/dtype.h"
+#include "cleave/spec/lora.h"
 #include "cleave/spec/mesh.h"
 
 namespace cleave::train {
@@ -108,7 +109,9 @@ struct Config {
   std::string preset;  ///< where `model` started from; empty: from keys alone
   std::string from;  ///< a Hugging Face directory that `model` and its weights come from; or empty
   ModelShape model;
-  std::vector<std::string> trained;  ///< model.train; empty: all parameters
+  std::vector<std::string> trained;  ///< model.train; empty: all parameters, or adapters alone
+  Lora lora;                         ///< [lora]
+  std::string adapters;              ///< lora.from; empty: fresh ones
   data::DataConfig data;
   TrainConfig train;
   DevicesConfig devices;

@@ -12,6 +12,8 @@ Value write_bytes(std::int64_t bytes);  ///< in the largest binary unit that is 
 
 std::optional<std::string> read_name(const Value& value);  ///< any text but none
 
+std::vector<Key> lora_keys();
+
 bool set_emulation(Config& config, const Value& value);
 std::optional<Value> get_emulation(const Config& config);
 

@@ -367,7 +367,8 @@ std::vector<Key> parallel_keys() {
 
 std::vector<Key> all_keys() {
   std::vector<Key> keys;
-  for (auto section : {model_keys, data_keys, train_keys, devices_keys, parallel_keys}) {
+  for (auto section :
+       {model_keys, lora_keys, data_keys, train_keys, devices_keys, parallel_keys}) {
     std::ranges::move(section(), std::back_inserter(keys));
   }
   return keys;

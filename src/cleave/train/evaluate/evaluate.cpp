@@ -41,6 +41,7 @@ std::int64_t overridden(const std::vector<std::string>& overrides, std::string_v
 bool is_of_model(const Key& key) {
   constexpr std::string_view kOthers[] = {"train.microbatch", "train.sequence", "train.dtype",
                                           "train.loss_blocks", "numerics.exact"};
+  if (key.section() == "lora") return key.name != "lora.from";
   return key.section() == "model" || std::ranges::find(kOthers, key.name) != std::end(kOthers);
 }
 

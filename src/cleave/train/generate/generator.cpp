@@ -7,6 +7,7 @@
 #include "cleave/base/check.h"
 #include "cleave/base/tensor_sum.h"
 #include "cleave/ops/elementwise.h"
+#include "cleave/train/save/adapters.h"
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/numerics.h"
 
@@ -58,8 +59,9 @@ std::int64_t length_of(const std::vector<std::vector<std::int32_t>>& prompts,
   return std::min(most, longest + options.tokens - 1);
 }
 
-/// Checks every weight against the manifest while reading it.
-void load_weights(const checkpoint::CheckpointReader& checkpoint, engine::Decoder& decoder) {
+/// Checks every weight against the manifest while reading it, then merges its adapter into it.
+void load_weights(const checkpoint::CheckpointReader& checkpoint, const MergedWeights& adapters,
+                  engine::Decoder& decoder) {
   std::map<std::string_view, std::uint64_t> sums;
   for (const checkpoint::Manifest::Entry& entry : checkpoint.manifest().files) {
     for (const checkpoint::Manifest::Tensor& tensor : entry.tensors) sums[tensor.name] = tensor.sum;
@@ -74,6 +76,7 @@ void load_weights(const checkpoint::CheckpointReader& checkpoint, engine::Decode
       checkpoint.read_weight(weight.name, first,
                              {piece.as<float>(), static_cast<std::size_t>(here)});
       sum += tensor_sum({piece.bytes(), static_cast<std::size_t>(piece.byte_count())}, first);
+      adapters.add_to(weight.name, first, {piece.as<float>(), static_cast<std::size_t>(here)});
       ops::copy(decoder.compute(), piece, weight.value.reshaped({count}).slice(0, first, here));
     }
     require(checkpoint.foreign() || sum == sums[weight.name],
@@ -113,9 +116,10 @@ Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const Gener
                                .world = &world}),
       random_(static_cast<std::uint64_t>(options.seed), "generate") {
   world.set_patience(comm::kUsualPatience);
-  checkpoint.expect(
-      checkpoint_layout(model::graph_of(config_.model, {.sequence = 1})).parameters());
-  load_weights(checkpoint, decoder_);
+  Graph saved = model::graph_of(config_.model, {.sequence = 1});
+  add_adapters(saved, config_.lora);
+  checkpoint.expect(checkpoint_layout(saved).parameters());
+  load_weights(checkpoint, MergedWeights(config_, checkpoint), decoder_);
   begin(0);
 }
 

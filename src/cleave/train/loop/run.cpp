@@ -12,6 +12,7 @@
 #include "cleave/train/loop/emulated_run.h"
 #include "cleave/train/loop/fetch.h"
 #include "cleave/train/loop/forecast.h"
+#include "cleave/train/save/adapters.h"
 #include "cleave/train/save/background_saver.h"
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/numerics.h"
@@ -41,6 +42,7 @@ Config with_fetched_data(Config config, comm::Communicator& processes) {
   if (!tokenizer.empty() && tokenizer != "bytes") {
     tokenizer = fetch(processes, tokenizer, fetch_cache());
   }
+  if (!config.adapters.empty()) config.adapters = fetch(processes, config.adapters, fetch_cache());
   if (auto* path = std::get_if<std::string>(&config.data.validation))
     *path = fetch(processes, *path, fetch_cache());
   return config;
@@ -135,10 +137,11 @@ class DeviceRun {
     const Start& start = job_.start;
     if (start.resume_from.empty()) {
       trainer_.initialise();
-      if (start.init_from.empty()) return;
-      load(checkpoint::CheckpointReader(start.init_from, checkpoint::Load::WeightsOnly),
-           job_.layout, trainer_.device());
-      return;
+      if (!start.init_from.empty()) {
+        const checkpoint::CheckpointReader reader(start.init_from, checkpoint::Load::WeightsOnly);
+        load(reader, layout_in(reader, job_.layout), trainer_.device());
+      }
+      return load_adapters(job_.config, job_.layout, trainer_.device());
     }
     const checkpoint::CheckpointReader reader(start.resume_from);
     load(reader, job_.layout, trainer_.device());

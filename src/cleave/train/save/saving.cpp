@@ -4,8 +4,10 @@
 #include <map>
 
 #include "cleave/base/version.h"
+#include "cleave/checkpoint/directory.h"
 #include "cleave/checkpoint/writer.h"
 #include "cleave/train/config/config_value.h"
+#include "cleave/train/save/adapters.h"
 #include "cleave/train/save/model_files.h"
 #include "cleave/train/save/sent_runs.h"
 
@@ -64,8 +66,14 @@ void commit(const SavePoint& at, std::int64_t step) {
   // The checkpoint has the weights itself, wherever they came from.
   Config config = *at.config;
   config.from.clear();
-  for (const auto& [name, text] : model_files(config.model, "float32", config.train.out))
-    checkpoint::add_file(at.root(), step, name, text);
+  const std::filesystem::path draft = checkpoint::draft_path(at.root(), step);
+  if (config.lora.rank > 0) {
+    // Other tools open the adapters; a config.json here would let them forget these silently.
+    save_adapters(config, draft / checkpoint::kModelFile, draft / kAdapterDirectory);
+  } else {
+    for (const auto& [name, text] : model_files(config.model, "float32", config.train.out))
+      checkpoint::add_file(at.root(), step, name, text);
+  }
   checkpoint::commit_checkpoint(at.root(), *at.layout,
                                 {.step = step,
                                  .data_position = step,
@@ -106,8 +114,13 @@ void save(const SavePoint& at, std::int64_t step) {
 void load(const checkpoint::CheckpointReader& reader, const checkpoint::CheckpointLayout& layout,
           engine::Device& device) {
   reader.expect(layout.parameters());
+  const auto& known = layout.parameters();
+  const auto is_known = [&](const std::string& name) {
+    return std::ranges::binary_search(known, name, {}, &checkpoint::Parameter::name);
+  };
   for (const auto* tensors : {&device.tensors(), &device.copies()}) {
     for (const engine::TensorState& tensor : *tensors) {
+      if (!is_known(tensor.name)) continue;
       tensor.set_weight([&](std::int64_t first, std::span<float> run) {
         reader.read_weight(tensor.name, first, run);
       });

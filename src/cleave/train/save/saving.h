@@ -51,7 +51,8 @@ void for_each_saved_run(const SavePoint& at, Lasting lasting, const SavedRun& vi
 /// The first device's last act: everything is written, and becomes a checkpoint.
 void commit(const SavePoint& at, std::int64_t step);
 
-/// Reads this device's share of a checkpoint, as far as `reader` does, whatever layout wrote it.
+/// Reads this device's share of a checkpoint, as far as `reader` does, whatever layout wrote it;
+/// tensors that are not in `layout` stay as they are.
 /// Throws UserError if it is of another architecture.
 void load(const checkpoint::CheckpointReader& reader, const checkpoint::CheckpointLayout& layout,
           engine::Device& device);

@@ -10,6 +10,7 @@
 #include "cleave/comm/together.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 #include "cleave/train/config/config_schema.h"
+#include "cleave/train/save/adapters.h"
 #include "cleave/train/save/model_files.h"
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/learning_rate.h"
@@ -63,8 +64,10 @@ void check_sound(const fs::path& checkpoint, checkpoint::Load what) {
 void check_same_model(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
   const Config saved = config_of(checkpoint);
   for (const Key& key : config_keys()) {
-    const bool fixed = key.name.starts_with("model.") || key.name == "train.optimizer";
-    if (!fixed || key.name == "model.preset" || key.name == "model.from") continue;
+    const bool fixed =
+        key.section() == "model" || key.section() == "lora" || key.name == "train.optimizer";
+    if (!fixed || key.name == "model.preset" || key.name == "model.from" || key.name == "lora.from")
+      continue;
     const auto ours = key.get(config);
     const auto theirs = key.get(saved);
     if (!ours && !theirs) continue;
@@ -119,7 +122,8 @@ bool changes_weights(std::string_view key) {
       "train.steps", "train.eval_every", "train.checkpoint_every",
       "train.keep",  "train.out",        "train.elastic"};
   return !key.starts_with("devices.") && !key.starts_with("parallel.") &&
-         !key.starts_with("model.") && std::ranges::find(kOthers, key) == std::end(kOthers);
+         !key.starts_with("model.") && !key.starts_with("lora.") &&
+         std::ranges::find(kOthers, key) == std::end(kOthers);
 }
 
 /// The rate of the step that comes next follows from the number of steps.
@@ -186,9 +190,10 @@ Start find_start(const Config& config, const StartOptions& options,
     check_sound(start.init_from, checkpoint::Load::WeightsOnly);
     const checkpoint::CheckpointReader reader(start.init_from, checkpoint::Load::WeightsOnly);
     check_same_context(config, reader);
-    reader.expect(layout.parameters());
+    reader.expect(layout_in(reader, layout).parameters());
     check_same_computation(config, reader);
   }
+  if (start.resume_from.empty()) check_adapters(config, layout);
   return start;
 }
 

@@ -43,7 +43,9 @@ Graph model_of(const Config& config) {
                                  .sequence = config.train.sequence,
                                  .dtype = config.train.dtype},
                                 config.train.loss_blocks);
+  if (config.lora.rank > 0 && config.trained.empty()) freeze(model.segments);
   train_only(model.segments, config.trained);
+  add_adapters(model, config.lora);
   const engine::OptimizerKind& optimizer = optimizer_of(config);
   engine::give_slots(model.segments, optimizer, hyper_of(config.train, optimizer));
   return model;
