@@ -136,11 +136,13 @@ TEST(Compression, IsUnpackedForTextAndTokens) {
 TEST(JsonLines, AreDocumentsOfTheirTexts) {
   const TemporaryDirectory dir;
   const auto good = dir.write("a.jsonl", "{\"text\": \"ab\"}\n\n{\"text\": \"c\\u00e9\"}\n");
-  const auto bad = dir.write("b.jsonl", "{\"text\": \"ab\"}\n{\"messages\": []}\n");
+  const auto bad = dir.write("b.jsonl", "{\"text\": \"ab\"}\n{\"texts\": []}\n");
 
   EXPECT_EQ(tokens_in(good), (Tokens{'a', 'b', '\n', 'c', 0xc3, 0xa9, '\n'}));
   EXPECT_EQ(user_error([&] { tokens_in(bad); }),
-            bad + ":2 has no \"text\" that is a string; every line must have one");
+            bad +
+                ":2 has neither \"messages\" nor a \"text\" that is a string; every line must have "
+                "one");
 }
 
 TEST(TokenStream, TokenizesTextAndEndsDocuments) {

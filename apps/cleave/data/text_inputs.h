@@ -15,17 +15,25 @@ namespace cleave::app {
 class TextInputs {
  public:
   /// Throws UserError if one names nothing.
-  explicit TextInputs(const std::vector<std::string>& names);
+  explicit TextInputs(const std::vector<std::string>& names,
+                      const data::ChatTemplate* chat = nullptr);
 
   /// Of the files as they lie on disk.
   std::int64_t bytes() const { return bytes_; }
 
-  /// Calls `round` with documents of some 32 MiB at a time, in order, until there are no more.
-  void for_each_round(
-      const std::function<void(const std::vector<std::string_view>& documents)>& round) const;
+  /// Documents, and of conversations what is to be learned of each; else nothing.
+  struct Round {
+    std::vector<std::string_view> documents;
+    std::vector<std::vector<data::TrainedSpan>> trained;
+  };
+
+  /// Calls `round` with documents of some 32 MiB at a time, in order, until there are no more. They
+  /// are all conversations, or none is.
+  void for_each_round(const std::function<void(const Round& round)>& round) const;
 
  private:
   std::vector<std::filesystem::path> files_;
+  const data::ChatTemplate* chat_;
   std::int64_t bytes_ = 0;
 };
 

@@ -30,7 +30,8 @@ data::WordCounts count_words(const TrainTokenizerFlags& flags) {
   std::vector<data::WordCounter> counters;
   for (int i = 0; i < flags.threads; ++i) counters.emplace_back(flags.training.pattern);
   ByteProgress progress("counting words", inputs.bytes());
-  inputs.for_each_round([&](const std::vector<std::string_view>& documents) {
+  inputs.for_each_round([&](const TextInputs::Round& round) {
+    const std::vector<std::string_view>& documents = round.documents;
     {
       std::vector<std::jthread> threads;
       for (std::size_t t = 0; t < counters.size(); ++t) {

@@ -100,11 +100,11 @@ void Dataset::read_window(std::int64_t window, std::span<std::int32_t> x,
     CLEAVE_CHECK(out.empty() || std::ssize(out) == sequence_, out.size());
     const auto there =
         static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), stream.size() - begin));
-    stream.read(begin, out.first(there));
     std::ranges::fill(out.subspan(there), filling);
+    return out.first(there);
   };
-  if (!x.empty()) fill(x, first, 0);
-  if (!y.empty()) fill(y, first + 1, kNoTarget);
+  if (!x.empty()) stream.read(first, fill(x, first, 0));
+  if (!y.empty()) stream.read_targets(first + 1, fill(y, first + 1, kNoTarget));
 }
 
 std::int64_t Dataset::targets(std::int64_t windows) const {
@@ -112,8 +112,22 @@ std::int64_t Dataset::targets(std::int64_t windows) const {
   for (const Share& share : shares_) {
     const std::int64_t count =
         std::clamp<std::int64_t>(windows - share.before, 0, share.source.count);
-    const std::int64_t first = share.source.first * sequence_;
-    sum += std::min(count * sequence_, share.source.stream->size() - 1 - first);
+    const std::int64_t first = share.source.first * sequence_ + 1;
+    sum += share.source.stream->targets(
+        first, std::min(first + count * sequence_, share.source.stream->size()));
+  }
+  return sum;
+}
+
+std::int64_t Dataset::step_targets(std::int64_t step) const {
+  const auto masks = [](const Share& share) { return share.source.stream->may_mask(); };
+  if (std::ranges::none_of(shares_, masks)) return batch_ * sequence_;
+  std::int64_t sum = 0;
+  for (std::int64_t index = 0; index < batch_; ++index) {
+    const std::int64_t at = window(step, index);
+    const Share& share = *(std::ranges::upper_bound(shares_, at, {}, &Share::before) - 1);
+    const std::int64_t first = (share.source.first + at - share.before) * sequence_ + 1;
+    sum += share.source.stream->targets(first, first + sequence_);
   }
   return sum;
 }
@@ -122,7 +136,8 @@ TokenStream& Data::open(std::vector<std::filesystem::path> paths, const Query& q
                         std::string_view key) {
   auto stream = std::make_unique<TokenStream>(
       std::move(paths), query.config.dtype, query.vocabulary,
-      StreamOptions{.key = key, .leave_out = query.leave_out, .tokenizer = tokenizer_.get()});
+      StreamOptions{
+          .key = key, .leave_out = query.leave_out, .tokenizer = tokenizer_.get(), .chat = chat_});
   const std::int64_t sequence = query.sequence;
   const bool filled = query.tail == Tail::FilledUp;
   require(filled || stream->size() > sequence, stream->path().string(), " has ", stream->size(),
@@ -143,6 +158,9 @@ TokenStream& Data::open(std::vector<std::filesystem::path> paths, const Query& q
 Data::Data(const Query& query) {
   const std::string& name = query.config.tokenizer;
   if (!name.empty() && name != "bytes") tokenizer_ = open_tokenizer(name);
+  const ChatTemplate& chat = query.config.chat;
+  own_chat_ = chat;
+  chat_ = !chat.assistant.empty() ? &own_chat_ : chat_template_of(tokenizer_.get());
   std::vector<Dataset::Source> sources;
   std::vector<std::filesystem::path> together;  // without weights the paths are one stream
   for (const DataPath& path : query.config.path) {
@@ -193,6 +211,12 @@ std::optional<std::int64_t> Data::text_bytes() const {
     if (!text && tokenizer_ == nullptr) return std::nullopt;
     sum += text ? *text : decoded_bytes(*stream, *tokenizer_);
   }
+  return sum;
+}
+
+std::int64_t Data::tokens() const {
+  std::int64_t sum = 0;
+  for (const auto& stream : streams_) sum += stream->size();
   return sum;
 }
 

@@ -13,9 +13,6 @@
 
 namespace cleave::data {
 
-/// Stands among targets where nothing is to be predicted.
-inline constexpr std::int32_t kNoTarget = -1;
-
 /// Sequences cut from one or several streams, in an order that is a function of the step alone.
 ///
 /// Window w of a stream is the tokens w·sequence … (w+1)·sequence, both ends included: x is all but
@@ -42,6 +39,10 @@ class Dataset {
 
   /// How many tokens the first `windows` windows have to predict.
   std::int64_t targets(std::int64_t windows) const;
+
+  /// How many tokens the batch of `step` has to predict; the same on every device. Not all where
+  /// some tokens are not to be predicted.
+  std::int64_t step_targets(std::int64_t step) const;
 
   /// Whether the last window of a stream may be filled up.
   Tail tail() const { return tail_; }
@@ -94,6 +95,9 @@ class Data {
   /// files of tokens. Nothing if no tokenizer is known for those.
   std::optional<std::int64_t> text_bytes() const;
 
+  /// All of them, to be predicted or not.
+  std::int64_t tokens() const;
+
   /// Whether some of it was read as text.
   bool has_text() const;
 
@@ -104,7 +108,9 @@ class Data {
   TokenStream& open(std::vector<std::filesystem::path> paths, const Query& query,
                     std::string_view key);
 
-  std::unique_ptr<const Tokenizer> tokenizer_;         // null: one token per byte
+  std::unique_ptr<const Tokenizer> tokenizer_;  // null: one token per byte
+  const ChatTemplate* chat_ = nullptr;          // the query's, or a known one
+  ChatTemplate own_chat_;
   std::vector<std::unique_ptr<TokenStream>> streams_;  // at fixed addresses: datasets borrow them
   std::optional<Dataset> training_;
   std::optional<Dataset> validation_;

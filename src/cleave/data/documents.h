@@ -6,34 +6,43 @@
 #include <string_view>
 #include <vector>
 
+#include "cleave/data/chat.h"
+
 namespace cleave::data {
 
 /// Texts of a file, each a whole for the tokenizer: the file itself, or the "text" of every line of
-/// a .jsonl file. Owns what the texts show.
+/// a .jsonl file, or its "messages". Owns what the texts show.
 class Documents {
  public:
   /// Reads the file, unpacked if it is .gz or .zst. Throws UserError: unreadable, not text, a line
-  /// that is no JSON object with a text.
-  explicit Documents(const std::filesystem::path& path);
+  /// that is no JSON object with a text or messages, messages without a template, a conversation
+  /// without an assistant.
+  explicit Documents(const std::filesystem::path& path, const ChatTemplate* chat = nullptr);
 
   /// The same from bytes; `name` tells the format.
-  Documents(std::string bytes, const std::filesystem::path& name);
+  Documents(std::string bytes, const std::filesystem::path& name,
+            const ChatTemplate* chat = nullptr);
 
   Documents(const Documents&) = delete;
   Documents& operator=(const Documents&) = delete;
 
   const std::vector<std::string_view>& texts() const { return texts_; }
 
+  /// Whether they are conversations; then [text] what of each is to be learned.
+  bool is_chat() const { return !trained_.empty(); }
+  const std::vector<std::vector<TrainedSpan>>& trained() const { return trained_; }
+
   /// Of the file, unpacked.
   std::size_t bytes() const { return bytes_.size(); }
 
  private:
-  void read(const std::filesystem::path& name);
-  void read_lines(const std::filesystem::path& name);
+  void read(const std::filesystem::path& name, const ChatTemplate* chat);
+  void read_lines(const std::filesystem::path& name, const ChatTemplate* chat);
 
   std::string bytes_;
   std::string decoded_;  // texts of JSON, one after another
   std::vector<std::string_view> texts_;
+  std::vector<std::vector<TrainedSpan>> trained_;
 };
 
 /// Whether the file's name is one of JSON Lines, compressed or not.

@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "cleave/data/chat_template.h"
+
 namespace cleave::data {
 
 enum class TokenType : std::uint8_t { Auto, U16, U32 };
@@ -27,6 +29,7 @@ struct DataConfig {
   std::vector<DataPath> path;         ///< empty: not given, fine for what needs no data
   std::string tokenizer;              ///< empty: bytes
   TokenType dtype = TokenType::Auto;  ///< of .bin files
+  ChatTemplate chat = {};             ///< of messages; empty: by the tokenizer's tokens
   std::variant<double, std::string> validation = 0.05;  ///< share held out, or a path
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;

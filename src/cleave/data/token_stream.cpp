@@ -7,6 +7,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
+#include "cleave/data/chat.h"
 #include "cleave/data/compression.h"
 #include "cleave/data/documents.h"
 #include "cleave/data/text_files.h"
@@ -36,6 +37,11 @@ std::string head_of(const File& file) {
   return head;
 }
 
+/// Wide tokens of a file have room for kUntrained.
+bool can_mask(const PackedLayout& layout) {
+  return layout.width == sizeof(kUntrained);
+}
+
 std::vector<std::byte> bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
@@ -48,8 +54,24 @@ std::int64_t number_of(const std::byte* at, int width) {
   return static_cast<std::int64_t>(value);
 }
 
-std::vector<std::int32_t> tokens_of(const Documents& documents, const Tokenizer* tokenizer) {
-  std::vector<std::int32_t> tokens;
+int all_threads() {
+  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+/// Conversations one after another, with kUntrained where it belongs.
+std::vector<std::uint32_t> tokens_of_chat(const Documents& documents, const Tokenizer* tokenizer) {
+  const auto bytes = tokenizer == nullptr ? open_tokenizer("bytes") : nullptr;
+  std::vector<std::uint32_t> tokens;
+  for (const auto& one : chat_tokens(documents.texts(), documents.trained(),
+                                     tokenizer == nullptr ? *bytes : *tokenizer, all_threads())) {
+    tokens.insert(tokens.end(), one.begin(), one.end());
+  }
+  return tokens;
+}
+
+std::vector<std::uint32_t> tokens_of(const Documents& documents, const Tokenizer* tokenizer) {
+  if (documents.is_chat()) return tokens_of_chat(documents, tokenizer);
+  std::vector<std::uint32_t> tokens;
   if (tokenizer == nullptr) {  // lines of JSON, one token per byte
     for (const std::string_view text : documents.texts()) {
       for (char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
@@ -57,8 +79,8 @@ std::vector<std::int32_t> tokens_of(const Documents& documents, const Tokenizer*
     }
     return tokens;
   }
-  const int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  ParallelTokenizer parallel(*tokenizer, {.threads = threads, .end_token = tokenizer->end_token()});
+  ParallelTokenizer parallel(*tokenizer,
+                             {.threads = all_threads(), .end_token = tokenizer->end_token()});
   for (const auto& one : parallel.encode(documents.texts())) {
     tokens.insert(tokens.end(), one.begin(), one.end());
   }
@@ -116,6 +138,7 @@ void TokenStream::add_file(const fs::path& path, const StreamOptions& options, b
   }
   Piece piece{.path = path, .layout = *layout};
   if (is_text) piece.text = bytes;
+  piece.masks = can_mask(*layout);
   if (bytes < kSmallFile) {
     piece.memory.resize(static_cast<std::size_t>(bytes));
     file->read(piece.memory, 0);
@@ -137,22 +160,24 @@ void TokenStream::add_unpacked(const fs::path& path, const StreamOptions& option
   add_piece({.path = path,
              .layout = layout.value_or(PackedLayout{.offset = 0, .count = size, .width = 1}),
              .text = layout ? std::nullopt : std::optional(size),
+             .masks = layout && can_mask(*layout),
              .memory = bytes_of(content.bytes)});
 }
 
 void TokenStream::add_text(const fs::path& path, const StreamOptions& options) {
-  const Documents documents(path);
+  const Documents documents(path, options.chat);
   text_bytes_ += static_cast<std::int64_t>(documents.bytes());
   require(text_bytes_ <= kMostText, options.key, " ", path_.string(),
           " is more than 2 GiB of text; tokenize it once with `cleave data tokenize` and train on "
           "the file that it writes");
-  const std::vector<std::int32_t> tokens = tokens_of(documents, options.tokenizer);
+  const std::vector<std::uint32_t> tokens = tokens_of(documents, options.tokenizer);
   const auto bytes = std::as_bytes(std::span(tokens));
   std::int64_t text = 0;
   for (const std::string_view document : documents.texts()) text += std::ssize(document);
   add_piece({.path = path,
              .layout = {.offset = 0, .count = std::ssize(tokens), .width = 4},
              .text = text,
+             .masks = documents.is_chat(),
              .memory = {bytes.begin(), bytes.end()}});
 }
 
@@ -172,6 +197,7 @@ bool TokenStream::has_text() const {
 void TokenStream::add_piece(Piece piece) {
   piece.first = size_;
   size_ += piece.layout.count;
+  masks_ = masks_ || piece.masks;
   if (piece.layout.count > 0) pieces_.push_back(std::move(piece));
 }
 
@@ -200,8 +226,8 @@ void TokenStream::read_bytes(const Piece& piece, std::int64_t offset,
   }
 }
 
-void TokenStream::read_piece(const Piece& piece, std::int64_t index,
-                             std::span<std::int32_t> tokens) const {
+void TokenStream::read_piece(const Piece& piece, std::int64_t index, std::span<std::int32_t> tokens,
+                             As as) const {
   const int width = piece.layout.width;
   std::array<std::byte, kReadStep> buffer;
   const auto step = static_cast<std::int64_t>(kReadStep) / width;
@@ -210,10 +236,13 @@ void TokenStream::read_piece(const Piece& piece, std::int64_t index,
     const auto bytes = std::span(buffer).first(static_cast<std::size_t>(count * width));
     read_bytes(piece, (index + done) * width, bytes);
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t value = number_of(bytes.data() + i * width, width);
+      const std::int64_t stored = number_of(bytes.data() + i * width, width);
+      const bool untrained = piece.masks && (stored & kUntrained) != 0;
+      const std::int64_t value = untrained ? stored ^ kUntrained : stored;
       if (value < 0 || value >= vocab_) [[unlikely]]
         fail_vocab(piece, index + done + i, value);
-      tokens[done + i] = static_cast<std::int32_t>(value);
+      tokens[done + i] =
+          untrained && as == As::Targets ? kNoTarget : static_cast<std::int32_t>(value);
     }
     done += count;
   }
@@ -225,6 +254,29 @@ void TokenStream::read(std::int64_t offset, std::span<std::int32_t> tokens) cons
   for_each_piece(offset, offset + std::ssize(tokens),
                  [&](const Piece& piece, std::int64_t index, std::int64_t count,
                      std::int64_t done) { read_piece(piece, index, tokens.subspan(done, count)); });
+}
+
+void TokenStream::read_targets(std::int64_t offset, std::span<std::int32_t> tokens) const {
+  if (!masks_) return read(offset, tokens);
+  for_each_piece(
+      offset, offset + std::ssize(tokens),
+      [&](const Piece& piece, std::int64_t index, std::int64_t count, std::int64_t done) {
+        read_piece(piece, index, tokens.subspan(done, count), As::Targets);
+      });
+}
+
+std::int64_t TokenStream::targets(std::int64_t first, std::int64_t end) const {
+  if (!masks_) return end - first;
+  std::int64_t sum = 0;
+  std::array<std::int32_t, kReadStep / sizeof(std::int32_t)> tokens;
+  for (std::int64_t at = first; at < end;) {
+    const auto here = std::min<std::int64_t>(end - at, std::ssize(tokens));
+    const auto some = std::span(tokens).first(static_cast<std::size_t>(here));
+    read_targets(at, some);
+    sum += here - std::ranges::count(some, kNoTarget);
+    at += here;
+  }
+  return sum;
 }
 
 void TokenStream::check_tokens(std::int64_t first, std::int64_t end) const {

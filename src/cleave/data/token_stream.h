@@ -16,10 +16,14 @@
 
 namespace cleave::data {
 
+/// Stands among targets where nothing is to be predicted.
+inline constexpr std::int32_t kNoTarget = -1;
+
 struct StreamOptions {
   std::string_view key = "data.path";    ///< what messages call the path
   std::filesystem::path leave_out = {};  ///< a directory that is not read, wherever it is
   const Tokenizer* tokenizer = nullptr;  ///< of text; null: one token per byte
+  const ChatTemplate* chat = nullptr;    ///< of messages; null: there must be none
 };
 
 /// Tokens of one or many files, one after another, as if they were one list.
@@ -55,6 +59,16 @@ class TokenStream {
   /// allocate otherwise.
   void read(std::int64_t offset, std::span<std::int32_t> tokens) const;
 
+  /// The same, with kNoTarget in place of tokens that are not to be predicted: those of a
+  /// conversation that the assistant does not say.
+  void read_targets(std::int64_t offset, std::span<std::int32_t> tokens) const;
+
+  /// How many of the tokens [first, end) are to be predicted. Does not allocate.
+  std::int64_t targets(std::int64_t first, std::int64_t end) const;
+
+  /// Whether there may be tokens that are not to be predicted.
+  bool may_mask() const { return masks_; }
+
   /// Throws UserError if any of the tokens [first, end) is outside the vocabulary.
   void check_tokens(std::int64_t first, std::int64_t end) const;
   void check_tokens() const { check_tokens(0, size_); }
@@ -70,6 +84,7 @@ class TokenStream {
     PackedLayout layout;
     std::int64_t first = 0;                 // token
     std::optional<std::int64_t> text = {};  // bytes; nothing: they were tokens before
+    bool masks = false;                     // kUntrained may be set in a token
     std::vector<std::byte> memory;
     std::unique_ptr<File> file;  // null as well where too many would be open
   };
@@ -80,7 +95,9 @@ class TokenStream {
   void add_text(const std::filesystem::path& path, const StreamOptions& options);
   void add_piece(Piece piece);
   void read_bytes(const Piece& piece, std::int64_t offset, std::span<std::byte> bytes) const;
-  void read_piece(const Piece& piece, std::int64_t index, std::span<std::int32_t> tokens) const;
+  enum class As : std::uint8_t { Tokens, Targets };
+  void read_piece(const Piece& piece, std::int64_t index, std::span<std::int32_t> tokens,
+                  As as = As::Tokens) const;
   template <class Use>
   void for_each_piece(std::int64_t first, std::int64_t end, Use use) const;
   [[noreturn]] void fail_vocab(const Piece& piece, std::int64_t index, std::int64_t value) const;
@@ -90,6 +107,7 @@ class TokenStream {
   std::int64_t vocab_;
   std::int64_t size_ = 0;
   std::int64_t text_bytes_ = 0;  // that were tokenized
+  bool masks_ = false;           // of some piece
   std::vector<Piece> pieces_;
 };
 

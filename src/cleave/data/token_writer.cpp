@@ -38,13 +38,18 @@ fs::path partial_of(const fs::path& path) {
 
 }  // namespace
 
-TokenWriter::TokenWriter(const fs::path& path, std::int64_t vocabulary)
+TokenWriter::TokenWriter(const fs::path& path, std::int64_t vocabulary, Room room)
     : path_(path), partial_(partial_of(path)), file_(File::open_or_create(partial_)) {
   const PackedForm& form = form_of(path);
-  const int needed = vocabulary <= kNarrowTokens ? 2 : 4;
+  const bool marked = room == Room::Marked;
+  const int needed = vocabulary <= kNarrowTokens && !marked ? 2 : 4;
   numpy_ = form.numpy;
   width_ = form.width == 0 ? needed : form.width;
   if (width_ < needed) fs::remove(partial_);
+  require(width_ >= needed || !marked,
+          "conversations need tokens of 32 bits, one of which says "
+          "what is learned, and ",
+          path.string(), " has 16; end --out in .u32.bin or .npy");
   require(width_ >= needed, "a vocabulary of ", vocabulary, " does not fit the 16-bit tokens of ",
           path.string(), "; end --out in .u32.bin or .npy");
   file_.truncate(0);
@@ -61,9 +66,19 @@ void TokenWriter::append(std::span<const std::int32_t> tokens) {
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     std::memcpy(packed.data() + i * width_, &tokens[i], width_);  // little-endian
   }
+  write(packed);
+}
+
+void TokenWriter::append_marked(std::span<const std::uint32_t> tokens) {
+  require(width_ == 4, "conversations need tokens of 32 bits, and ", path_.string(),
+          " was begun with 16 for other text; tokenize them apart");
+  write(std::as_bytes(tokens));
+}
+
+void TokenWriter::write(std::span<const std::byte> packed) {
   file_.write(packed, bytes_);
-  bytes_ += static_cast<std::int64_t>(packed.size());
-  tokens_ += static_cast<std::int64_t>(tokens.size());
+  bytes_ += std::ssize(packed);
+  tokens_ += std::ssize(packed) / width_;
 }
 
 std::string TokenWriter::header() const {

@@ -12,10 +12,18 @@ namespace cleave::data {
 /// an array of NumPy (.npy: the narrower type that holds the vocabulary).
 class TokenWriter {
  public:
+  /// How wide the tokens of an .npy are: as the vocabulary needs it, or with room for kUntrained.
+  enum class Room : std::uint8_t { OfVocabulary, Marked };
+
   /// Throws UserError for another ending, or one whose numbers are too small for the vocabulary.
-  TokenWriter(const std::filesystem::path& path, std::int64_t vocabulary);
+  TokenWriter(const std::filesystem::path& path, std::int64_t vocabulary,
+              Room room = Room::OfVocabulary);
 
   void append(std::span<const std::int32_t> tokens);
+
+  /// Tokens with kUntrained (chat.h) in those that are not to be predicted. Throws UserError if the
+  /// file's have 16 bits.
+  void append_marked(std::span<const std::uint32_t> tokens);
 
   /// Completes the file under its name; without this there is none.
   void finish();
@@ -26,6 +34,7 @@ class TokenWriter {
 
  private:
   std::string header() const;
+  void write(std::span<const std::byte> packed);
 
   std::filesystem::path path_;
   std::filesystem::path partial_;

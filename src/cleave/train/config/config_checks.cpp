@@ -29,6 +29,13 @@ void check_train(const Config& c) {
           " is beyond any run; batch must be below 2^31 and steps below 2^40");
 }
 
+void check_template(const data::ChatTemplate& chat) {
+  const bool own = chat.name.empty() && chat != data::ChatTemplate();
+  require(!own || (!chat.user.empty() && !chat.assistant.empty()),
+          "[data.template] has no text for ", chat.assistant.empty() ? "assistant" : "user",
+          "; give both user and assistant, such as assistant = \"A: {content}\\n\"");
+}
+
 /// A file has the order of one layout: nothing may be open, or be cut by what devices have.
 void check_own_order(const Config& c) {
   const ParallelConfig& p = c.parallel;
@@ -172,6 +179,7 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
   Problems problems;
   problems.collect([&] { check(c.model); });
   problems.collect([&] { check_train(c); });
+  problems.collect([&] { check_template(c.data.chat); });
   problems.collect([&] { check_schedule(c); });
   problems.collect([&] {
     if (world_size) check_world(c, *world_size);

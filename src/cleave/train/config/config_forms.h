@@ -13,6 +13,7 @@ Value write_bytes(std::int64_t bytes);  ///< in the largest binary unit that is 
 std::optional<std::string> read_name(const Value& value);  ///< any text but none
 
 std::vector<Key> lora_keys();
+std::vector<Key> template_keys();
 
 bool set_emulation(Config& config, const Value& value);
 std::optional<Value> get_emulation(const Config& config);

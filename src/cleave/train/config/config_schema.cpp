@@ -129,7 +129,8 @@ std::vector<Key> data_keys() {
       {.name = "data.path",
        .rule = "a path, a list of paths, or a list such as [{path = \"a\", weight = 0.7}, …]",
        .help =
-           "text, .jsonl with \"text\", tokens (.bin of nanoGPT, llm.c or Megatron, .npy), .gz "
+           "text, .jsonl with \"text\" or \"messages\", tokens (.bin of nanoGPT, llm.c or "
+           "Megatron, .npy), .gz "
            "or .zst of these, a pattern, or a directory of text: all files below it but hidden, "
            "binary and token ones, train.out and what other runs have written",
        .set = set_path,
@@ -368,7 +369,7 @@ std::vector<Key> parallel_keys() {
 std::vector<Key> all_keys() {
   std::vector<Key> keys;
   for (auto section :
-       {model_keys, lora_keys, data_keys, train_keys, devices_keys, parallel_keys}) {
+       {model_keys, lora_keys, data_keys, template_keys, train_keys, devices_keys, parallel_keys}) {
     std::ranges::move(section(), std::back_inserter(keys));
   }
   return keys;

@@ -41,6 +41,7 @@ std::int64_t overridden(const std::vector<std::string>& overrides, std::string_v
 bool is_of_model(const Key& key) {
   constexpr std::string_view kOthers[] = {"train.microbatch", "train.sequence", "train.dtype",
                                           "train.loss_blocks", "numerics.exact"};
+  if (key.name.starts_with("data.template")) return true;
   if (key.section() == "lora") return key.name != "lora.from";
   return key.section() == "model" || std::ranges::find(kOthers, key.name) != std::end(kOthers);
 }
@@ -79,6 +80,7 @@ EvaluateReport evaluate_here(const EvaluateJob& job, comm::Communicator& world) 
   EvaluateReport report{.checkpoint = job.checkpoint.path(),
                         .step = job.checkpoint.state().step,
                         .tokens = validation.tokens(),
+                        .data_tokens = job.data.tokens(),
                         .sequences = validation.sequences(),
                         .sequence = job.config.train.sequence};
   report.loss = validation.mean_loss(device.executor(), [&](std::int64_t done) {
@@ -117,12 +119,12 @@ double EvaluateReport::perplexity() const {
 
 std::optional<double> EvaluateReport::bytes_per_token() const {
   if (!text_bytes) return std::nullopt;
-  // The first token of the data is predicted from nothing, and so is not among `tokens`.
-  return static_cast<double>(*text_bytes) / static_cast<double>(tokens + 1);
+  return static_cast<double>(*text_bytes) / static_cast<double>(data_tokens);
 }
 
 std::optional<double> EvaluateReport::bits_per_byte() const {
-  if (!text_bytes || *text_bytes == 0) return std::nullopt;
+  // All but the first token, which nothing comes before, must have been predicted.
+  if (!text_bytes || *text_bytes == 0 || tokens + 1 != data_tokens) return std::nullopt;
   return loss / std::log(2.0) / *bytes_per_token();
 }
 

@@ -20,6 +20,8 @@ class BatchSource : public engine::MicrobatchSource {
   BatchSource(const data::Dataset& data, Share share) : data_(&data), share_(share) {}
 
   void begin_step(std::int64_t step) { step_ = step; }
+  /// Of the whole batch, on every replica.
+  std::int64_t step_targets() const { return data_->step_targets(step_); }
   void load(int index, std::string_view input, View ids) override;
 
  private:

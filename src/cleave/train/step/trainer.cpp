@@ -117,7 +117,8 @@ StepReport Trainer::step(bool stop) {
   const Clock::time_point start = Clock::now();
   optimizer_.begin_step(steps_done_);
   source_.begin_step(steps_done_);
-  const double tokens = static_cast<double>(config_->train.batch * config_->train.sequence);
+  // A batch may happen to have nothing to predict; its loss is 0 then.
+  const auto tokens = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
   engine::StepInput input{.source = &source_,
                           .optimizer = &optimizer_,
                           .loss_scale = static_cast<float>(1.0 / tokens),
