@@ -105,6 +105,11 @@ TokenStream::TokenStream(std::vector<fs::path> paths, TokenType type, std::int64
 }
 
 void TokenStream::add_path(const fs::path& path, const StreamOptions& options) {
+  if (path.string().starts_with(kGivenPrefix)) {
+    GivenTokens given = given_tokens(path.string(), options.key);
+    const PackedLayout layout{.offset = 0, .count = given.size, .width = sizeof(std::int32_t)};
+    return add_piece({.path = path, .layout = layout, .given = std::move(given)});
+  }
   std::error_code error;
   const fs::path leave_out = fs::weakly_canonical(options.leave_out, error);
   const bool directory = fs::is_directory(path, error);
@@ -217,7 +222,11 @@ void TokenStream::for_each_piece(std::int64_t first, std::int64_t end, Use use) 
 void TokenStream::read_bytes(const Piece& piece, std::int64_t offset,
                              std::span<std::byte> bytes) const {
   const std::int64_t place = piece.layout.offset + offset;
-  if (!piece.memory.empty()) {
+  if (piece.given.read) {
+    // Callers read whole tokens, into buffers that are aligned for them.
+    piece.given.read(place / piece.layout.width, {reinterpret_cast<std::int32_t*>(bytes.data()),
+                                                  bytes.size() / sizeof(std::int32_t)});
+  } else if (!piece.memory.empty()) {
     std::memcpy(bytes.data(), piece.memory.data() + place, bytes.size());
   } else if (piece.file) {
     piece.file->read(bytes, place);
@@ -229,7 +238,7 @@ void TokenStream::read_bytes(const Piece& piece, std::int64_t offset,
 void TokenStream::read_piece(const Piece& piece, std::int64_t index, std::span<std::int32_t> tokens,
                              As as) const {
   const int width = piece.layout.width;
-  std::array<std::byte, kReadStep> buffer;
+  alignas(std::int32_t) std::array<std::byte, kReadStep> buffer;
   const auto step = static_cast<std::int64_t>(kReadStep) / width;
   for (std::int64_t done = 0; done < std::ssize(tokens);) {
     const std::int64_t count = std::min(step, std::ssize(tokens) - done);

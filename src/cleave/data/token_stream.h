@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cleave/base/file.h"
+#include "cleave/data/given_tokens.h"
 #include "cleave/data/packed_format.h"
 #include "cleave/data/query.h"
 #include "cleave/data/tokenizer/tokenizer.h"
@@ -33,7 +34,8 @@ struct StreamOptions {
 /// byte in their first 8 KiB, which are not text. Files of tokens are those of packed_format.h;
 /// anything else is text or JSON Lines; .gz and .zst are unpacked. With a tokenizer, every file or
 /// line is a document, which its end token follows; plain bytes follow each other as they are, and
-/// a newline follows every line of JSON.
+/// a newline follows every line of JSON. A path such as "memory:mine" stands for tokens that the
+/// program has given (given_tokens.h).
 ///
 /// Large files stay on disk and are read where they are asked for: a file that is cut off during a
 /// run is an error, not a crash.
@@ -78,7 +80,7 @@ class TokenStream {
   std::uint64_t digest() const;
 
  private:
-  /// The tokens of one file: in memory, or on disk.
+  /// The tokens of one file: in memory, or on disk; or those that the program gives.
   struct Piece {
     std::filesystem::path path;
     PackedLayout layout;
@@ -87,6 +89,7 @@ class TokenStream {
     bool masks = false;                     // kUntrained may be set in a token
     std::vector<std::byte> memory;
     std::unique_ptr<File> file;  // null as well where too many would be open
+    GivenTokens given;           // if it is no file at all
   };
 
   void add_path(const std::filesystem::path& path, const StreamOptions& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/layers/activation.h"
+#include "cleave/layers/add_layer_kind.h"
 #include "cleave/layers/attention.h"
 #include "cleave/layers/embedding.h"
 #include "cleave/layers/linear.h"
@@ -14,6 +15,14 @@
 #include "cleave/shard/traits.h"
 
 namespace cleave {
+namespace {
+
+std::vector<LayerKind>& added_kinds() {
+  static std::vector<LayerKind> kinds;
+  return kinds;
+}
+
+}  // namespace
 
 LayerKinds::LayerKinds()
     : kinds_({layer_kind<Linear>("linear", shard::linear_traits()),
@@ -28,7 +37,14 @@ LayerKinds::LayerKinds()
               layer_kind<Swiglu>("swiglu", shard::activation_traits()),
               layer_kind<Residual>("residual", shard::residual_traits()),
               layer_kind<Embedding>("embedding", shard::embedding_traits()),
-              layer_kind<Loss>("loss", shard::loss_traits())}) {}
+              layer_kind<Loss>("loss", shard::loss_traits())}) {
+  kinds_.insert(kinds_.end(), added_kinds().begin(), added_kinds().end());
+}
+
+void add_layer_kind(LayerKind kind) {
+  LayerKinds().add(kind);  // which refuses a second one of that name
+  added_kinds().push_back(std::move(kind));
+}
 
 void LayerKinds::add(LayerKind kind) {
   require(find(kind.name) == nullptr, "there is a kind of layer called \"", kind.name,

@@ -1,15 +1,31 @@
 #include "cleave/model/family.h"
 
-#include <array>
+#include <algorithm>
+#include <vector>
 
 #include "cleave/base/check.h"
+#include "cleave/model/add_family.h"
 
 namespace cleave::model {
 
+namespace {
+
+std::vector<const Family*>& family_table() {
+  static std::vector<const Family*> table = {&gpt,   &llama, &mistral, &qwen2,
+                                             &qwen3, &olmo2, &phi3,    &smollm3};
+  return table;
+}
+
+}  // namespace
+
 std::span<const Family* const> families() {
-  static constexpr std::array<const Family*, 8> kFamilies = {&gpt,   &llama, &mistral, &qwen2,
-                                                             &qwen3, &olmo2, &phi3,    &smollm3};
-  return kFamilies;
+  return family_table();
+}
+
+void add_family(const Family& family) {
+  require(std::ranges::find(family_table(), family.name, &Family::name) == family_table().end(),
+          "there is a model kind \"", family.name, "\" already; give yours another name");
+  family_table().push_back(&family);
 }
 
 const Family* find_family(std::string_view name, std::span<const Family* const> known) {

@@ -3,6 +3,7 @@
 #include "cleave/base/check.h"
 #include "cleave/base/elementary.h"
 #include "cleave/base/nearest.h"
+#include "cleave/engine/stage/add_optimizer.h"
 #include "cleave/engine/stage/optimizer.h"
 #include "cleave/ops/adamw.h"
 #include "cleave/ops/momentum.h"
@@ -133,11 +134,30 @@ std::vector<OptimizerKind> all_optimizers() {
            .scratch = muon_scratch}};
 }
 
+/// References to rows are handed out, so the table never moves.
+constexpr std::size_t kMostOptimizers = 64;
+
+std::vector<OptimizerKind>& optimizer_table() {
+  static std::vector<OptimizerKind> table = [] {
+    std::vector<OptimizerKind> all = all_optimizers();
+    all.reserve(kMostOptimizers);
+    return all;
+  }();
+  return table;
+}
+
 }  // namespace
 
 std::span<const OptimizerKind> optimizers() {
-  static const std::vector<OptimizerKind> all = all_optimizers();
-  return all;
+  return optimizer_table();
+}
+
+void add_optimizer(OptimizerKind kind) {
+  require(std::ranges::find(optimizers(), kind.name, &OptimizerKind::name) == optimizers().end(),
+          "there is an optimizer \"", kind.name, "\" already; give yours another name");
+  require(optimizers().size() < kMostOptimizers, "there are ", kMostOptimizers,
+          " optimizers already; add fewer");
+  optimizer_table().push_back(std::move(kind));
 }
 
 const OptimizerKind& find_optimizer(std::string_view name) {

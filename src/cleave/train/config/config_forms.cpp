@@ -15,6 +15,31 @@ namespace cleave::train {
 
 using namespace rules;  // NOLINT(google-build-using-namespace): as in config_schema.cpp
 
+// Families are looked up every time: a program may add some of its own.
+bool set_family(Config& config, const Value& value) {
+  const auto* name = as<std::string>(value);
+  const auto known = model::families();
+  const auto found =
+      name == nullptr ? known.end() : std::ranges::find(known, *name, &model::Family::name);
+  if (found == known.end()) return false;
+  config.model.kind = *found;
+  return true;
+}
+
+std::optional<Value> get_family(const Config& config) {
+  return Value{std::string(config.model.kind->name)};
+}
+
+std::string family_rule() {
+  std::string rule;
+  const auto known = model::families();
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    if (i > 0) rule += i + 1 == known.size() ? " or " : ", ";
+    rule += detail::concat('"', known[i]->name, '"');
+  }
+  return rule;
+}
+
 std::optional<std::int64_t> read_bytes(const Value& value) {
   if (const auto* i = as<std::int64_t>(value)) return *i > 0 ? std::optional(*i) : std::nullopt;
   const auto* text = as<std::string>(value);

@@ -12,6 +12,9 @@ Value write_bytes(std::int64_t bytes);  ///< in the largest binary unit that is 
 
 std::optional<std::string> read_name(const Value& value);  ///< any text but none
 
+bool set_family(Config& config, const Value& value);
+std::optional<Value> get_family(const Config& config);
+std::string family_rule();  ///< all names
 std::vector<Key> lora_keys();
 std::vector<Key> template_keys();
 

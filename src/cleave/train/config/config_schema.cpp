@@ -17,12 +17,6 @@ bool not_negative(double x) {
   return x >= 0;
 }
 
-Choices<const model::Family*> family_choices() {
-  Choices<const model::Family*> choices;
-  for (const model::Family* family : model::families()) choices.emplace_back(family->name, family);
-  return choices;
-}
-
 std::vector<Key> model_keys() {
   const Whole any;  // check(ModelShape) knows more
   return {
@@ -36,10 +30,12 @@ std::vector<Key> model_keys() {
           [](auto& c) -> auto& { return c.from; })
           .with({.otherwise = "none; the model begins with random weights",
                  .example = "\"models/SmolLM2-135M\""}),
-      choice<const model::Family*>(
-          "model.kind", family_choices(), "the architecture",
-          [](auto& c) -> auto& { return c.model.kind; })
-          .with({.example = "\"llama\""}),
+      {.name = "model.kind",
+       .rule = family_rule(),
+       .help = "the architecture",
+       .set = set_family,
+       .get = get_family,
+       .example = "\"llama\""},
       whole(
           "model.layers", any, "transformer blocks",
           [](auto& c) -> auto& { return c.model.layers; })

@@ -14,23 +14,14 @@
 // says decides how much of it a device computes along the tensor axis; a row that says nothing is
 // right as well: every device of the group then computes the whole layer.
 
-#include <cstdio>
-#include <mutex>
+#include "train_with.h"
 
-#include "cleave/comm/local/local_world.h"
-#include "cleave/engine/compile/compile.h"
-#include "cleave/engine/run/device.h"
-#include "cleave/layers/layer_kinds.h"
-#include "cleave/model/family.h"
+#include "cleave/layers/add_layer_kind.h"
+#include "cleave/model/add_family.h"
 #include "cleave/ops/parallel.h"
-#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave {
 namespace {
-
-constexpr int kSteps = 80;
-constexpr int kMicrobatches = 4;
-constexpr std::int64_t kVocabulary = 64;
 
 // ---- 1. The layer as data
 // -------------------------------------------------------------------------
@@ -121,17 +112,9 @@ class LayerScale : public Layer {
 // ---- 3. The model
 // ---------------------------------------------------------------------------------
 
-/// A small GPT with a LayerScale before every residual connection.
-Graph scaled_gpt() {
-  Graph graph = model::graph_of({.kind = &model::gpt,
-                                 .layers = 4,
-                                 .hidden = 64,
-                                 .heads = 4,
-                                 .kv_heads = 4,
-                                 .ffn = 128,
-                                 .vocab = kVocabulary,
-                                 .context = 32},
-                                {.sequences = 4, .sequence = 32, .dtype = DType::F32});
+/// A GPT with a LayerScale before every residual connection.
+Graph build_scaled_gpt(const ModelShape& shape, const spec::Flow& flow, std::int64_t loss_blocks) {
+  Graph graph = model::gpt.build(shape, flow, loss_blocks);
   for (SegmentSpec& segment : graph.segments) {
     std::vector<LayerSpec> layers;
     std::vector<int> moved;  // where each layer of the block is now
@@ -149,95 +132,33 @@ Graph scaled_gpt() {
   return graph;
 }
 
+constexpr model::Family kScaledGpt = {
+    .name = "scaled-gpt", .build = build_scaled_gpt, .default_ffn = [](std::int64_t hidden) {
+      return 2 * hidden;
+    }};
+
 // ---- 4. The row
 // -----------------------------------------------------------------------------------
 
 /// Every row of y depends on the same row of x alone, so with sequence parallelism a device
 /// computes its own rows. The gains' gradients are then summed in slices of rows, the same on every
 /// layout.
-LayerKinds own_kinds() {
+LayerKind layer_scale_kind() {
   const auto with_rows = [](const LayerSpec& whole, std::int64_t rows) {
     return layer_scale_spec(whole.name, whole.y.dtype, rows, whole.y.shape[1]);
   };
-  LayerKinds kinds;
-  kinds.add(layer_kind<LayerScale>("layer_scale", {.with_rows = with_rows}));
-  return kinds;
-}
-
-// ---- Training
-// -------------------------------------------------------------------------------------
-
-/// Something to learn: every token follows from the one before.
-class Sequences : public engine::MicrobatchSource {
- public:
-  explicit Sequences(int step) : step_(step) {}
-  void load(int microbatch, std::string_view input, View ids) override {
-    std::int64_t token = (step_ * kMicrobatches + microbatch) * 7 % kVocabulary;
-    if (input == "targets") token = (token * 5 + 3) % kVocabulary;
-    for (std::int64_t i = 0; i < ids.elements(); ++i) {
-      ids.as<std::int32_t>()[i] = static_cast<std::int32_t>(token);
-      token = (token * 5 + 3) % kVocabulary;
-    }
-  }
-
- private:
-  int step_;
-};
-
-struct Outcome {
-  double first_loss = 0;
-  double last_loss = 0;
-  std::string weights;  ///< hash
-};
-
-/// Trains the model on as many devices as the layout has, threads of this process.
-Outcome train_on(const engine::Layout& layout) {
-  const LayerKinds kinds = own_kinds();
-  const Graph graph = scaled_gpt();
-  const engine::CompiledStep step = engine::compile(
-      graph, {.layout = layout, .microbatches = kMicrobatches, .tensor_shards = 2, .kinds = kinds});
-
-  Outcome outcome;
-  std::mutex mutex;
-  std::vector<std::pair<std::string, std::uint64_t>> hashes;
-  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    engine::Device device(step, world.rank(), 1, world, kinds);
-    device.initialise(1);
-    train::RunOptimizer optimizer({.steps = kSteps, .lr = 3e-3, .warmup = 10});
-    const float loss_scale = 1.0f / static_cast<float>(kMicrobatches * loss_count(graph));
-    for (int s = 0; s < kSteps; ++s) {
-      Sequences source(s);
-      optimizer.begin_step(s);
-      const engine::StepResult result = device.executor().run(
-          {.source = &source, .optimizer = &optimizer, .loss_scale = loss_scale});
-      if (world.rank() != 0) continue;
-      if (s == 0) outcome.first_loss = result.loss;
-      outcome.last_loss = result.loss;
-    }
-    const std::lock_guard lock(mutex);
-    for (auto& hash : device.weight_hashes()) hashes.push_back(std::move(hash));
-  });
-  outcome.weights = engine::combine_hashes(hashes);
-  return outcome;
+  return layer_kind<LayerScale>("layer_scale", {.with_rows = with_rows});
 }
 
 }  // namespace
 }  // namespace cleave
 
 int main() {
-  using cleave::Outcome;
-  using cleave::train_on;
-  const Outcome one = train_on({});
-  std::printf("1 device:  loss %.4f -> %.4f, weights %s\n", one.first_loss, one.last_loss,
-              one.weights.c_str());
-  const Outcome four = train_on({.pipeline = 2, .tensor = 2, .sequence_parallel = true});
-  std::printf("4 devices: loss %.4f -> %.4f, weights %s\n", four.first_loss, four.last_loss,
-              four.weights.c_str());
+  cleave::add_layer_kind(cleave::layer_scale_kind());
+  cleave::model::add_family(cleave::kScaledGpt);
 
-  // What this example promises, so that it can be run as a test.
-  const bool learned = one.last_loss < 0.5 * one.first_loss;
-  const bool same = one.weights == four.weights;
-  if (!learned) std::printf("the loss did not fall by half\n");
-  if (!same) std::printf("the weights depend on the layout\n");
-  return learned && same ? 0 : 1;
+  const auto one = example::train_with({"model.kind=scaled-gpt"});
+  const auto four = example::train_with({"model.kind=scaled-gpt", "parallel.pipeline=2",
+                                         "parallel.tensor=2", "parallel.sequence_parallel=true"});
+  return example::check(one, four);
 }
