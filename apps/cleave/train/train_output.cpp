@@ -34,7 +34,7 @@ std::string time_of_day() {
 }  // namespace
 
 TrainOutput::TrainOutput(const train::Config& config, Style style)
-    : config_(config), style_(style), text_(style == Style::Json ? stderr : stdout) {}
+    : config_(config), style_(style), text_(style == Style::Text ? stdout : stderr) {}
 
 TrainOutput::~TrainOutput() {
   watch_ = nullptr;  // it may have gone before us
@@ -107,10 +107,19 @@ void TrainOutput::on_step(const train::StepReport& step) {
   if (!step.evaluates) write_log();
 }
 
+void TrainOutput::on_predicted(const train::TracedStep& step) {
+  if (watch_ != nullptr) watch_->on_predicted(step);
+}
+
+void TrainOutput::on_timeline(std::int64_t step, const train::TracedStep& timeline) {
+  if (watch_ != nullptr) watch_->on_timeline(step, timeline);
+}
+
 void TrainOutput::write_log() {
   if (!line_) return;
   log_->write(*line_);
   if (watch_ != nullptr) watch_->on_step(*line_);
+  if (style_ == Style::JsonLines) print_text(stdout, train::line_of(*line_));
   line_.reset();
 }
 
@@ -139,7 +148,7 @@ void TrainOutput::finish(const train::RunReport& report) {
   if (watch_ != nullptr) watch_->finish(report);
   if (progress_) progress_->finish();
   progress_.reset();
-  if (style_ == Style::Json) {
+  if (style_ != Style::Text) {
     print_text(stdout, to_json(report).dump() + "\n");
   } else {
     print_text(stdout, describe_report(report));

@@ -14,10 +14,10 @@ namespace cleave::app {
 
 /// What a user sees of a training run: plan, progress and summary on the terminal, JSON lines in
 /// train.out/log.jsonl, and what a RunWatch makes of it. With --json all text goes to stderr and
-/// the report alone to stdout.
+/// the report alone to stdout, or with JsonLines what the log has before it.
 class TrainOutput : public train::RunObserver {
  public:
-  enum class Style : std::uint8_t { Text, Json };
+  enum class Style : std::uint8_t { Text, Json, JsonLines };
 
   TrainOutput(const train::Config& config, Style style);
   ~TrainOutput() override;
@@ -27,6 +27,8 @@ class TrainOutput : public train::RunObserver {
   void on_resumed(std::int64_t step, const std::string& checkpoint,
                   const std::string& changed) override;
   void on_step(const train::StepReport& step) override;
+  void on_predicted(const train::TracedStep& step) override;
+  void on_timeline(std::int64_t step, const train::TracedStep& timeline) override;
   void on_evaluated(std::int64_t step, double loss, std::int64_t sequences) override;
   void on_saved(std::int64_t step, const std::string& directory, double seconds) override;
 

@@ -110,6 +110,7 @@ train::RunOptions options_of(const TrainFlags& flags) {
   require(!(resume && flags.overwrite), "--resume and --overwrite contradict each other; pass one");
   require(!(resume && !flags.init_from.empty()),
           "--resume and --init-from contradict each other; pass one");
+  require(flags.json || !flags.lines, "--lines belongs to --json; pass both, or neither");
   require(flags.patience > 0, "--patience ", flags.patience, " must be more than 0 seconds");
   const std::chrono::duration<double> patience(std::min(flags.patience, 1e9));
   using train::Existing;
@@ -119,6 +120,7 @@ train::RunOptions options_of(const TrainFlags& flags) {
                     .resume_from = flags.resume == kLatest ? "" : flags.resume,
                     .init_from = flags.init_from},
           .trace = !flags.trace.empty(),
+          .watched = !flags.dashboard.empty(),
           .patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience)};
 }
 
@@ -181,6 +183,8 @@ void add_train_flags(CLI::App& command, TrainFlags& flags) {
                    "Measure this machine again where something is \"auto\"");
   command.add_flag("--print-config", flags.print_config, "Print the resolved config and stop");
   command.add_flag("--json", flags.json, "One JSON object on stdout");
+  command.add_flag("--lines", flags.lines,
+                   "With --json: before it the lines of log.jsonl, as they are written");
 }
 
 }  // namespace cleave::app

@@ -25,9 +25,11 @@ struct TrainFlags {
   bool print_config = false;
   bool remeasure = false;
   bool json = false;
+  bool lines = false;  ///< with json
 
   TrainOutput::Style style() const {
-    return json ? TrainOutput::Style::Json : TrainOutput::Style::Text;
+    using enum TrainOutput::Style;
+    return !json ? Text : lines ? JsonLines : Json;
   }
 };
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <httplib.h>
+#include <pthread.h>
 
 #include "cleave/base/check.h"
 
@@ -25,6 +26,11 @@ std::int64_t number_of(const std::string& text) {
   return value;
 }
 
+/// So that what they take can be told from what the run takes (scripts/check_page does).
+void name_thread() {
+  ::pthread_setname_np(::pthread_self(), "dashboard");
+}
+
 }  // namespace
 
 struct Dashboard::Server {
@@ -36,6 +42,7 @@ struct Dashboard::Server {
   void answer(const char* path, const char* type,
               std::function<std::string(const httplib::Request&)> make) {
     http.Get(path, [type, make](const httplib::Request& request, httplib::Response& response) {
+      name_thread();
       if (names_loopback(request)) return response.set_content(make(request), type);
       response.status = 403;
       response.set_content("only for localhost\n", "text/plain");
@@ -57,7 +64,8 @@ Dashboard::Dashboard(int port, DashboardPages pages) : server_(std::make_unique<
   server.answer("/", "text/html; charset=utf-8",
                 [&server](const auto&) { return server.pages.page(); });
   server.answer("/data", "application/json", [&server](const auto& request) {
-    return server.pages.data(number_of(request.get_param_value("after")));
+    return server.pages.data(number_of(request.get_param_value("after")),
+                             number_of(request.get_param_value("lanes")));
   });
   server.answer("/metrics", "text/plain; version=0.0.4",
                 [&server](const auto&) { return server.pages.metrics(); });
@@ -69,7 +77,10 @@ Dashboard::Dashboard(int port, DashboardPages pages) : server_(std::make_unique<
   }
   require(server.port > 0, "--dashboard cannot have port ", port,
           ": it is taken or not allowed; choose another, or 0 for any that is free");
-  server.thread = std::thread([&server] { server.http.listen_after_bind(); });
+  server.thread = std::thread([&server] {
+    name_thread();
+    server.http.listen_after_bind();
+  });
   // stop() does nothing before the loop has begun: a run that ends at once would wait for ever.
   for (int i = 0; i < 5000 && !server.http.is_running(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -9,9 +9,10 @@ namespace cleave::app {
 
 /// What the dashboard answers with; called on threads of its own.
 struct DashboardPages {
-  std::function<std::string()> page;                    ///< HTML
-  std::function<std::string(std::int64_t after)> data;  ///< JSON
-  std::function<std::string()> metrics;                 ///< text of Prometheus
+  std::function<std::string()> page;  ///< HTML
+  /// JSON of what comes after these steps: of the log, and of the lanes.
+  std::function<std::string(std::int64_t after, std::int64_t lanes)> data;
+  std::function<std::string()> metrics;  ///< text of Prometheus
 };
 
 /// A web server on the loopback interface, for as long as it lives. It answers only requests that

@@ -1,7 +1,9 @@
 #include "watch/run_history.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,7 +19,9 @@ using nlohmann::json;
 using train::StepMetrics;
 
 json device_json(const RunHistory::Device& device) {
-  json value = {{"planned", device.planned_bytes}, {"budget", device.budget_bytes}};
+  json value = {{"planned", device.planned_bytes},
+                {"budget", device.budget_bytes},
+                {"sent", device.sent_bytes}};
   if (device.peak_bytes == 0) return value;
   value["peak"] = device.peak_bytes;
   value["busy"] = device.busy;
@@ -25,11 +29,19 @@ json device_json(const RunHistory::Device& device) {
   return value;
 }
 
-/// A column of the steps after the first `skipped`; what is not finite becomes null.
+json lanes_json(const RunHistory::Lanes& lanes) {
+  return {{"step", lanes.step},
+          {"seconds", lanes.seconds},
+          {"predicted_seconds", lanes.predicted_seconds},
+          {"measured", lanes.measured},
+          {"predicted", lanes.predicted}};
+}
+
+/// A column of these steps; what is not finite becomes null.
 template <class Member>
-json column(const std::vector<StepMetrics>& lines, std::size_t skipped, Member member) {
+json column(std::span<const StepMetrics> lines, Member member) {
   json values = json::array();
-  for (std::size_t i = skipped; i < lines.size(); ++i) values.push_back(lines[i].*member);
+  for (const StepMetrics& line : lines) values.push_back(line.*member);
   return values;
 }
 
@@ -51,32 +63,35 @@ StepMetrics metrics_of(const json& line) {
 
 }  // namespace
 
-json to_json(const RunHistory& run, std::int64_t after) {
-  std::size_t skipped = 0;
-  while (skipped < run.lines.size() && run.lines[skipped].step <= after) ++skipped;
+json to_json(const RunHistory& run, const Known& known) {
+  const auto first = std::ranges::upper_bound(run.lines, known.step, {}, &StepMetrics::step);
+  const auto rest = static_cast<std::size_t>(run.lines.end() - first);
+  const std::span<const StepMetrics> lines(first, std::min(rest, known.most_steps));
   json validation = json::array();
   for (const StepMetrics& line : run.lines) {
     if (line.validation_loss) validation.push_back({line.step, *line.validation_loss});
   }
   json devices = json::array();
   for (const RunHistory::Device& device : run.devices) devices.push_back(device_json(device));
-  const auto& lines = run.lines;
-  return {
+  json value = {
       {"name", run.name},
       {"config", run.config},
       {"steps", run.steps},
       {"predicted_seconds", run.predicted_seconds ? json(*run.predicted_seconds) : json(nullptr)},
       {"columns",
-       {{"step", column(lines, skipped, &StepMetrics::step)},
-        {"loss", column(lines, skipped, &StepMetrics::loss)},
-        {"gradient_norm", column(lines, skipped, &StepMetrics::gradient_norm)},
-        {"lr", column(lines, skipped, &StepMetrics::lr)},
-        {"tokens_per_second", column(lines, skipped, &StepMetrics::tokens_per_second)},
-        {"seconds", column(lines, skipped, &StepMetrics::seconds)}}},
+       {{"step", column(lines, &StepMetrics::step)},
+        {"loss", column(lines, &StepMetrics::loss)},
+        {"gradient_norm", column(lines, &StepMetrics::gradient_norm)},
+        {"lr", column(lines, &StepMetrics::lr)},
+        {"tokens_per_second", column(lines, &StepMetrics::tokens_per_second)},
+        {"seconds", column(lines, &StepMetrics::seconds)}}},
       {"validation", validation},
       {"events", run.events},
       {"devices", devices},
+      {"more", lines.size() < rest},
       {"done", run.done}};
+  if (run.lanes.step > known.lanes) value["lanes"] = lanes_json(run.lanes);
+  return value;
 }
 
 std::vector<StepMetrics> read_log(const std::filesystem::path& log) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,16 @@ struct RunHistory {
     std::int64_t peak_bytes = 0;    ///< 0: not known yet
     double busy = 0;                ///< seconds of a step; known at the end, as is the next
     double wait = 0;
+    std::int64_t sent_bytes = 0;  ///< in a step, as planned
+  };
+
+  /// A step as the devices did it, and as it was predicted, in the same columns of time.
+  struct Lanes {
+    std::int64_t step = 0;  ///< 0: none yet
+    double seconds = 0;
+    double predicted_seconds = 0;
+    std::vector<std::string> measured;  ///< [device] as report::lanes() has them
+    std::vector<std::string> predicted;
   };
 
   std::string name;    ///< of its directory
@@ -29,11 +40,19 @@ struct RunHistory {
   std::vector<train::StepMetrics> lines;    ///< one per step
   std::vector<std::string> events;
   std::vector<Device> devices;
+  Lanes lanes;
   bool done = false;
 };
 
-/// As watch.js takes it, with the steps after `after`.
-nlohmann::json to_json(const RunHistory& run, std::int64_t after = 0);
+/// What a page has already of a run, and how much it takes at once.
+struct Known {
+  std::int64_t step = 0;
+  std::int64_t lanes = 0;  ///< the step that they are of
+  std::size_t most_steps = std::numeric_limits<std::size_t>::max();
+};
+
+/// As watch.js takes it: what comes after `known`.
+nlohmann::json to_json(const RunHistory& run, const Known& known = {});
 
 /// The lines of a log.jsonl. Throws UserError on a line that is not of a step.
 std::vector<train::StepMetrics> read_log(const std::filesystem::path& log);

@@ -1,11 +1,13 @@
 #include "watch/run_watch.h"
 
+#include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "files.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "cleave/report/lanes.h"
 
 namespace cleave::app {
 namespace {
@@ -14,6 +16,12 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+/// What a browser reads and draws in one frame.
+constexpr std::size_t kStepsAtOnce = 1000;
+
+/// Pixels of a lane.
+constexpr int kLaneColumns = 800;
+
 }  // namespace
 
 RunWatch::RunWatch(const train::Config& config, std::optional<int> port) : out_(config.train.out) {
@@ -21,21 +29,20 @@ RunWatch::RunWatch(const train::Config& config, std::optional<int> port) : out_(
   history_.config = train::to_toml(config);
   history_.steps = config.train.steps;
   if (!port) return;
-  dashboard_.emplace(
-      *port, DashboardPages{.page = [this] { return run_page(title(), {}, Watch::Live); },
-                            .data =
-                                [this](std::int64_t after) {
-                                  const std::lock_guard lock(mutex_);
-                                  const nlohmann::json all = {
-                                      {"runs", nlohmann::json::array({to_json(history_, after)})}};
-                                  return all.dump(-1, ' ', false,
-                                                  nlohmann::json::error_handler_t::replace);
-                                },
-                            .metrics =
-                                [this] {
-                                  const std::lock_guard lock(mutex_);
-                                  return metrics_text(history_);
-                                }});
+  const auto data = [this](std::int64_t after, std::int64_t lanes) {
+    const std::lock_guard lock(mutex_);
+    const Known known{.step = after, .lanes = lanes, .most_steps = kStepsAtOnce};
+    const nlohmann::json all = {{"runs", nlohmann::json::array({to_json(history_, known)})}};
+    return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  const auto metrics = [this] {
+    const std::lock_guard lock(mutex_);
+    return metrics_text(history_);
+  };
+  dashboard_.emplace(*port,
+                     DashboardPages{.page = [this] { return run_page(title(), {}, Watch::Live); },
+                                    .data = data,
+                                    .metrics = metrics});
 }
 
 std::string RunWatch::title() const {
@@ -50,7 +57,8 @@ void RunWatch::on_compiled(const engine::CompiledStep& step) {
   const std::lock_guard lock(mutex_);
   for (int d = 0; d < step.devices(); ++d) {
     history_.devices.push_back({.planned_bytes = step.planned_on(d),
-                                .budget_bytes = step.budgets.empty() ? 0 : step.budgets[d]});
+                                .budget_bytes = step.budgets.empty() ? 0 : step.budgets[d],
+                                .sent_bytes = step.traffic.empty() ? 0 : step.traffic[d].total()});
   }
 }
 
@@ -72,6 +80,25 @@ void RunWatch::on_step(const train::StepMetrics& metrics) {
   }
 }
 
+void RunWatch::on_predicted(const train::TracedStep& step) {
+  predicted_ = step;
+  const std::lock_guard lock(mutex_);
+  history_.predicted_seconds = step.summary.makespan;
+}
+
+void RunWatch::on_timeline(std::int64_t step, const train::TracedStep& timeline) {
+  const double seconds = timeline.summary.makespan;
+  const double predicted = predicted_.summary.makespan;
+  const double until = std::max(seconds, predicted);
+  RunHistory::Lanes lanes{.step = step,
+                          .seconds = seconds,
+                          .predicted_seconds = predicted,
+                          .measured = report::lanes(timeline.trace, until, kLaneColumns),
+                          .predicted = report::lanes(predicted_.trace, until, kLaneColumns)};
+  const std::lock_guard lock(mutex_);
+  history_.lanes = std::move(lanes);
+}
+
 void RunWatch::on_event(const std::string& text) {
   const std::lock_guard lock(mutex_);
   history_.events.push_back(text);
@@ -79,7 +106,7 @@ void RunWatch::on_event(const std::string& text) {
 
 void RunWatch::finish(const train::RunReport& report) {
   const std::lock_guard lock(mutex_);
-  history_.predicted_seconds = report.predicted_step_seconds;
+  if (report.predicted_step_seconds) history_.predicted_seconds = report.predicted_step_seconds;
   for (std::size_t d = 0; d < report.devices.size() && d < history_.devices.size(); ++d) {
     history_.devices[d].peak_bytes = report.devices[d].peak_bytes;
     history_.devices[d].busy = report.devices[d].busy;

@@ -24,6 +24,8 @@ class RunWatch {
 
   void on_compiled(const engine::CompiledStep& step);
   void on_step(const train::StepMetrics& metrics);  ///< of a line that the log has already
+  void on_predicted(const train::TracedStep& step);
+  void on_timeline(std::int64_t step, const train::TracedStep& timeline);
   void on_event(const std::string& text);
   void finish(const train::RunReport& report);
 
@@ -33,6 +35,7 @@ class RunWatch {
   std::filesystem::path out_;
   mutable std::mutex mutex_;  ///< over history_: the dashboard reads it on its own threads
   RunHistory history_;
+  train::TracedStep predicted_;  ///< as it is drawn under what was measured
   std::optional<report::TensorBoardFile> events_;
   std::optional<Dashboard> dashboard_;  ///< last: it ends first
 };

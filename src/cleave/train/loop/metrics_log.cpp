@@ -17,15 +17,6 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
-std::string line_of(const StepMetrics& m) {
-  std::string line = fmt::format(
-      R"({}{},"loss":{},"gradient_norm":{},"lr":{},"tokens_per_second":{},"seconds":{},"memory_bytes":{})",
-      kStart, m.step, number(m.loss), number(m.gradient_norm), number(m.lr),
-      number(m.tokens_per_second), number(m.seconds), m.memory_bytes);
-  if (m.validation_loss) line += fmt::format(",\"validation_loss\":{}", number(*m.validation_loss));
-  return line + "}\n";
-}
-
 /// The step of a line that we wrote; nothing for any other line.
 std::optional<std::int64_t> step_of(std::string_view line) {
   if (!line.starts_with(kStart) || !line.ends_with('}')) return std::nullopt;
@@ -66,6 +57,15 @@ std::string escaped(std::string_view text) {
 
 bool MetricsLog::is_event(std::string_view line) {
   return line.starts_with(kEventStart) && line.ends_with('}');
+}
+
+std::string line_of(const StepMetrics& m) {
+  std::string line = fmt::format(
+      R"({}{},"loss":{},"gradient_norm":{},"lr":{},"tokens_per_second":{},"seconds":{},"memory_bytes":{})",
+      kStart, m.step, number(m.loss), number(m.gradient_norm), number(m.lr),
+      number(m.tokens_per_second), number(m.seconds), m.memory_bytes);
+  if (m.validation_loss) line += fmt::format(",\"validation_loss\":{}", number(*m.validation_loss));
+  return line + "}\n";
 }
 
 MetricsLog::MetricsLog(const std::filesystem::path& path, std::int64_t step)

@@ -30,6 +30,9 @@ struct RunEvent {
   std::string text;       ///< a sentence
 };
 
+/// What the log has of it: a line of JSON, with its end.
+std::string line_of(const StepMetrics& metrics);
+
 /// A file of JSON lines, one per step and event, that never ends in half a line.
 class MetricsLog {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <variant>
 
@@ -87,6 +88,7 @@ class DeviceRun {
   RunReport run() {
     if (!job_.start.finished && job_.options.predict) {
       predict();
+      agree_on_timelines();
       if (agree_to_stop(world_)) return stopped_at_start(job_.start);
     }
     begin();
@@ -106,6 +108,7 @@ class DeviceRun {
       step.evaluates =
           (due(train.eval_every, step.step) || last) && trainer_.evaluated_sequences() > 0;
       note(step);
+      if (due(timeline_every_, step.step)) tell_timeline();
       note_saved(saver_.advance());
       if (step.evaluates) evaluate();
       if (due(train.checkpoint_every, step.step) && !last) save_and_go_on();
@@ -131,6 +134,21 @@ class DeviceRun {
         predicted_step(job_.compiled, costs, {.at_once = job_.at_once / job_.compiled.mesh.tensor});
     report_.predicted_step_seconds = report_.predicted->summary.makespan;
     if (index_ == 0) job_.observer.on_predicted(*report_.predicted_step_seconds);
+  }
+
+  /// All devices take part in a timeline, so all have to know when: about once a second, if device
+  /// 0 is watched.
+  void agree_on_timelines() {
+    const double seconds = std::max(*report_.predicted_step_seconds, 1e-3);
+    double every = index_ == 0 && job_.options.watched ? std::ceil(1 / seconds) : 0;
+    world_.combine({&every, 1}, comm::Combine::Max);
+    timeline_every_ = static_cast<std::int64_t>(every);
+    if (index_ == 0) job_.observer.on_predicted(*report_.predicted);
+  }
+
+  void tell_timeline() {
+    const TracedStep step = measured_step(job_.compiled, trainer_.device().executor(), world_);
+    if (index_ == 0) job_.observer.on_timeline(trainer_.steps_done(), step);
   }
 
   void begin() {
@@ -270,7 +288,8 @@ class DeviceRun {
   BackgroundSaver saver_;  ///< ends before the memory that it reads
   RunReport report_;
   StepTimes times_;
-  std::int64_t library_heap_ = 0;  ///< growth of the process's heap
+  std::int64_t library_heap_ = 0;    ///< growth of the process's heap
+  std::int64_t timeline_every_ = 0;  ///< steps; 0: never
 };
 
 /// Runs `work`; if it throws, nobody can finish what was being saved.

@@ -58,6 +58,11 @@ class RunObserver {
                           const std::string& /*changed*/) {}
   virtual void on_predicted(double /*step_seconds*/) {}
   virtual void on_step(const StepReport&) {}
+
+  /// A step as it was predicted, before the first; and, if RunOptions::watched, about every second
+  /// the one that was just done.
+  virtual void on_predicted(const TracedStep&) {}
+  virtual void on_timeline(std::int64_t /*step*/, const TracedStep&) {}
   virtual void on_evaluated(std::int64_t /*step*/, double /*loss*/, std::int64_t /*sequences*/) {}
   virtual void on_saved(std::int64_t /*step*/, const std::string& /*directory*/, double /*pause*/) {
   }
@@ -69,7 +74,8 @@ class RunObserver {
 
 struct RunOptions {
   StartOptions start;
-  bool trace = false;                                        ///< keep the timeline of the last step
+  bool trace = false;    ///< keep the timeline of the last step
+  bool watched = false;  ///< somebody wants timelines while the run goes on; counts on device 0
   std::chrono::nanoseconds patience = comm::kUsualPatience;  ///< of the watchdog
   bool predict = true;               ///< profile a step before the first; the same on all devices
   std::function<bool()> pause = {};  ///< asked on device 0 before each step: save and end after it?
