@@ -1,111 +1,117 @@
-"""cleave from Python: plan, schedule, verify and train by the program of that name.
+"""cleave from Python: plan, schedule, verify and train.
 
     import cleave
     report = cleave.train({"model": {"preset": "gpt-tiny"}, "data": {"path": "text.txt"}},
                           on_step=lambda step: print(step["step"], step["loss"]))
     weights = cleave.weights(report["checkpoint"])          # numpy arrays by name
 
-Every call runs the program `cleave` (on PATH, or where the environment variable CLEAVE points) and returns what it says
-with --json; what it refuses becomes an exception with its sentence. numpy is needed only where arrays go in or out.
+Every call is one of libcleave.so (cleave.h), which runs the program; what it refuses becomes an exception with its sentence.
+numpy is needed only where arrays go in or out.
 """
+import ctypes
 import json
 import os
 import pathlib
-import signal
-import subprocess
-import tempfile
-import time
+import threading
 
 __all__ = ["Error", "UsageError", "DoesNotFit", "DeviceLost", "plan", "schedule", "verify", "train", "evaluate",
            "generate", "weights", "version"]
 
 
 class Error(Exception):
-    """The program failed; str() is its sentence."""
+    """It failed; str() is the sentence."""
 
 
 class UsageError(Error):
-    """The config or a flag is wrong (exit code 2)."""
+    """The config or an option is wrong."""
 
 
 class DoesNotFit(Error):
-    """The model needs more memory than the devices have (exit code 3)."""
+    """The model needs more memory than the devices have."""
 
 
 class DeviceLost(Error):
-    """A device was lost or did not answer (exit code 4)."""
+    """A device was lost or did not answer."""
 
 
 _ERRORS = {2: UsageError, 3: DoesNotFit, 4: DeviceLost}
+_ON_STEP = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
 
-def _program():
-    return os.environ.get("CLEAVE", "cleave")
+class _Training(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("config", ctypes.c_char_p), ("options", ctypes.c_char_p),
+                ("tokens", ctypes.POINTER(ctypes.c_int32)), ("token_count", ctypes.c_size_t),
+                ("on_step", _ON_STEP), ("context", ctypes.c_void_p)]
 
 
-def _start(arguments):
+def _open():
+    """The library: where CLEAVE_LIBRARY points, beside this module as installed, or where the system finds it."""
+    lib = pathlib.Path(__file__).resolve().parents[3]
+    beside = [lib / "libcleave.so.0", *sorted(lib.glob("*-linux-gnu/libcleave.so.0"))]
+    found = [os.environ.get("CLEAVE_LIBRARY"), *(str(path) for path in beside if path.exists()), "libcleave.so.0"]
+    path = next(path for path in found if path)
     try:
-        return subprocess.Popen([_program(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    except FileNotFoundError:
-        raise Error(f"there is no program {_program()}; put it on PATH, or point CLEAVE at it") from None
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"cannot load {path}: {error}; install libcleave0, or point CLEAVE_LIBRARY at libcleave.so") from None
+    texts = [ctypes.POINTER(ctypes.c_void_p)] * 2
+    library.cleave_ask.argtypes = [ctypes.c_char_p, ctypes.c_char_p, *texts]
+    library.cleave_train.argtypes = [ctypes.POINTER(_Training), *texts]
+    library.cleave_free.argtypes = [ctypes.c_void_p]
+    library.cleave_free.restype = None
+    return library
 
 
-def _sentence(text):
-    """What the program complained of: its last message, without its name."""
-    lines = text.strip().split("\n")
-    starts = [i for i, line in enumerate(lines) if line.startswith("cleave: ")]
-    return "\n".join(lines[starts[-1]:])[len("cleave: "):] if starts else text.strip()
+_library = _open()
 
 
-def _answer(process, out, err, allowed=(0,)):
-    if process.returncode in allowed:
-        return json.loads(out)
-    raise _ERRORS.get(process.returncode, Error)(_sentence(err))
+def _taken(text):
+    """A text of the library's, which it then frees; None stays None."""
+    if not text.value:
+        return None
+    copy = ctypes.string_at(text.value).decode()
+    _library.cleave_free(text)
+    return copy
 
 
-def _run(*arguments, allowed=(0,)):
-    process = _start([*arguments, "--json"])
-    return _answer(process, *process.communicate(), allowed=allowed)
+def _call(function, *arguments):
+    """(answer, error, exception to raise for it)"""
+    answer, error = ctypes.c_void_p(), ctypes.c_void_p()
+    status = function(*arguments, ctypes.byref(answer), ctypes.byref(error))
+    return _taken(answer), _taken(error), _ERRORS.get(status, Error) if status else None
 
 
-def _flags(options):
-    """sequence_length=3 becomes --sequence-length 3; None and False are left out, True stands alone."""
-    flags = []
-    for name, value in options.items():
-        if value is None or value is False:
-            continue
-        flags.append("--" + name.replace("_", "-"))
-        if value is not True:
-            flags.append(str(value))
-    return flags
+def _ask(verb, options):
+    """An answer may be a no, such as a plan that does not fit: it is returned like any other."""
+    answer, error, exception = _call(_library.cleave_ask, verb.encode(), json.dumps(options, default=str).encode())
+    if answer is None:
+        raise (exception or Error)(error)
+    return json.loads(answer)
 
 
 def version():
     """Version, commit, compiler, features and instruction sets."""
-    return _run("version")
+    return _ask("version", {})
 
 
 def plan(config=None, **options):
-    """What a layout takes: of a config (a path, TOML text or a dict), or `model=`, `cluster=`, `batch=` for GPUs."""
-    if config is None:
-        return _run("plan", *_flags(options), allowed=(0, 3))
-    with _config_file(config) as path:
-        return _run("plan", path, *_flags(options), allowed=(0, 3))
+    """What a layout takes: of a config (a path, TOML text or a dict), or `model=`, `cluster=`, `batch=` for GPUs.
+
+    Further names are the options of `cleave plan`. `["fits"]` says whether it fits."""
+    if config is not None:
+        options["text"] = _config_text(config)
+    return _ask("plan", options)
 
 
-def schedule(kind, stages, microbatches, **options):
-    """Times, bubble and memory of a pipeline schedule, proven."""
-    return _run("schedule", kind, *_flags({"stages": stages, "microbatches": microbatches, **options}))
+def schedule(kind, stages=None, microbatches=None, **options):
+    """Times, bubble and memory of a pipeline schedule, proven. Further names are the options of `cleave schedule`."""
+    return _ask("schedule", {"kind": kind, "stages": stages, "microbatches": microbatches, **options})
 
 
 def verify(program):
     """What is wrong with a program (a path, or its text): a list of violations, empty if it is proven."""
-    if isinstance(program, str) and "\n" in program:
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-            file.write(program)
-            file.flush()
-            return _run("verify", file.name, allowed=(0, 1))["violations"]
-    return _run("verify", str(program), allowed=(0, 1))["violations"]
+    text = str(program)
+    return _ask("verify", {"text": text} if "\n" in text else {"file": text})["violations"]
 
 
 def evaluate(directory, data, **options):
@@ -114,8 +120,8 @@ def evaluate(directory, data, **options):
 
 
 def generate(directory, prompt, **options):
-    """Text that the model of a run's directory goes on with."""
-    return _run("generate", str(directory), "--prompt", prompt, *_flags(options))
+    """Text that the model of a run's directory goes on with. Further names are the options of `cleave generate`."""
+    return _ask("generate", {"dir": str(directory), "prompt": prompt, **options})
 
 
 def _toml(value):
@@ -123,13 +129,15 @@ def _toml(value):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(v)}" for key, v in value.items()) + "}"
     if isinstance(value, (str, pathlib.PurePath)):
         return json.dumps(str(value), ensure_ascii=False)
     return repr(value)
 
 
 def _config_text(config):
-    """A dict of sections as TOML; text and paths as they are."""
+    """A dict of sections as TOML; the text of a file; text as it is."""
     if not isinstance(config, dict):
         text = str(config)
         return text if "\n" in text else pathlib.Path(text).read_text()
@@ -140,100 +148,67 @@ def _config_text(config):
     return "\n".join(lines) + "\n"
 
 
-class _config_file:
-    """A config as a file for as long as the program needs it."""
+class _Listener:
+    """Calls on_step for the library, on the thread that waits for the run; what it raises ends the run and is raised again."""
 
-    def __init__(self, config):
-        self._text = _config_text(config)
+    def __init__(self, on_step):
+        self._on_step = on_step
+        self.raised = None
+        self.stop = False
+        self.function = _ON_STEP(self._hear)
 
-    def __enter__(self):
-        self._file = tempfile.NamedTemporaryFile("w", suffix=".toml")
-        self._file.write(self._text)
-        self._file.flush()
-        return self._file.name
-
-    def __exit__(self, *_):
-        self._file.close()
-
-
-def _resolved_out(path, settings):
-    """Where the run will write its log, by the program's own reading of the config."""
-    process = _start(["train", path, *settings, "--print-config"])
-    out, err = process.communicate()
-    if process.returncode != 0:
-        raise _ERRORS.get(process.returncode, Error)(_sentence(err))
-    for line in out.split("\n"):
-        if line.startswith("out = "):
-            return pathlib.Path(json.loads(line[len("out = "):]))
-    return pathlib.Path("out")
+    def _hear(self, line, _):
+        try:
+            if self._on_step and self._on_step(json.loads(line)) is False:
+                self.stop = True
+        except BaseException as error:  # pylint: disable=broad-except
+            self.raised = self.raised or error
+            self.stop = True
+        return int(self.stop)
 
 
-class _Log:
-    """The lines of log.jsonl that were not there before."""
-
-    def __init__(self, path):
-        self._path = path
-        self._rest = ""
-        self._begun = path.stat().st_mtime_ns if path.exists() else None
-        self._at = 0
-
-    def new_lines(self):
-        if not self._path.exists():
-            return
-        if self._begun is not None:
-            if self._path.stat().st_mtime_ns == self._begun:
-                return  # still as an earlier run left it
-            self._begun = None
-        with open(self._path) as file:
-            file.seek(self._at)
-            self._rest += file.read()
-            self._at = file.tell()
-        *whole, self._rest = self._rest.split("\n")
-        for line in map(json.loads, whole):
-            if "step" in line:
-                yield line
-
-
-def train(config, *, tokens=None, on_step=None, resume=False, overwrite=False, settings=None):
+def train(config, *, tokens=None, on_step=None, resume=False, overwrite=False, settings=None, **options):
     """Trains as a config says (a path, TOML text, or a dict of sections) and returns the report.
 
-    `on_step` is called with every line of the log (docs/logs.md) soon after its step; if it returns False, the run stops
-    after its step, saved. `tokens`, an array of whole numbers, takes the place of data.path. `settings`, a dict such as
-    {"train.steps": 50}, overrides keys. Control-C stops the run as on a terminal.
+    `on_step` is called with every line of the log (docs/logs.md) after its step; if it returns False, the run stops there,
+    saved. `tokens`, an array of whole numbers, takes the place of data.path. `settings`, a dict such as
+    {"train.steps": 50}, overrides keys. Further names are the options of `cleave train`, such as init_from. Control-C stops
+    the run after the step in hand, saved.
     """
-    overrides = dict(settings or {})
-    with tempfile.TemporaryDirectory() as scratch, _config_file(config) as path:
-        if tokens is not None:
-            import numpy
-            file = os.path.join(scratch, "tokens.u32.bin")
-            numpy.asarray(tokens).astype("<u4").tofile(file)
-            overrides["data.path"] = file
-        flags = [word for key, value in overrides.items() for word in ("--set", f"{key}={_toml(value)}")]
-        log = _Log(_resolved_out(path, flags) / "log.jsonl") if on_step else None
-        flags += ["--resume"] * bool(resume) + ["--overwrite"] * bool(overwrite) + ["--json"]
-        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            process = subprocess.Popen([_program(), "train", path, *flags], stdout=out, stderr=err)
-            _follow(process, log, on_step)
-            out.seek(0)
-            err.seek(0)
-            return _answer(process, out.read(), err.read())
+    options.update(resume=resume, overwrite=overwrite,
+                   set=[f"{key}={_toml(value)}" for key, value in (settings or {}).items()])
+    listener = _Listener(on_step)
+    training = _Training(size=ctypes.sizeof(_Training), config=_config_text(config).encode(),
+                         options=json.dumps(options, default=str).encode(), on_step=listener.function)
+    if tokens is not None:
+        import numpy
+        array = numpy.ascontiguousarray(tokens, dtype=numpy.int32).reshape(-1)
+        training.tokens = array.ctypes.data_as(ctypes.POINTER(ctypes.c_int32))
+        training.token_count = array.size
+    return _wait_for(training, listener)
 
 
-def _follow(process, log, on_step):
-    """Until the run has ended and every line of its log was heard of."""
-    stopped = False
-    while True:
+def _wait_for(training, listener):
+    """On a thread of its own, so that this one can be interrupted."""
+    result, ended, interrupted = [], threading.Event(), None
+
+    def run():
+        result.append(_call(_library.cleave_train, ctypes.byref(training)))
+        ended.set()
+
+    threading.Thread(target=run).start()
+    while not ended.is_set():
         try:
-            ended = process.poll() is not None
-            for line in log.new_lines() if log else ():
-                if on_step(line) is False and not stopped:
-                    stopped = True
-                    process.send_signal(signal.SIGINT)
-            if ended:
-                return
-            time.sleep(0.02)
-        except KeyboardInterrupt:  # the terminal has told the program as well
-            stopped = True
+            ended.wait(0.2)
+        except KeyboardInterrupt as error:
+            interrupted = error
+            listener.stop = True
+    answer, error, exception = result[0]
+    if listener.raised or interrupted:
+        raise listener.raised or interrupted
+    if exception:
+        raise exception(error)
+    return json.loads(answer)
 
 
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}

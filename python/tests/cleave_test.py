@@ -1,7 +1,8 @@
-"""Run by ctest with CLEAVE pointing at the program; needs numpy only for the tests of arrays."""
+"""Run by ctest with CLEAVE_LIBRARY pointing at libcleave.so; needs numpy only for the tests of arrays."""
 import importlib.util
 import os
 import pathlib
+import signal
 import sys
 import tempfile
 import unittest
@@ -44,6 +45,31 @@ class Cleave(unittest.TestCase):
         self.assertEqual(resumed["steps"], stopped["steps"] + 1)
         self.assertEqual(heard[-1]["step"], resumed["steps"])
 
+    def test_raises_what_the_callback_raises_and_can_train_again(self):
+        def fail(line):
+            raise RuntimeError(f"heard step {line['step']}")
+        with self.assertRaisesRegex(RuntimeError, "heard step 1"):
+            cleave.train(tiny(self.path("out"), self.data), on_step=fail)
+        again = cleave.train(tiny(self.path("out"), self.data), resume=True)
+        self.assertEqual((again["steps"], again["stopped"]), (5, False))
+
+    def test_stops_on_control_c_with_what_was_done_saved(self):
+        config = tiny(self.path("out"), self.data)
+        config["train"]["steps"] = 1000000
+        with self.assertRaises(KeyboardInterrupt):
+            cleave.train(config, on_step=lambda line: os.kill(os.getpid(), signal.SIGINT) if line["step"] == 2 else None)
+        self.assertTrue(pathlib.Path(self.path("out"), "checkpoints", "latest").exists())
+
+    def test_answers_a_question_from_inside_a_training(self):
+        answers = []
+        cleave.train(tiny(self.path("out"), self.data), on_step=lambda line: answers.append(cleave.version()["version"]))
+        self.assertEqual(len(answers), 5)
+
+    def test_gives_the_bits_of_every_layout(self):
+        one = cleave.train(tiny(self.path("one"), self.data))
+        two = cleave.train(tiny(self.path("two"), self.data), settings={"parallel.pipeline": 2})
+        self.assertEqual(one["weights"], two["weights"])
+
     def test_raises_what_the_program_refuses(self):
         with self.assertRaisesRegex(cleave.UsageError, "there is no key train.stepz"):
             cleave.train(tiny(self.path("out"), self.data), settings={"train.stepz": 1})
@@ -53,6 +79,12 @@ class Cleave(unittest.TestCase):
     def test_plans_schedules_and_verifies(self):
         self.assertTrue(cleave.schedule("1f1b", stages=4, microbatches=8)["verified"])
         self.assertTrue(cleave.plan(model="gpt2-124m", cluster="a100-80gb:8", batch=64)["candidates"])
+        self.assertFalse(cleave.plan(model="gpt3-175b", cluster="a100-80gb:8", batch=8)["fits"])
+        self.assertTrue(cleave.plan(tiny(self.path("out"), self.data), set=["devices.memory=1GiB"])["fits"])
+        program = self.path("program.txt")
+        cleave.schedule("zb-h1", stages=2, microbatches=4, format="text", output=program)
+        self.assertEqual(cleave.verify(program), [])
+        self.assertTrue(cleave.verify(pathlib.Path(program).read_text().replace("0F0 ", "", 1)))
         self.assertEqual(cleave.version()["version"].count("."), 2)
 
     @unittest.skipUnless(HAS_NUMPY, "numpy is not installed")
@@ -63,6 +95,8 @@ class Cleave(unittest.TestCase):
         arrays = cleave.weights(report["checkpoint"])
         self.assertEqual(arrays["transformer.wte.weight"].shape, (256, 16))
         self.assertTrue(all(numpy.isfinite(array).all() for array in arrays.values()))
+        with self.assertRaisesRegex(cleave.UsageError, "has token 300 at position 299"):
+            cleave.train(config, tokens=numpy.arange(1, 3000), overwrite=True, settings={"model.vocab": 300})
 
 
 if __name__ == "__main__":
