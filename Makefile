@@ -5,7 +5,7 @@ PRESET ?= release
 CLEAVE = build/release/cleave
 INSTALL_TO = $(abspath $(subst ~,$(HOME),$(or $(PREFIX),/usr/local)))
 
-.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants campaign-loss bench format lint headers install
+.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants campaign-loss bench format lint headers install can-install uninstall package check-package
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
@@ -57,10 +57,23 @@ lint: headers    ## clang-tidy on all sources, or on FILES="a.cpp b.cpp"
 headers: setup   ## does every header compile alone?
 	@git ls-files 'src/*.h' | xargs -P $(JOBS) -I{} $(CXX) -std=c++20 -Isrc -fsyntax-only -x c++ -w {}
 
-install: setup   ## into PREFIX (default /usr/local), without building the tests
+install: can-install setup  ## into PREFIX (default /usr/local), without building the tests
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target product
-	@mkdir -p "$(INSTALL_TO)" 2>/dev/null && test -w "$(INSTALL_TO)" || \
-	  { echo "install: cannot write to $(INSTALL_TO); choose another place, as in make install PREFIX=~/x" >&2; exit 2; }
 	@cmake --install build/release --prefix "$(INSTALL_TO)" >/dev/null
 	@echo "install: $(INSTALL_TO)/bin/cleave, libraries, man pages and completion; listed in build/release/install_manifest.txt"
+
+can-install:
+	@mkdir -p "$(INSTALL_TO)" 2>/dev/null && test -w "$(INSTALL_TO)" || \
+	  { echo "install: cannot write to $(INSTALL_TO); choose another place, as in make install PREFIX=~/x" >&2; exit 2; }
+
+uninstall:       ## what the last install wrote
+	@test -f build/release/install_manifest.txt || { echo "uninstall: build/release has installed nothing" >&2; exit 2; }
+	@scripts/uninstall build/release/install_manifest.txt
+
+package: setup   ## Debian packages, in build/package
+	@scripts/package
+
+check-package: package  ## install them in a clean Debian 12, use all of them there, remove them; as root, minutes
+	@command -v mmdebstrap >/dev/null || apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null
+	@scripts/check_package
