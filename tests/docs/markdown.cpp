@@ -27,17 +27,34 @@ std::string read_page(const fs::path& page) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::vector<std::string> blocks(const fs::path& page, const std::string& language) {
-  std::vector<std::string> found;
+std::vector<Block> blocks(const fs::path& page) {
+  std::vector<Block> found;
   std::istringstream lines(read_page(page));
   bool inside = false;
+  int number = 0;
   for (std::string line; std::getline(lines, line);) {
+    ++number;
     if (line.starts_with("```")) {
-      inside = !inside && line == "```" + language;
-      if (inside) found.emplace_back();
+      inside = !inside;
+      if (!inside) continue;
+      const auto blank = std::min(line.find(' '), line.size());
+      const std::string note = line.substr(std::min(blank + 1, line.size()));
+      found.push_back({.language = line.substr(3, blank - 3), .note = note, .line = number});
     } else if (inside) {
-      found.back() += line + '\n';
+      found.back().text += line + '\n';
     }
+  }
+  return found;
+}
+
+std::vector<std::string> indented_code(const fs::path& page) {
+  std::vector<std::string> found;
+  std::istringstream lines(read_page(page));
+  bool fenced = false;
+  std::string before;
+  for (std::string line; std::getline(lines, line); before = line) {
+    if (line.starts_with("```")) fenced = !fenced;
+    if (!fenced && before.empty() && line.starts_with("    ")) found.push_back(line);
   }
   return found;
 }

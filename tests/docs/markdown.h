@@ -9,8 +9,17 @@ namespace cleave::testing {
 /// Every page for users and contributors: README.md and its neighbours, and docs/*.md.
 std::vector<std::filesystem::path> pages();
 
-/// The fenced blocks of a page whose fence names `language`: ```sh … ```.
-std::vector<std::string> blocks(const std::filesystem::path& page, const std::string& language);
+/// A fenced block: ```language note … ```. It may stand in a comment, where readers do not see it.
+struct Block {
+  std::string language;
+  std::string note;  ///< "elsewhere", or the name of a file; may be empty
+  std::string text;
+  int line = 0;  ///< of the page
+};
+std::vector<Block> blocks(const std::filesystem::path& page);
+
+/// Lines of a page that are code by indentation, which says nothing of their language.
+std::vector<std::string> indented_code(const std::filesystem::path& page);
 
 /// The commands of a page that begin with "cleave ", in blocks or between backticks, each in one
 /// line.
