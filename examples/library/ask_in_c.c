@@ -5,7 +5,7 @@
 
 static int on_step(const char* line, void* context) {
   printf("%s\n", line); /* a line of log.jsonl */
-  return ++*(int*)context == 5; /* enough */
+  return ++*(int*)context >= 5; /* enough: it ends after the step in hand */
 }
 
 int main(void) {
@@ -34,5 +34,5 @@ int main(void) {
   if (status != CLEAVE_DONE) puts(error);
   cleave_free(answer);
   cleave_free(error);
-  return status != CLEAVE_DONE || steps != 5;
+  return status != CLEAVE_DONE || steps < 5;
 }
