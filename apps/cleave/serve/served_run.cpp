@@ -29,10 +29,6 @@ constexpr double kSilentSteps = 20;
 
 constexpr std::chrono::milliseconds kLook{200};
 
-bool is_loss(const MemberEvent& event) {
-  return event.kind != MemberEvent::Kind::Joined;
-}
-
 std::vector<std::int64_t> seats_of(const std::vector<Candidate>& devices) {
   std::vector<std::int64_t> seats;
   for (const Candidate& device : devices) seats.push_back(device.seat);
@@ -164,9 +160,9 @@ void ServedRun::plan_again(const std::string& failure) {
         server_.await_ready(1, options_of(flags_).patience, train::stop_was_requested);
     if (candidates.empty())
       throw DeviceLost("stopped while it waited for devices; cleave serve --resume goes on");
-    const bool lost = log_events();
+    log_events();
     // Whoever waited in vain for a device that is still there would do so again.
-    if (tried.empty() && !failure.empty() && !lost) throw DeviceLost(failure);
+    if (tried.empty() && !failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
     if (tried == seats_of(candidates)) {
       std::this_thread::sleep_for(kLook);
       continue;
@@ -224,11 +220,16 @@ std::vector<std::int64_t> ServedRun::budgets_of(std::vector<Candidate>& candidat
   return budgets;
 }
 
-/// True if somebody has gone.
-bool ServedRun::log_events() {
-  const std::vector<MemberEvent> events = server_.take_events();
-  for (const MemberEvent& event : events) log_event({to_string(event.kind), step_, event.text});
-  return std::ranges::any_of(events, is_loss);
+/// Whether every device of the last epoch could take part in the next.
+bool ServedRun::all_are_among(const std::vector<Candidate>& candidates) const {
+  return std::ranges::all_of(devices_, [&](const Candidate& device) {
+    return std::ranges::find(candidates, device.seat, &Candidate::seat) != candidates.end();
+  });
+}
+
+void ServedRun::log_events() {
+  for (const MemberEvent& event : server_.take_events())
+    log_event({to_string(event.kind), step_, event.text});
 }
 
 /// The log of the steps is closed between two epochs. A disk that is full ends no run by this.

@@ -43,7 +43,8 @@ class ServedRun {
   void plan_again(const std::string& failure);
   void take_plan(const train::PlannedRun& plan);
   std::vector<std::int64_t> budgets_of(std::vector<comm::Candidate>& candidates) const;
-  bool log_events();
+  bool all_are_among(const std::vector<comm::Candidate>& candidates) const;
+  void log_events();
   void log_event(const train::RunEvent& event) const;
   void foresee_a_loss() const;
 
