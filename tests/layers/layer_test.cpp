@@ -8,7 +8,9 @@
 
 #include "cleave/base/philox.h"
 #include "cleave/layers/layer_kinds.h"
+#include "cleave/spec/image_layers.h"
 #include "cleave/spec/layers.h"
+#include "cleave/spec/window_layers.h"
 #include "cleave/tensor/arena.h"
 
 namespace cleave {
@@ -59,6 +61,15 @@ std::vector<Case> cases() {
       {"q and k norms of heads", spec::qknorm("n", kFlow, qk_norm(true))},
       {"q and k norms of all heads", spec::qknorm("n", kFlow, qk_norm(false))},
       {"gelu", spec::gelu("g", kFlow, in)},
+      {"gelu, exact", spec::gelu("g", kFlow, in, GeluForm::Exact)},
+      {"gelu, quick", spec::gelu("g", kFlow, in, GeluForm::Quick)},
+      {"class token",
+       spec::class_token("c", kFlow, {.features = in, .token_name = "t", .position_name = "p"})},
+      {"first row", spec::first_row("f", kFlow, in)},
+      {"convolution",
+       spec::convolution("c", kFlow, {.height = 4, .width = 5, .channels = 2, .size = 3}, 3)},
+      {"channels first", spec::channels_first("f", kFlow, 12, 3)},
+      {"class loss", spec::class_loss("l", {.sequences = 5}, kVocabulary)},
       {"swiglu", spec::swiglu("s", kFlow, in)},
       {"attention", spec::attention("a", kFlow, {.shape = heads})},
       {"attention, rotary",
@@ -124,8 +135,9 @@ class Bench {
     layer_->forward(compute_, call());
     std::copy(before.begin(), before.end(), x.bytes());
     double sum = 0;
-    const bool loss = layer_->spec().kind == "loss";
-    for (std::int64_t i = 0; i < y.elements(); ++i) {
+    const bool loss = layer_->spec().kind.ends_with("loss");
+    const std::int64_t summed = loss ? y.size(y.rank() - 1) : y.elements();  // of hits no slope is
+    for (std::int64_t i = 0; i < summed; ++i) {
       sum += static_cast<double>(y.as<float>()[i]) *
              (loss ? 1 : static_cast<double>(dy.as<float>()[i]));
     }

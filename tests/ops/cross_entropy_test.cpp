@@ -206,5 +206,38 @@ TEST(CrossEntropy, TakesMaskedLogits) {
   });
 }
 
+TEST(Hits, AreThoseOfTheReference) {
+  on_every_target([](Compute& compute) {
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      Tensor logits = Tensor::random(dtype, {40, 5}, 1);
+      Tensor targets(DType::I32, {40});
+      for (int t = 0; t < 40; ++t) targets.view().as<std::int32_t>()[t] = t % 6 - 1;
+      Tensor found(DType::F32, {40});
+      Tensor expected(DType::F32, {40});
+
+      hits(compute, logits.view(), targets.view(), found.view());
+      reference::hits(logits.view(), targets.view(), expected.view());
+
+      expect_same_bits(found.view(), expected.view());
+    }
+  });
+}
+
+TEST(Hits, TakeTheFirstOfEqualLogits) {
+  Compute compute(1);
+  Tensor logits(DType::F32, {2, 3});
+  const float values[] = {1, 4, 4, 2, 2, 0};
+  std::memcpy(logits.view().bytes(), values, sizeof(values));
+  Tensor targets(DType::I32, {2});
+  targets.view().as<std::int32_t>()[0] = 1;
+  targets.view().as<std::int32_t>()[1] = 1;
+  Tensor found(DType::F32, {2});
+
+  hits(compute, logits.view(), targets.view(), found.view());
+
+  EXPECT_EQ(found[0], 1);
+  EXPECT_EQ(found[1], 0);
+}
+
 }  // namespace
 }  // namespace cleave::ops

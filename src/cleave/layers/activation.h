@@ -4,7 +4,7 @@
 
 namespace cleave {
 
-/// y = gelu(x), the tanh form; x, y [tokens, features].
+/// y = gelu(x), in one of its forms; x, y [tokens, features].
 class Gelu : public Layer {
  public:
   using Layer::Layer;

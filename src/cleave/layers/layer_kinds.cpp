@@ -5,6 +5,8 @@
 #include "cleave/layers/activation.h"
 #include "cleave/layers/add_layer_kind.h"
 #include "cleave/layers/attention.h"
+#include "cleave/layers/class_loss.h"
+#include "cleave/layers/convolution.h"
 #include "cleave/layers/embedding.h"
 #include "cleave/layers/linear.h"
 #include "cleave/layers/lora.h"
@@ -12,6 +14,7 @@
 #include "cleave/layers/norm.h"
 #include "cleave/layers/qk_norm.h"
 #include "cleave/layers/residual.h"
+#include "cleave/layers/sequence_rows.h"
 #include "cleave/shard/traits.h"
 
 namespace cleave {
@@ -37,7 +40,10 @@ LayerKinds::LayerKinds()
               layer_kind<Swiglu>("swiglu", shard::activation_traits()),
               layer_kind<Residual>("residual", shard::residual_traits()),
               layer_kind<Embedding>("embedding", shard::embedding_traits()),
-              layer_kind<Loss>("loss", shard::loss_traits())}) {
+              layer_kind<Loss>("loss", shard::loss_traits()), layer_kind<ClassToken>("class_token"),
+              layer_kind<FirstRow>("first_row"), layer_kind<ClassLoss>("class_loss"),
+              layer_kind<Convolution>("convolution"), layer_kind<MaxPool>("max_pool"),
+              layer_kind<Relu>("relu"), layer_kind<ChannelsFirst>("channels_first")}) {
   kinds_.insert(kinds_.end(), added_kinds().begin(), added_kinds().end());
 }
 

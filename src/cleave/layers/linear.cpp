@@ -17,6 +17,7 @@ void Linear::forward(ops::Compute& compute, const LayerCall& call) {
 }
 
 void Linear::backward_input(ops::Compute& compute, const LayerCall& call) {
+  if (!call.dx) return;  // x comes from the data, as patches of images do
   ops::matmul(compute, call.dy, weight().transposed(), call.dx);
 }
 

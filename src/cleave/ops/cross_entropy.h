@@ -19,6 +19,14 @@ namespace cleave::ops {
 ///   lse      f32 [tokens]   kept for backward, also where the target is ignored
 void cross_entropy(Compute& compute, ConstView logits, ConstView targets, View losses, View lse);
 
+/// hits[t] = 1 if the target has the highest logit of row t (the first of several that are equal),
+/// else 0.
+///
+///   logits   [tokens, vocab]
+///   targets  i32 [tokens]
+///   hits     f32 [tokens]
+void hits(Compute& compute, ConstView logits, ConstView targets, View hits);
+
 /// Columns [first, first + columns of the block) of the vocabulary.
 struct VocabBlock {
   View logits;  // [tokens, columns]

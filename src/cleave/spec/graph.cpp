@@ -114,8 +114,9 @@ void check(const Graph& graph) {
   for (int s = 0; s < std::ssize(graph.segments); ++s) check_ends(graph, s);
   for (const Graph::Result& result : graph.results) {
     const TensorSpec& losses = source_of(graph, result.from);
-    require(losses.dtype == DType::F32 && losses.shape.rank() == 1, "result \"", result.name,
-            "\" is ", to_string(losses.dtype), " ", to_string(losses.shape),
+    const bool hits = losses.shape.rank() == 2 && losses.shape[0] == 2;
+    require(losses.dtype == DType::F32 && (losses.shape.rank() == 1 || hits), "result \"",
+            result.name, "\" is ", to_string(losses.dtype), " ", to_string(losses.shape),
             "; losses are f32, one for each sample");
   }
   check_ties(graph);
@@ -138,8 +139,10 @@ const std::string* input_at(const Graph& graph, int segment, const std::string& 
 
 std::int64_t loss_count(const Graph& graph) {
   std::int64_t count = 0;
-  for (const Graph::Result& result : graph.results)
-    count += source_of(graph, result.from).shape.elements();
+  for (const Graph::Result& result : graph.results) {
+    const Shape& shape = source_of(graph, result.from).shape;
+    count += shape[shape.rank() - 1];
+  }
   return count;
 }
 

@@ -14,26 +14,38 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
+double gelu_of(double v, GeluForm form) {
+  if (form == GeluForm::Quick) return v * sigmoid(1.702 * v);
+  if (form == GeluForm::Exact) return 0.5 * v * std::erfc(-v / std::numbers::sqrt2);
+  return 0.5 * v * (1 + std::tanh(kRoot * (v + 0.044715 * v * v * v)));
+}
+
+double gelu_slope(double v, GeluForm form) {
+  if (form == GeluForm::Quick) {
+    const double s = sigmoid(1.702 * v);
+    return s + 1.702 * v * s * (1 - s);
+  }
+  if (form == GeluForm::Exact) {
+    const double density = std::exp(-0.5 * v * v) / std::sqrt(2 * std::numbers::pi);
+    return 0.5 * std::erfc(-v / std::numbers::sqrt2) + v * density;
+  }
+  const double tanh = std::tanh(kRoot * (v + 0.044715 * v * v * v));
+  const double inner = kRoot * (1 + 3 * 0.044715 * v * v);
+  return 0.5 * (1 + tanh) + 0.5 * v * (1 - tanh * tanh) * inner;
+}
+
 }  // namespace
 
-void gelu(ConstView x, View y) {
+void gelu(ConstView x, View y, GeluForm form) {
   for (std::int64_t t = 0; t < x.size(0); ++t) {
-    for (std::int64_t i = 0; i < x.size(1); ++i) {
-      const double v = get(x, {t, i});
-      set(y, {t, i}, 0.5 * v * (1 + std::tanh(kRoot * (v + 0.044715 * v * v * v))));
-    }
+    for (std::int64_t i = 0; i < x.size(1); ++i) set(y, {t, i}, gelu_of(get(x, {t, i}), form));
   }
 }
 
-void gelu_backward(ConstView x, ConstView dy, View dx) {
+void gelu_backward(ConstView x, ConstView dy, View dx, GeluForm form) {
   for (std::int64_t t = 0; t < x.size(0); ++t) {
-    for (std::int64_t i = 0; i < x.size(1); ++i) {
-      const double v = get(x, {t, i});
-      const double tanh = std::tanh(kRoot * (v + 0.044715 * v * v * v));
-      const double inner = kRoot * (1 + 3 * 0.044715 * v * v);
-      const double slope = 0.5 * (1 + tanh) + 0.5 * v * (1 - tanh * tanh) * inner;
-      set(dx, {t, i}, get(dy, {t, i}) * slope);
-    }
+    for (std::int64_t i = 0; i < x.size(1); ++i)
+      set(dx, {t, i}, get(dy, {t, i}) * gelu_slope(get(x, {t, i}), form));
   }
 }
 

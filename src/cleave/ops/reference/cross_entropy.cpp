@@ -23,6 +23,18 @@ void cross_entropy(ConstView logits, ConstView targets, View losses, View lse) {
   }
 }
 
+void hits(ConstView logits, ConstView targets, View hits) {
+  for (std::int64_t t = 0; t < logits.size(0); ++t) {
+    const std::int32_t target = targets.as<std::int32_t>()[t];
+    bool highest = target >= 0;
+    for (std::int64_t i = 0; i < logits.size(1) && highest; ++i) {
+      const double above = get(logits, {t, i}) - get(logits, {t, target});
+      highest = i < target ? above < 0 : above <= 0;
+    }
+    set(hits, {t}, highest ? 1 : 0);
+  }
+}
+
 void cross_entropy_backward(View logits, ConstView targets, ConstView lse, float scale) {
   for (std::int64_t t = 0; t < logits.size(0); ++t) {
     const std::int32_t target = targets.as<std::int32_t>()[t];

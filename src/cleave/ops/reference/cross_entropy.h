@@ -7,6 +7,8 @@ namespace cleave::ops::reference {
 
 void cross_entropy(ConstView logits, ConstView targets, View losses, View lse);
 
+void hits(ConstView logits, ConstView targets, View hits);
+
 /// In place on all of the vocabulary.
 void cross_entropy_backward(View logits, ConstView targets, ConstView lse, float scale);
 

@@ -7,6 +7,23 @@
 #include "cleave/ops/simd/exp-inl.h"
 #include "cleave/ops/simd/rows.h"
 
+#ifndef CLEAVE_OPS_SIMD_ACTIVATION_SPANS_
+#define CLEAVE_OPS_SIMD_ACTIVATION_SPANS_
+namespace cleave::ops {
+namespace {
+
+/// Elements of gelu_backward that lie one after another.
+struct GeluBackwardSpan {
+  const std::byte* x;
+  const std::byte* dy;
+  std::byte* dx;
+  std::size_t n;
+};
+
+}  // namespace
+}  // namespace cleave::ops
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace cleave::ops::HWY_NAMESPACE {
 namespace {
@@ -15,26 +32,81 @@ namespace {
 inline constexpr float kLinear = 1.5957691216057308f;  // 2 √(2/π)
 inline constexpr float kCubic = 0.0713548162726009f;   // 0.044715 · kLinear
 
-template <class T>
-void gelu_elements(const T* x, T* y, std::size_t n) {
-  for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
-    const Vec v = load(x + i, part);
+struct TanhGelu {
+  static HWY_INLINE Vec value(Vec v) {
     const Vec u = hn::Mul(v, mul_add(hn::Mul(v, v), set(kCubic), set(kLinear)));
-    store(hn::Mul(v, sigmoid(u).value), y + i, part);
-  });
-}
-
-template <class T>
-void gelu_backward_elements(const T* x, const T* dy, T* dx, std::size_t n) {
-  for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
-    const Vec v = load(x + i, part);
+    return hn::Mul(v, sigmoid(u).value);
+  }
+  static HWY_INLINE Vec slope(Vec v) {
     const Vec square = hn::Mul(v, v);
     const Vec u = hn::Mul(v, mul_add(square, set(kCubic), set(kLinear)));
     const Vec du = mul_add(square, set(3 * kCubic), set(kLinear));
     const Sigmoid s = sigmoid(u);
-    const Vec slope = mul_add(hn::Mul(v, du), s.slope, s.value);
-    store(hn::Mul(load(dy + i, part), slope), dx + i, part);
+    return mul_add(hn::Mul(v, du), s.slope, s.value);
+  }
+};
+
+/// Φ(x), the share of a normal distribution that lies below x. Its tail is erfc(z) / 2 with z = |x|
+/// / √2, and erfc(z) = t e^(-z² + P(t)) with t = 1 / (1 + z / 2), to 1.2e-7 of it everywhere (Press
+/// et al., Numerical Recipes, 6.2).
+HWY_INLINE Vec normal_below(Vec x) {
+  const Vec z = hn::Mul(hn::Abs(x), set(0.70710678118654752f));
+  const Vec t = hn::Div(set(1.0f), mul_add(z, set(0.5f), set(1.0f)));
+  Vec p = set(0.17087277f);
+  p = mul_add(p, t, set(-0.82215223f));
+  p = mul_add(p, t, set(1.48851587f));
+  p = mul_add(p, t, set(-1.13520398f));
+  p = mul_add(p, t, set(0.27886807f));
+  p = mul_add(p, t, set(-0.18628806f));
+  p = mul_add(p, t, set(0.09678418f));
+  p = mul_add(p, t, set(0.37409196f));
+  p = mul_add(p, t, set(1.00002368f));
+  p = mul_add(p, t, set(-1.26551223f));
+  const Vec tail = hn::Mul(hn::Mul(t, set(0.5f)), exp(neg_mul_add(z, z, p)));
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(F32())), tail, hn::Sub(set(1.0f), tail));
+}
+
+struct ExactGelu {
+  static HWY_INLINE Vec value(Vec v) { return hn::Mul(v, normal_below(v)); }
+  static HWY_INLINE Vec slope(Vec v) {
+    const Vec density = hn::Mul(set(0.39894228040143268f), exp(hn::Mul(hn::Mul(v, v), set(-0.5f))));
+    return mul_add(v, density, normal_below(v));
+  }
+};
+
+struct QuickGelu {
+  static HWY_INLINE Vec value(Vec v) { return hn::Mul(v, sigmoid(hn::Mul(v, set(1.702f))).value); }
+  static HWY_INLINE Vec slope(Vec v) {
+    const Vec u = hn::Mul(v, set(1.702f));
+    const Sigmoid s = sigmoid(u);
+    return mul_add(u, s.slope, s.value);
+  }
+};
+
+template <class Form, class T>
+void gelu_elements(const T* x, T* y, std::size_t n) {
+  for_vectors(n, [=](std::size_t i, auto part)
+                     HWY_ATTR { store(Form::value(load(x + i, part)), y + i, part); });
+}
+
+template <class Form, class T>
+void gelu_backward_elements(const T* x, const T* dy, T* dx, std::size_t n) {
+  for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
+    store(hn::Mul(load(dy + i, part), Form::slope(load(x + i, part))), dx + i, part);
   });
+}
+
+/// Calls fn(Form()) with the functions of a form.
+template <class Fn>
+HWY_INLINE void with_form(GeluForm form, const Fn& fn) {
+  switch (form) {
+    case GeluForm::Tanh:
+      return fn(TanhGelu());
+    case GeluForm::Exact:
+      return fn(ExactGelu());
+    case GeluForm::Quick:
+      return fn(QuickGelu());
+  }
 }
 
 template <class T>
@@ -59,19 +131,23 @@ void swiglu_backward_elements(const T* gate_up, const T* dy, T* dgate_up, std::s
   });
 }
 
-void gelu_span(DType dtype, const std::byte* x, std::byte* y, std::size_t n) {
+void gelu_span(DType dtype, GeluForm form, const std::byte* x, std::byte* y, std::size_t n) {
   with_element(dtype, [=](auto element) HWY_ATTR {
     using T = decltype(element);
-    gelu_elements(reinterpret_cast<const T*>(x), reinterpret_cast<T*>(y), n);
+    with_form(form, [=](auto f) HWY_ATTR {
+      gelu_elements<decltype(f)>(reinterpret_cast<const T*>(x), reinterpret_cast<T*>(y), n);
+    });
   });
 }
 
-void gelu_backward_span(DType dtype, const std::byte* x, const std::byte* dy, std::byte* dx,
-                        std::size_t n) {
+void gelu_backward_span(DType dtype, GeluForm form, const GeluBackwardSpan& span) {
   with_element(dtype, [=](auto element) HWY_ATTR {
     using T = decltype(element);
-    gelu_backward_elements(reinterpret_cast<const T*>(x), reinterpret_cast<const T*>(dy),
-                           reinterpret_cast<T*>(dx), n);
+    with_form(form, [=](auto f) HWY_ATTR {
+      gelu_backward_elements<decltype(f)>(reinterpret_cast<const T*>(span.x),
+                                          reinterpret_cast<const T*>(span.dy),
+                                          reinterpret_cast<T*>(span.dx), span.n);
+    });
   });
 }
 
@@ -104,25 +180,26 @@ HWY_EXPORT(gelu_backward_span);
 HWY_EXPORT(swiglu_row);
 HWY_EXPORT(swiglu_backward_row);
 
-void gelu(Compute& compute, ConstView x, View y) {
+void gelu(Compute& compute, ConstView x, View y, GeluForm form) {
   check_float("gelu x", x);
   check_view("gelu x", x, x.dtype(), x.shape());
   check_view("gelu y", y, x.dtype(), x.shape());
   for_spans(compute, {x, y}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     HWY_DYNAMIC_DISPATCH(gelu_span)
-    (x.dtype(), row_bytes(x, row, column), row_bytes(y, row, column), n);
+    (x.dtype(), form, row_bytes(x, row, column), row_bytes(y, row, column), n);
   });
 }
 
-void gelu_backward(Compute& compute, ConstView x, ConstView dy, View dx) {
+void gelu_backward(Compute& compute, ConstView x, ConstView dy, View dx, GeluForm form) {
   check_float("gelu x", x);
   check_view("gelu x", x, x.dtype(), x.shape());
   check_view("gelu dy", dy, x.dtype(), x.shape());
   check_view("gelu dx", dx, x.dtype(), x.shape());
   for_spans(compute, {x, dy, dx}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     HWY_DYNAMIC_DISPATCH(gelu_backward_span)
-    (x.dtype(), row_bytes(x, row, column), row_bytes(dy, row, column), row_bytes(dx, row, column),
-     n);
+    (x.dtype(), form,
+     {row_bytes(x, row, column), row_bytes(dy, row, column), row_bytes(dx, row, column),
+      static_cast<std::size_t>(n)});
   });
 }
 

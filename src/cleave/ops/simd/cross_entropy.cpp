@@ -161,6 +161,20 @@ void cross_entropy_backward(Compute& compute, VocabBlock block, ConstView target
   });
 }
 
+void hits(Compute& compute, ConstView logits, ConstView targets, View hits) {
+  check_block(logits, targets);
+  check_view("hits", hits, DType::F32, {logits.size(0)});
+  const auto* target = targets.as<std::int32_t>();
+  parallel_for(compute, logits.size(0), 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::int64_t highest = 0;
+      for (std::int64_t column = 1; column < logits.size(1); ++column)
+        if (element(logits, row, column) > element(logits, row, highest)) highest = column;
+      hits.as<float>()[row] = highest == target[row] ? 1.0f : 0.0f;
+    }
+  });
+}
+
 void cross_entropy_partial(Compute& compute, VocabBlock block, ConstView targets,
                            const SoftmaxState& state, Write write) {
   const ConstView logits = block.logits;

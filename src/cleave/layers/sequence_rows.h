@@ -1,0 +1,25 @@
+#pragma once
+
+#include "cleave/layers/layer.h"
+
+namespace cleave {
+
+/// A learned row before the rows of each sequence, and learned positions on all of them.
+/// x [sequences · (sequence - 1), features] -> y [sequences · sequence, features].
+class ClassToken : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+  void backward_weight(ops::Compute& compute, const LayerCall& call) override;
+};
+
+/// The first row of each sequence: x [sequences · sequence, features] -> y [sequences, features].
+class FirstRow : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+};
+
+}  // namespace cleave
