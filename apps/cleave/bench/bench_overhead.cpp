@@ -41,7 +41,7 @@ Rounds measure(const engine::CompiledStep& step, const OverheadFlags& flags,
   engine::Device device(step, world.rank(), 1, world);
   device.initialise(1);
   train::RunOptimizer optimizer({.clip = 1.0});
-  train::RandomSource source(1, step.model.inputs[0].below);
+  train::RandomSource source(1, step.model);
   const float tokens = static_cast<float>(loss_count(step.model) * flags.microbatches);
   const engine::StepInput input{
       .source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / tokens};

@@ -7,7 +7,7 @@ namespace cleave::app {
 TrialDevice::TrialDevice(const engine::CompiledStep& step, int threads, comm::Communicator& world)
     : device_(step, world.rank(), threads, world),
       optimizer_({.clip = 1.0}),
-      source_(1, step.model.inputs[0].below),
+      source_(1, step.model),
       loss_scale_(1.0f / static_cast<float>(loss_count(step.model))) {
   device_.initialise(1);
 }

@@ -58,6 +58,7 @@ StepMetrics metrics_of(const json& line) {
                       .seconds = real("seconds"),
                       .memory_bytes = line.value("memory_bytes", std::int64_t{0})};
   if (line.contains("validation_loss")) metrics.validation_loss = real("validation_loss");
+  if (line.contains("accuracy")) metrics.accuracy = real("accuracy");
   return metrics;
 }
 

@@ -70,6 +70,7 @@ void RunWatch::on_step(const train::StepMetrics& metrics) {
                                               {"lr", metrics.lr},
                                               {"tokens_per_second", metrics.tokens_per_second}};
   if (metrics.validation_loss) scalars.emplace_back("validation_loss", *metrics.validation_loss);
+  if (metrics.accuracy) scalars.emplace_back("accuracy", *metrics.accuracy);
   events_->write(metrics.step, now, scalars);
   const std::lock_guard lock(mutex_);
   // A resumed run shows what came before as well; its log has the line of this step already.

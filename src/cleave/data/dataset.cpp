@@ -5,16 +5,13 @@
 #include <cmath>
 
 #include "cleave/base/check.h"
+#include "cleave/data/image/patched_images.h"
+#include "cleave/data/token_windows.h"
 
 namespace cleave::data {
 namespace {
 
 constexpr std::int64_t kTurns = 10'000;
-
-std::int64_t windows_in(const TokenStream& stream, const Query& query) {
-  const std::int64_t filled = query.tail == Tail::FilledUp ? query.sequence - 1 : 0;
-  return (stream.size() - 1 + filled) / query.sequence;
-}
 
 /// Windows held out from the end: the share rounded down, so at least one is left to train on.
 std::int64_t held_out(std::int64_t windows, double share) {
@@ -32,7 +29,7 @@ std::vector<std::int64_t> turn_ends(const std::vector<Dataset::Source>& sources)
     sum += source.weight;
     ends.push_back(std::llround(sum / total * static_cast<double>(kTurns)));
     require(ends.back() > last, "the weight ", source.weight, " of ",
-            source.stream->path().string(), " is less than 1/", kTurns,
+            source.samples->path().string(), " is less than 1/", kTurns,
             " of all; leave it out, or give it more");
     last = ends.back();
   }
@@ -42,13 +39,11 @@ std::vector<std::int64_t> turn_ends(const std::vector<Dataset::Source>& sources)
 }  // namespace
 
 Dataset::Dataset(const std::vector<Source>& sources, const Query& query)
-    : sequence_(query.sequence), batch_(query.batch), tail_(query.tail) {
+    : batch_(query.batch), tail_(query.tail) {
   const std::vector<std::int64_t> ends = turn_ends(sources);
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const Source& source = sources[i];
-    const std::int64_t last = tail_ == Tail::FilledUp ? 1 : sequence_;  // targets at least
-    CLEAVE_CHECK((source.first + source.count - 1) * sequence_ + last < source.stream->size(),
-                 source.count);
+    CLEAVE_CHECK(source.first + source.count <= source.samples->size(), source.count);
     const std::string name = i == 0 ? "data order" : detail::concat("data order ", i);
     const std::int64_t begin = i == 0 ? 0 : ends[i - 1];
     shares_.push_back(
@@ -85,26 +80,26 @@ double Dataset::epochs(std::int64_t steps) const {
   return most;
 }
 
-void Dataset::read(std::int64_t step, std::int64_t index, std::span<std::int32_t> x,
-                   std::span<std::int32_t> y) const {
-  read_window(window(step, index), x, y);
+std::int64_t Dataset::room() const {
+  std::int64_t most = 0;
+  for (const Share& share : shares_) most = std::max(most, share.source.samples->room());
+  return most;
+}
+
+const Dataset::Share& Dataset::share_of(std::int64_t window) const {
+  CLEAVE_CHECK(window >= 0 && window < windows_, window, " of ", windows_);
+  return *(std::ranges::upper_bound(shares_, window, {}, &Share::before) - 1);
+}
+
+void Dataset::read(std::int64_t window, std::string_view input, const SampleRow& row) const {
+  const Share& share = share_of(window);
+  share.source.samples->read(share.source.first + window - share.before, input, row);
 }
 
 void Dataset::read_window(std::int64_t window, std::span<std::int32_t> x,
                           std::span<std::int32_t> y) const {
-  CLEAVE_CHECK(window >= 0 && window < windows_, window, " of ", windows_);
-  const Share& share = *(std::ranges::upper_bound(shares_, window, {}, &Share::before) - 1);
-  const std::int64_t first = (share.source.first + window - share.before) * sequence_;
-  const TokenStream& stream = *share.source.stream;
-  const auto fill = [&](std::span<std::int32_t> out, std::int64_t begin, std::int32_t filling) {
-    CLEAVE_CHECK(out.empty() || std::ssize(out) == sequence_, out.size());
-    const auto there =
-        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), stream.size() - begin));
-    std::ranges::fill(out.subspan(there), filling);
-    return out.first(there);
-  };
-  if (!x.empty()) stream.read(first, fill(x, first, 0));
-  if (!y.empty()) stream.read_targets(first + 1, fill(y, first + 1, kNoTarget));
+  read(window, "tokens", {.ids = x});
+  read(window, "targets", {.ids = y});
 }
 
 std::int64_t Dataset::targets(std::int64_t windows) const {
@@ -112,47 +107,52 @@ std::int64_t Dataset::targets(std::int64_t windows) const {
   for (const Share& share : shares_) {
     const std::int64_t count =
         std::clamp<std::int64_t>(windows - share.before, 0, share.source.count);
-    const std::int64_t first = share.source.first * sequence_ + 1;
-    sum += share.source.stream->targets(
-        first, std::min(first + count * sequence_, share.source.stream->size()));
+    sum += share.source.samples->targets(share.source.first, share.source.first + count);
   }
   return sum;
 }
 
 std::int64_t Dataset::step_targets(std::int64_t step) const {
-  const auto masks = [](const Share& share) { return share.source.stream->may_mask(); };
-  if (std::ranges::none_of(shares_, masks)) return batch_ * sequence_;
   std::int64_t sum = 0;
   for (std::int64_t index = 0; index < batch_; ++index) {
     const std::int64_t at = window(step, index);
-    const Share& share = *(std::ranges::upper_bound(shares_, at, {}, &Share::before) - 1);
-    const std::int64_t first = (share.source.first + at - share.before) * sequence_ + 1;
-    sum += share.source.stream->targets(first, first + sequence_);
+    const Share& share = share_of(at);
+    const std::int64_t sample = share.source.first + at - share.before;
+    sum += share.source.samples->targets(sample, sample + 1);
   }
   return sum;
 }
 
-TokenStream& Data::open(std::vector<std::filesystem::path> paths, const Query& query,
-                        std::string_view key) {
-  auto stream = std::make_unique<TokenStream>(
-      std::move(paths), query.config.dtype, query.vocabulary,
+const Samples& Data::open_text(const std::vector<std::filesystem::path>& paths, const Query& query,
+                               std::string_view key) {
+  TokenStream stream(
+      paths, query.config.dtype, query.vocabulary,
       StreamOptions{
           .key = key, .leave_out = query.leave_out, .tokenizer = tokenizer_.get(), .chat = chat_});
   const std::int64_t sequence = query.sequence;
-  const bool filled = query.tail == Tail::FilledUp;
-  require(filled || stream->size() > sequence, stream->path().string(), " has ", stream->size(),
-          " tokens, but one sequence needs train.sequence + 1 = ", sequence + 1,
+  require(query.tail == Tail::FilledUp || stream.size() > sequence, stream.path().string(), " has ",
+          stream.size(), " tokens, but one sequence needs train.sequence + 1 = ", sequence + 1,
           "; give more data or shorten the sequence");
-  require(stream->size() > 1, stream->path().string(),
+  require(stream.size() > 1, stream.path().string(),
           " has one token, and nothing follows it that could be predicted; give more data");
   const auto border = [&](int process) {
-    return static_cast<std::int64_t>(static_cast<double>(stream->size()) * process /
+    return static_cast<std::int64_t>(static_cast<double>(stream.size()) * process /
                                      query.processes);
   };
-  stream->check_tokens(border(query.process), query.process + 1 == query.processes
-                                                  ? stream->size()
-                                                  : border(query.process + 1));
-  return *streams_.emplace_back(std::move(stream));
+  stream.check_tokens(border(query.process), query.process + 1 == query.processes
+                                                 ? stream.size()
+                                                 : border(query.process + 1));
+  auto windows = std::make_unique<TokenWindows>(std::move(stream), sequence, query.tail);
+  streams_.push_back(&windows->stream());
+  return *samples_.emplace_back(std::move(windows));
+}
+
+const Samples& Data::open(const std::vector<std::filesystem::path>& paths, const Query& query,
+                          std::string_view key) {
+  if (query.images.side == 0) return open_text(paths, query, key);
+  require(paths.size() == 1, key, " lists ", paths.size(),
+          " packed sets without weights; give each of them a weight");
+  return *samples_.emplace_back(std::make_unique<PatchedImages>(paths[0], query.images));
 }
 
 Data::Data(const Query& query) {
@@ -168,21 +168,21 @@ Data::Data(const Query& query) {
       together.emplace_back(path.path);
     } else {
       sources.push_back(
-          {.stream = &open({path.path}, query, query.path_key), .weight = path.weight});
+          {.samples = &open({path.path}, query, query.path_key), .weight = path.weight});
     }
   }
-  if (sources.empty()) sources.push_back({.stream = &open(together, query, query.path_key)});
+  if (sources.empty()) sources.push_back({.samples = &open(together, query, query.path_key)});
   std::vector<Dataset::Source> held;
   const auto* share = std::get_if<double>(&query.config.validation);
   for (Dataset::Source& source : sources) {
-    const std::int64_t windows = windows_in(*source.stream, query);
+    const std::int64_t windows = source.samples->size();
     const std::int64_t out = share == nullptr ? 0 : held_out(windows, *share);
     source.count = windows - out;
-    if (out > 0) held.push_back({.stream = source.stream, .first = source.count, .count = out});
+    if (out > 0) held.push_back({.samples = source.samples, .first = source.count, .count = out});
   }
   if (const auto* path = std::get_if<std::string>(&query.config.validation)) {
-    const TokenStream& stream = open({*path}, query, "data.validation");
-    held.push_back({.stream = &stream, .count = windows_in(stream, query)});
+    const Samples& samples = open({*path}, query, "data.validation");
+    held.push_back({.samples = &samples, .count = samples.size()});
   }
   if (!held.empty()) validation_.emplace(held, query);
   training_.emplace(sources, query);
@@ -226,8 +226,8 @@ bool Data::has_text() const {
 
 std::uint64_t Data::digest() const {
   std::uint64_t all = 0;
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    all ^= std::rotl(streams_[i]->digest(), static_cast<int>(i % 64));
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    all ^= std::rotl(samples_[i]->digest(), static_cast<int>(i % 64));
   }
   return all;
 }

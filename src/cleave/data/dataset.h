@@ -9,25 +9,25 @@
 
 #include "cleave/base/permutation.h"
 #include "cleave/data/query.h"
+#include "cleave/data/samples.h"
 #include "cleave/data/token_stream.h"
+#include "cleave/data/tokenizer/tokenizer.h"
 
 namespace cleave::data {
 
-/// Sequences cut from one or several streams, in an order that is a function of the step alone.
+/// Samples of one or several sources, windows of text or images, in an order that is a function of
+/// the step alone.
 ///
-/// Window w of a stream is the tokens w·sequence … (w+1)·sequence, both ends included: x is all but
-/// the last, y all but the first. Where the tail is filled up, the last window may be longer than
-/// what is left: zeros follow in x, kNoTarget in y. Sequences are counted through the whole run,
-/// step by step; each run through all windows of a stream (an epoch) visits every window once, in
-/// an order of its own.
+/// Samples are counted through the whole run, step by step; each run through all of a source (an
+/// epoch) visits every one once, in an order of its own.
 ///
-/// Several streams take turns: of every 10,000 sequences each gets its share of the weights, at
-/// places that are shuffled anew each time, and goes through its own windows.
+/// Several sources take turns: of every 10,000 samples each gets its share of the weights, at
+/// places that are shuffled anew each time, and goes through its own.
 class Dataset {
  public:
   struct Source {
-    const TokenStream* stream = nullptr;  ///< borrowed
-    std::int64_t first = 0;               ///< window
+    const Samples* samples = nullptr;  ///< borrowed
+    std::int64_t first = 0;            ///< sample
     std::int64_t count = 0;
     double weight = 1;
   };
@@ -37,14 +37,14 @@ class Dataset {
   /// Of all sources together, one source after another.
   std::int64_t windows() const { return windows_; }
 
-  /// How many tokens the first `windows` windows have to predict.
+  /// How many tokens or labels the first `windows` windows have to predict.
   std::int64_t targets(std::int64_t windows) const;
 
-  /// How many tokens the batch of `step` has to predict; the same on every device. Not all where
-  /// some tokens are not to be predicted.
+  /// How many the batch of `step` has to predict; the same on every device. Not all where some
+  /// tokens are not to be predicted.
   std::int64_t step_targets(std::int64_t step) const;
 
-  /// Whether the last window of a stream may be filled up.
+  /// Whether the last window of a source may be filled up.
   Tail tail() const { return tail_; }
 
   /// The window that is sequence `index` of `step`'s batch; both from 0.
@@ -53,12 +53,14 @@ class Dataset {
   /// How often all windows of the source that is used most were seen after `steps` steps.
   double epochs(std::int64_t steps) const;
 
-  /// Fills x [sequence] and y [sequence] for sequence `index` of `step`'s batch; either may be
-  /// empty, since the two ends of a pipeline need one each.
-  void read(std::int64_t step, std::int64_t index, std::span<std::int32_t> x,
-            std::span<std::int32_t> y) const;
+  /// Bytes that reading needs to work in.
+  std::int64_t room() const;
 
-  /// The same by window, in the order of the sources and their files: for validation.
+  /// Fills `row` with what the input `input` of a model is in a window, counted in the order of the
+  /// sources and their files.
+  void read(std::int64_t window, std::string_view input, const SampleRow& row) const;
+
+  /// "tokens" and "targets" of a window of text.
   void read_window(std::int64_t window, std::span<std::int32_t> x, std::span<std::int32_t> y) const;
 
  private:
@@ -70,12 +72,12 @@ class Dataset {
     std::int64_t turns = 0;
   };
 
+  const Share& share_of(std::int64_t window) const;
   std::int64_t window_of(const Share& share, std::int64_t sequence) const;
 
   std::vector<Share> shares_;
   std::optional<Permutation> turns_;  // where there are several sources
   std::int64_t windows_ = 0;
-  std::int64_t sequence_;
   std::int64_t batch_;
   Tail tail_;
 };
@@ -83,12 +85,13 @@ class Dataset {
 /// What [data] names, opened and checked.
 class Data {
  public:
-  /// Throws UserError: see TokenStream; too short for one sequence; a token outside the vocabulary.
+  /// Throws UserError: see TokenStream and PatchedImages; too short for one sequence; a token
+  /// outside the vocabulary.
   explicit Data(const Query& query);
 
   const Dataset& training() const { return *training_; }
 
-  /// Of everything that training and validation read: TokenStream::digest().
+  /// Of everything that training and validation read: Samples::digest().
   std::uint64_t digest() const;
 
   /// Bytes of the text that all of it is: of the text that was read, or that a tokenizer makes of
@@ -105,13 +108,17 @@ class Data {
   const Dataset* validation() const { return validation_ ? &*validation_ : nullptr; }
 
  private:
-  TokenStream& open(std::vector<std::filesystem::path> paths, const Query& query,
-                    std::string_view key);
+  const Samples& open(const std::vector<std::filesystem::path>& paths, const Query& query,
+                      std::string_view key);
+
+  const Samples& open_text(const std::vector<std::filesystem::path>& paths, const Query& query,
+                           std::string_view key);
 
   std::unique_ptr<const Tokenizer> tokenizer_;  // null: one token per byte
   const ChatTemplate* chat_ = nullptr;          // the query's, or a known one
   ChatTemplate own_chat_;
-  std::vector<std::unique_ptr<TokenStream>> streams_;  // at fixed addresses: datasets borrow them
+  std::vector<std::unique_ptr<const Samples>> samples_;  // at fixed addresses: datasets borrow them
+  std::vector<const TokenStream*> streams_;              // of the samples that are text
   std::optional<Dataset> training_;
   std::optional<Dataset> validation_;
 };

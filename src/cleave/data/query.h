@@ -35,9 +35,18 @@ struct DataConfig {
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
 
+/// The images that a model reads; a side of 0: it reads tokens.
+struct ImageQuery {
+  std::int64_t side = 0;   ///< pixels
+  std::int64_t patch = 0;  ///< pixels of a patch's side
+  int channels = 0;
+  std::int64_t classes = 0;
+};
+
 /// What a run asks of its data.
 struct Query {
   DataConfig config;
+  ImageQuery images = {};
   std::int64_t vocabulary = 0;
   std::int64_t sequence = 0;    ///< tokens
   std::int64_t batch = 0;       ///< sequences per step, all devices together

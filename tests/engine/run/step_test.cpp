@@ -30,7 +30,7 @@ Gradients gradients_of(const Graph& model, const CompileOptions& options) {
   comm::LocalLauncher here;
   Device device(step, 0, options.threads, here.processes());
   device.initialise(7);
-  train::RandomSource source(3, model.inputs[0].below);
+  train::RandomSource source(3, model);
   const float scale = 1.0f / static_cast<float>(options.microbatches * loss_count(model));
   Gradients out;
   out.result = device.executor().run({.source = &source, .loss_scale = scale});
@@ -78,9 +78,9 @@ INSTANTIATE_TEST_SUITE_P(Models, Step,
                                             ::testing::Values(DType::F32, DType::BF16)));
 
 double loss_sum(Device& device, MicrobatchSource& source) {
-  double sum = 0;
-  device.executor().evaluate(source, {&sum, 1});
-  return sum;
+  MicrobatchSums sums;
+  device.executor().evaluate(source, {&sums, 1});
+  return sums.loss;
 }
 
 /// d(loss)/d(weight) by central differences at h and h/2, extrapolated: the error is of order h⁴,

@@ -107,8 +107,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   pass.loss_scale = input.loss_scale;
   switch (instruction.op) {
     case Op::Forward:
-      losses_[instruction.microbatch] += forward(entry, *input.source, input.search);
-      return;
+      return note(instruction.microbatch, forward(entry, *input.source, input.search));
     case Op::Recompute:
       return entry.stage->recompute(compute, pass);
     case Op::BackwardInput:
@@ -150,7 +149,17 @@ void Executor::emulate(const Instruction& instruction, const StepInput& input) {
   result_.stop = stop > 0;
 }
 
-double Executor::forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search) {
+void Executor::note(int microbatch, const MicrobatchSums& sums) {
+  if (evaluated_.empty()) {
+    losses_[microbatch] += sums.loss;
+    return;
+  }
+  evaluated_[microbatch].loss += sums.loss;
+  evaluated_[microbatch].hits += sums.hits;
+}
+
+MicrobatchSums Executor::forward(const LinkedInstruction& entry, MicrobatchSource& source,
+                                 Search search) {
   Stage& stage = *entry.stage;
   const int microbatch = entry.instruction.microbatch;
   for (const StageInput& input : stage.inputs(entry.pass.segment))
@@ -158,23 +167,28 @@ double Executor::forward(const LinkedInstruction& entry, MicrobatchSource& sourc
   stage.forward(*parts_.compute, entry.pass, search);
 
   const View losses = stage.losses(entry.pass);
-  if (!losses || !parts_.counts_loss) return 0;
-  double sum = 0;
+  if (!losses || !parts_.counts_loss) return {};
+  MicrobatchSums sums;
+  const std::int64_t samples = losses.size(losses.rank() - 1);
   const float* values = losses.as<float>();
-  for (std::int64_t t = 0; t < losses.elements(); ++t) sum += static_cast<double>(values[t]);
-  return sum;
+  for (std::int64_t t = 0; t < samples; ++t) sums.loss += static_cast<double>(values[t]);
+  for (std::int64_t t = samples; t < losses.elements(); ++t)
+    sums.hits += static_cast<double>(values[t]);
+  return sums;
 }
 
-void Executor::evaluate(MicrobatchSource& source, std::span<double> sums) {
-  std::ranges::fill(sums, 0.0);
-  losses_ = sums.subspan(static_cast<std::size_t>(replica_ * parts_.evaluated_at_once));
+void Executor::evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums) {
+  std::ranges::fill(sums, MicrobatchSums{});
+  evaluated_ = sums.subspan(static_cast<std::size_t>(replica_ * parts_.evaluated_at_once));
   for (const LinkedInstruction& entry : parts_.evaluation.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     execute(entry, {.source = &source});
     for (const Block& block : entry.release) parts_.arena->release(block.offset);
   }
-  losses_ = losses_of_step();
-  parts_.world->combine(sums, comm::Combine::Sum);
+  evaluated_ = {};
+  const std::span numbers(&sums.front().loss, 2 * sums.size());
+  static_assert(sizeof(MicrobatchSums) == 2 * sizeof(double));
+  parts_.world->combine(numbers, comm::Combine::Sum);
 }
 
 void Executor::post(const LinkedInstruction& entry) {

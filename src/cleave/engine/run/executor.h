@@ -39,6 +39,12 @@ struct StepResult {
   bool stop = false;         ///< some device was asked to stop
 };
 
+/// What F of a microbatch came to.
+struct MicrobatchSums {
+  double loss = 0;  ///< of its samples, added up
+  double hits = 0;  ///< samples whose class was found
+};
+
 /// Runs the instruction list of one device, and adds nothing of its own to it.
 ///
 /// Allocates nothing inside a step. Records when every instruction ran and how long it waited.
@@ -67,9 +73,9 @@ class Executor {
   /// After an exception the next run begins afresh.
   StepResult run(const StepInput& input);
 
-  /// Runs forward only. sums[replica · evaluated_at_once + m] becomes the sum of the losses of
-  /// microbatch m of `source` on that replica, on every device.
-  void evaluate(MicrobatchSource& source, std::span<double> sums);
+  /// Runs forward only. sums[replica · evaluated_at_once + m] becomes what microbatch m of `source`
+  /// on that replica came to, on every device.
+  void evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums);
   int evaluated_at_once() const { return parts_.evaluated_at_once; }
 
   /// Brings the values that replicas have shares of in line with the shares. All devices call it.
@@ -103,7 +109,8 @@ class Executor {
 
   void execute(const LinkedInstruction& entry, const StepInput& input);
   void emulate(const schedule::Instruction& instruction, const StepInput& input);
-  double forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
+  MicrobatchSums forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
+  void note(int microbatch, const MicrobatchSums& sums);
   void look_after_messages();
   void post(const LinkedInstruction& entry);
   void finish(const LinkedInstruction& entry);
@@ -127,8 +134,9 @@ class Executor {
   ParameterSync values_;
   std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
   int replica_ = 0;
-  std::vector<double> shared_;  ///< what NORM makes known to all devices
-  std::span<double> losses_;    ///< [microbatch of this replica] what F adds its loss to
+  std::vector<double> shared_;           ///< what NORM makes known to all devices
+  std::span<double> losses_;             ///< [microbatch of this replica] what F adds its loss to
+  std::span<MicrobatchSums> evaluated_;  ///< the same while evaluating; else empty
   std::vector<plan::Span> spans_;
   StepResult result_;
   bool interrupted_ = false;  ///< the last run threw

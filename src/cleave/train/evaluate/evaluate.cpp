@@ -83,9 +83,11 @@ EvaluateReport evaluate_here(const EvaluateJob& job, comm::Communicator& world) 
                         .data_tokens = job.data.tokens(),
                         .sequences = validation.sequences(),
                         .sequence = job.config.train.sequence};
-  report.loss = validation.mean_loss(device.executor(), [&](std::int64_t done) {
+  const Evaluation found = validation.run(device.executor(), [&](std::int64_t done) {
     if (index == 0) job.observer.on_sequences(done, report.sequences);
   });
+  report.loss = found.loss;
+  report.accuracy = found.accuracy;
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   report.devices = gather_memory({job.compiled.planned_on(index), device.arena().peak()}, world);
   return report;

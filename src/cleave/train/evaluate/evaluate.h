@@ -21,12 +21,13 @@ struct EvaluateOptions {
 
 struct EvaluateReport {
   std::filesystem::path checkpoint;
-  std::int64_t step = 0;         ///< of the checkpoint
-  double loss = 0;               ///< mean over tokens, in nats
-  std::int64_t tokens = 0;       ///< that were predicted
-  std::int64_t data_tokens = 0;  ///< of the data, predicted or not
-  std::int64_t sequences = 0;    ///< that the data was cut into; the last one may be shorter
-  std::int64_t sequence = 0;     ///< tokens of each
+  std::int64_t step = 0;                ///< of the checkpoint
+  double loss = 0;                      ///< mean over tokens, in nats
+  std::optional<double> accuracy = {};  ///< of a classifier
+  std::int64_t tokens = 0;              ///< or labels that were predicted
+  std::int64_t data_tokens = 0;         ///< of the data, predicted or not
+  std::int64_t sequences = 0;           ///< that the data was cut into; the last one may be shorter
+  std::int64_t sequence = 0;            ///< tokens of each
   std::optional<std::int64_t> text_bytes;  ///< of the data; nothing if nobody knows its text
   double seconds = 0;                      ///< without loading
   std::vector<DeviceMemory> devices;

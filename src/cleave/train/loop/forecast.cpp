@@ -19,7 +19,7 @@ namespace {
 plan::Costs profile_device(const Config& config, const engine::CompiledStep& step,
                            comm::Communicator& world, double at_once) {
   engine::Device device(step, world.rank(), static_cast<int>(config.devices.threads), world);
-  RandomSource source(1, config.model.vocab);
+  RandomSource source(1, step.model);
   RunOptimizer optimizer(config.train);
   optimizer.begin_step(0);
   return engine::profile(step, device, {.source = &source, .optimizer = &optimizer}, world,

@@ -65,6 +65,7 @@ std::string line_of(const StepMetrics& m) {
       kStart, m.step, number(m.loss), number(m.gradient_norm), number(m.lr),
       number(m.tokens_per_second), number(m.seconds), m.memory_bytes);
   if (m.validation_loss) line += fmt::format(",\"validation_loss\":{}", number(*m.validation_loss));
+  if (m.accuracy) line += fmt::format(",\"accuracy\":{}", number(*m.accuracy));
   return line + "}\n";
 }
 

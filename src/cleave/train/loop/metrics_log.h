@@ -21,6 +21,7 @@ struct StepMetrics {
   double seconds = 0;
   std::int64_t memory_bytes = 0;  ///< the highest peak of all devices
   std::optional<double> validation_loss = {};
+  std::optional<double> accuracy = {};  ///< of the validation, for classifiers
 };
 
 /// What befell a run between two steps: a device joined, left or was lost, or there is a new plan.

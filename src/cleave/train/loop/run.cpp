@@ -179,11 +179,13 @@ class DeviceRun {
   }
 
   void evaluate() {
-    const std::optional<double> loss = trainer_.evaluate();
-    if (!loss) return;
-    report_.validation_loss = loss;
+    const std::optional<Evaluation> evaluation = trainer_.evaluate();
+    if (!evaluation) return;
+    report_.validation_loss = evaluation->loss;
+    report_.accuracy = evaluation->accuracy;
     if (index_ == 0)
-      job_.observer.on_evaluated(trainer_.steps_done(), *loss, trainer_.evaluated_sequences());
+      job_.observer.on_evaluated(trainer_.steps_done(), *evaluation,
+                                 trainer_.evaluated_sequences());
   }
 
   SavePoint save_point() {

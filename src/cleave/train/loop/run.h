@@ -33,6 +33,7 @@ struct RunReport {
   std::optional<double> predicted_step_seconds;
   double tokens_per_second = 0;
   double bubble = 0;
+  std::optional<double> accuracy;  ///< of the validation, for classifiers
   std::optional<double> validation_loss;
   double epochs = 0;   ///< through the training data, since step 0
   bool exact = false;  ///< numerics.exact, as it was settled
@@ -63,7 +64,7 @@ class RunObserver {
   /// the one that was just done.
   virtual void on_predicted(const TracedStep&) {}
   virtual void on_timeline(std::int64_t /*step*/, const TracedStep&) {}
-  virtual void on_evaluated(std::int64_t /*step*/, double /*loss*/, std::int64_t /*sequences*/) {}
+  virtual void on_evaluated(std::int64_t /*step*/, const Evaluation&, std::int64_t /*samples*/) {}
   virtual void on_saved(std::int64_t /*step*/, const std::string& /*directory*/, double /*pause*/) {
   }
 

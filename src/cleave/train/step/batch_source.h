@@ -2,53 +2,82 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "cleave/data/dataset.h"
 #include "cleave/engine/run/microbatch_source.h"
+#include "cleave/spec/graph.h"
 
 namespace cleave::train {
 
-/// The microbatches of one replica: `replica` takes the sequences [replica · share, …) of each
+/// Reads samples of a dataset into tensors, row by row. What it needs to work in it has from the
+/// start, so that a step allocates nothing.
+class SampleReader {
+ public:
+  /// `microbatch` samples make a tensor of each input.
+  SampleReader(const data::Dataset& data, const Graph& model, std::int64_t microbatch);
+
+  /// Fills `tensor` with the input `input` of the windows window(0), window(1), …
+  template <class Window>
+  void read(std::string_view input, View tensor, Window window) {
+    for (std::int64_t row = 0; row < microbatch_; ++row) read_row(input, tensor, row, window(row));
+  }
+
+ private:
+  struct Row {
+    std::size_t first;  // element of the tensor
+    std::size_t length;
+  };
+
+  void read_row(std::string_view input, View tensor, std::int64_t row, std::int64_t window);
+
+  /// For a row behind the last window: nothing, and nothing to predict.
+  static void fill_row(std::string_view input, View tensor, Row row);
+
+  const data::Dataset* data_;
+  std::int64_t microbatch_;
+  std::vector<std::uint8_t> room_;
+  std::vector<float> values_;  // of a row that is rounded to bf16
+};
+
+/// The microbatches of one replica: `replica` takes the samples [replica · share, …) of each
 /// batch, in order.
 class BatchSource : public engine::MicrobatchSource {
  public:
   struct Share {
-    std::int64_t first = 0;       ///< sequence of the batch that this replica begins with
-    std::int64_t microbatch = 1;  ///< sequences
+    std::int64_t first = 0;       ///< sample of the batch that this replica begins with
+    std::int64_t microbatch = 1;  ///< samples
   };
 
-  BatchSource(const data::Dataset& data, Share share) : data_(&data), share_(share) {}
+  BatchSource(const data::Dataset& data, const Graph& model, Share share)
+      : data_(&data), share_(share), reader_(data, model, share.microbatch) {}
 
   void begin_step(std::int64_t step) { step_ = step; }
   /// Of the whole batch, on every replica.
   std::int64_t step_targets() const { return data_->step_targets(step_); }
-  void load(int index, std::string_view input, View ids) override;
+  void load(int index, std::string_view input, View tensor) override;
 
  private:
-  std::int64_t first_sequence(int index) const { return share_.first + index * share_.microbatch; }
-
   const data::Dataset* data_;
   Share share_;
+  SampleReader reader_;
   std::int64_t step_ = 0;
 };
 
-/// Held-out sequences in the order of the file, `count` microbatches of them. Where the data ends
+/// Held-out samples in the order of the file, `count` microbatches of them. Where the data ends
 /// inside of the last one, the rest of its rows have nothing to predict.
 class ValidationSource : public engine::MicrobatchSource {
  public:
-  ValidationSource(const data::Dataset& data, std::int64_t microbatch, std::int64_t count)
-      : data_(&data), microbatch_(microbatch), count_(count) {}
+  ValidationSource(const data::Dataset& data, const Graph& model, std::int64_t microbatch,
+                   std::int64_t count)
+      : reader_(data, model, microbatch), microbatch_(microbatch), count_(count) {}
 
   /// Microbatch 0 of the next calls is this one of all. Past the end the last one comes again.
   void begin_at(std::int64_t microbatch) { first_ = microbatch; }
-  void load(int index, std::string_view input, View ids) override;
+  void load(int index, std::string_view input, View tensor) override;
 
  private:
-  std::int64_t first_window(int index) const {
-    return std::min(first_ + index, count_ - 1) * microbatch_;
-  }
-
-  const data::Dataset* data_;
+  SampleReader reader_;
   std::int64_t microbatch_;
   std::int64_t count_;
   std::int64_t first_ = 0;

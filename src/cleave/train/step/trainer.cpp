@@ -96,13 +96,13 @@ Trainer::Trainer(const Config& config, const data::Data& data, const engine::Com
       world_(world),
       device_(compiled, device, static_cast<int>(config.devices.threads), world),
       optimizer_(config.train),
-      source_(data.training(), share_of(config, compiled, device)) {
+      source_(data.training(), compiled.model, share_of(config, compiled, device)) {
   if (const data::Dataset* held_out = data.validation())
     validation_.emplace(*held_out, compiled, device, *config.train.microbatch);
 }
 
 plan::Costs Trainer::profile(double at_once) {
-  RandomSource source(1, compiled_->model.inputs[0].below);
+  RandomSource source(1, compiled_->model);
   optimizer_.begin_step(0);
   return engine::profile(*compiled_, device_, {.source = &source, .optimizer = &optimizer_}, world_,
                          {.at_once = at_once, .steps = config_->train.steps});
@@ -118,10 +118,10 @@ StepReport Trainer::step(bool stop) {
   optimizer_.begin_step(steps_done_);
   source_.begin_step(steps_done_);
   // A batch may happen to have nothing to predict; its loss is 0 then.
-  const auto tokens = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
+  const auto losses = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
   engine::StepInput input{.source = &source_,
                           .optimizer = &optimizer_,
-                          .loss_scale = static_cast<float>(1.0 / tokens),
+                          .loss_scale = static_cast<float>(1.0 / losses),
                           .stop = stop};
   const comm::Sent before = world_.sent();
   engine::StepResult result;
@@ -159,9 +159,9 @@ StepReport Trainer::step(bool stop) {
           .stop = result.stop};
 }
 
-std::optional<double> Trainer::evaluate() {
+std::optional<Evaluation> Trainer::evaluate() {
   if (evaluated_sequences() == 0) return std::nullopt;
-  return validation_->mean_loss(device_.executor());
+  return validation_->run(device_.executor());
 }
 
 }  // namespace cleave::train

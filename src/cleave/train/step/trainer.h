@@ -67,9 +67,8 @@ class Trainer {
   /// How many steps are done; also the position in the data.
   std::int64_t steps_done() const { return steps_done_; }
 
-  /// Mean loss over the held-out sequences, as many as whole microbatches have; nothing if there
-  /// are none.
-  std::optional<double> evaluate();
+  /// Over the held-out samples, as many as whole microbatches have; nothing if there are none.
+  std::optional<Evaluation> evaluate();
   std::int64_t evaluated_sequences() const { return validation_ ? validation_->sequences() : 0; }
 
   engine::Device& device() { return device_; }

@@ -74,7 +74,7 @@ Numbers measure(const Config& small, comm::Launcher& launcher) {
   comm::Communicator& alone = here.processes();
   engine::Device device(step, 0, static_cast<int>(small.devices.threads), alone);
   device.initialise(1);
-  RandomSource source(1, small.model.vocab);
+  RandomSource source(1, step.model);
   RunOptimizer optimizer(small.train);
   optimizer.begin_step(0);
   const plan::Costs costs = engine::profile(

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace cleave::data {
+
+/// Where a row of a sample goes: into one of the two, by what the input holds.
+struct SampleRow {
+  std::span<std::int32_t> ids = {};
+  std::span<float> values = {};
+  std::span<std::uint8_t> room = {};  ///< to work in: Samples::room()
+};
+
+/// Samples by number, each with a row for every input of a model: windows of text, or images.
+class Samples {
+ public:
+  virtual ~Samples() = default;
+
+  virtual std::int64_t size() const = 0;
+  virtual const std::filesystem::path& path() const = 0;
+
+  /// Changes with any byte that can be read.
+  virtual std::uint64_t digest() const = 0;
+
+  /// How many tokens or labels the samples [first, end) have to predict. Does not allocate.
+  virtual std::int64_t targets(std::int64_t first, std::int64_t end) const = 0;
+
+  /// Bytes that reading needs to work in.
+  virtual std::int64_t room() const { return 0; }
+
+  /// Fills `row` with what the input `input` is in a sample. Allocates nothing; several threads may
+  /// read at once.
+  virtual void read(std::int64_t sample, std::string_view input, const SampleRow& row) const = 0;
+};
+
+}  // namespace cleave::data
