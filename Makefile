@@ -34,6 +34,13 @@ quickstart:      ## train a small GPT on four devices, about a minute after the 
 	@cmake --build --preset release -j $(JOBS) --target cleave
 	@scripts/quickstart
 
+.PHONY: example-vision
+example-vision:  ## train a ViT on Fashion-MNIST on four devices, some minutes after the build
+	@scripts/setup --quiet
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target cleave
+	@scripts/example_vision
+
 fuzz:            ## every parser, SECONDS=600 each; what breaks one is shown
 	@scripts/setup --quiet
 	@scripts/fuzz $(or $(SECONDS),600)

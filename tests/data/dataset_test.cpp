@@ -8,6 +8,8 @@
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 
+#include "cleave/data/token_stream.h"
+
 namespace cleave::data {
 namespace {
 

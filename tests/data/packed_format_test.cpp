@@ -199,7 +199,7 @@ TEST(Dataset, MixesSourcesByTheirWeights) {
   std::vector<int> seen(100);
   Tokens x(10);
   for (std::int64_t i = 0; i < 10'000; ++i) {
-    data.training().read(i / 4, i % 4, x, {});
+    data.training().read(data.training().window(i / 4, i % 4), "tokens", {.ids = x});
     const std::int64_t window = data.training().window(i / 4, i % 4);
     EXPECT_EQ(window < 100, x[0] == 'a');
     if (window < 100) ++seen[static_cast<std::size_t>(window)];

@@ -6,6 +6,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/model/presets.h"
+#include "cleave/spec/image_layers.h"
 
 namespace cleave {
 namespace {
@@ -19,11 +20,16 @@ TEST(Family, HasTheParametersOfThePublishedModels) {
   EXPECT_EQ(parameter_count(preset("gpt2-124m")), 124'439'808);
   EXPECT_EQ(parameter_count(preset("gpt2-350m")), 354'823'168);
   EXPECT_EQ(parameter_count(preset("llama-1b")), 1'100'048'384);
+  EXPECT_EQ(parameter_count(preset("vit-s-16")), 22'050'664);
+  EXPECT_EQ(parameter_count(preset("vit-b-16")), 86'567'656);
+  EXPECT_EQ(parameter_count(preset("vit-l-16")), 304'326'632);
+  EXPECT_EQ(parameter_count(preset("vit-h-14")), 632'045'800);
+  EXPECT_EQ(parameter_count(preset("cnn-fashion")), 44'426);
 }
 
 TEST(Family, NamesParametersAsHuggingFaceDoes) {
   std::set<std::string> names;
-  for (const char* model : {"gpt-tiny", "llama-tiny"}) {
+  for (const char* model : {"gpt-tiny", "llama-tiny", "vit-tiny"}) {
     for (const SegmentSpec& segment : preset(model, {.sequences = 1, .sequence = 8}).segments) {
       for (const LayerSpec& layer : segment.layers) {
         for (const ParameterSpec& parameter : layer.parameters) {
@@ -38,7 +44,10 @@ TEST(Family, NamesParametersAsHuggingFaceDoes) {
         "transformer.ln_f.weight", "model.embed_tokens.weight",
         "model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.v_proj.weight",
         "model.layers.0.mlp.up_proj.weight", "model.layers.0.post_attention_layernorm.weight",
-        "model.norm.weight", "lm_head.weight"}) {
+        "model.norm.weight", "lm_head.weight", "vit.embeddings.cls_token",
+        "vit.embeddings.position_embeddings", "vit.embeddings.patch_embeddings.projection.weight",
+        "vit.encoder.layer.0.attention.attention.key.bias", "vit.layernorm.bias",
+        "classifier.weight"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -50,6 +59,30 @@ TEST(Family, MakesSoundGraphs) {
     EXPECT_EQ(block_count(graph), 12) << name;
     EXPECT_EQ(*input_at(graph, 0, "x"), "tokens") << name;
     EXPECT_EQ(*input_at(graph, 13, "targets"), "targets") << name;
+  }
+}
+
+TEST(Family, ReadsImagesAsPatches) {
+  const Graph graph = preset("vit-b-16", {.sequences = 2});
+
+  EXPECT_NO_THROW(check(graph));
+  EXPECT_EQ(block_count(graph), 12);
+  EXPECT_EQ(graph.inputs[0].tensor.shape, (Shape{2 * 196, 768}));
+  EXPECT_EQ(*input_at(graph, 13, "labels"), "labels");
+  EXPECT_EQ(loss_count(graph), 2);
+  EXPECT_TRUE(counts_hits(graph));
+}
+
+TEST(Family, RefusesImagesThatPatchesDoNotCover) {
+  ModelShape shape = model::find_preset("vit-tiny").shape;
+  shape.patch = 5;
+  try {
+    check(shape);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "model.image 28 is not divisible by model.patch 5; patches cover an image without "
+                 "a rest");
   }
 }
 

@@ -424,5 +424,29 @@ TEST(Config, SaysThatItIsTooOldForAConfigOfANewerVersion) {
                 std::string(version()) + "\"");
 }
 
+const std::string kImages =
+    "[model]\nkind = \"vit\"\nlayers = 2\nhidden = 32\nheads = 2\nimage = 28\npatch = 7\nclasses = "
+    "10\n";
+
+TEST(Config, CountsThePatchesOfImagesAsASequence) {
+  const Config config = with({}, kImages);
+
+  EXPECT_EQ(config.train.sequence, 17);
+  EXPECT_EQ(config.model.channels, 3);
+  EXPECT_EQ(data_query(config).images.side, 28);
+  const std::string saved = to_toml(config);
+  EXPECT_EQ(saved.find("vocab"), std::string::npos);
+  EXPECT_EQ(parse_config(saved, "saved.toml", {}).model, config.model);
+  EXPECT_EQ(to_toml(with({})).find("patch"), std::string::npos);
+}
+
+TEST(Config, KeepsKeysOfImagesAndOfTokensApart) {
+  EXPECT_EQ(refused({"train.sequence=9"}, kImages),
+            "train.sequence is of models that read tokens, and a vit reads images; leave it out");
+  EXPECT_EQ(refused({"model.patch=4"}),
+            "model.image, patch, channels, classes and gelu are of models that read images, and a "
+            "gpt reads tokens; leave them out");
+}
+
 }  // namespace
 }  // namespace cleave::train

@@ -315,6 +315,9 @@ TEST_P(SameBits, TensorShardsAgreeWithTheWholeModel) {
 INSTANTIATE_TEST_SUITE_P(Models, SameBits,
                          ::testing::Combine(::testing::Values(&model::gpt, &model::llama),
                                             ::testing::Values(DType::F32, DType::BF16)));
+INSTANTIATE_TEST_SUITE_P(Images, SameBits,
+                         ::testing::Combine(::testing::Values(&model::vit),
+                                            ::testing::Values(DType::F32)));
 
 }  // namespace
 }  // namespace cleave::train

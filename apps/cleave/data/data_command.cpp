@@ -5,7 +5,8 @@
 namespace cleave::app {
 
 void add_data_command(CLI::App& app) {
-  CLI::App* data = app.add_subcommand("data", "Turn text into tokens, pack images, and train tokenizers.");
+  CLI::App* data =
+      app.add_subcommand("data", "Turn text into tokens, pack images, and train tokenizers.");
   data->require_subcommand(1);
   data->footer(
       "Examples:\n"

@@ -50,6 +50,7 @@ void write_json(const train::EvaluateReport& report) {
       {"checkpoint", report.checkpoint.string()},
       {"step", report.step},
       {"loss", report.loss},
+      {"accuracy", or_null(report.accuracy)},
       {"tokens", report.tokens},
       {"perplexity", report.perplexity()},
       {"bytes_per_token", or_null(report.bytes_per_token())},
@@ -62,7 +63,21 @@ void write_json(const train::EvaluateReport& report) {
   write_file("", object.dump() + '\n');
 }
 
+void write_memory(const train::EvaluateReport& report) {
+  std::string memory;
+  for (const train::DeviceMemory& device : report.devices)
+    memory += (memory.empty() ? "" : " + ") + format_bytes(device.planned_bytes);
+  complain("{} after step {}: {} of memory, {} ({:.0f} tokens/s)\n", report.checkpoint.string(),
+           report.step, memory, format_seconds(report.seconds),
+           static_cast<double>(report.tokens) / report.seconds);
+}
+
 void write_text(const train::EvaluateReport& report) {
+  if (report.accuracy) {
+    write_file("", fmt::format("loss {:.4f}, accuracy {:.2f} % of {} samples\n", report.loss,
+                               100 * *report.accuracy, report.sequences));
+    return write_memory(report);
+  }
   std::string text = fmt::format("loss {:.4f} (nats per token), perplexity {:.4g}", report.loss,
                                  report.perplexity());
   if (const auto bits = report.bits_per_byte())
@@ -72,12 +87,7 @@ void write_text(const train::EvaluateReport& report) {
   if (const auto bytes = report.bytes_per_token())
     text += fmt::format(", {:.2f} bytes per token", *bytes);
   write_file("", text + '\n');
-  std::string memory;
-  for (const train::DeviceMemory& device : report.devices)
-    memory += (memory.empty() ? "" : " + ") + format_bytes(device.planned_bytes);
-  complain("{} after step {}: {} of memory, {} ({:.0f} tokens/s)\n", report.checkpoint.string(),
-           report.step, memory, format_seconds(report.seconds),
-           static_cast<double>(report.tokens) / report.seconds);
+  write_memory(report);
 }
 
 void evaluate(EvaluateFlags& flags, comm::Launcher& launcher) {

@@ -101,6 +101,9 @@ plan::Workload parse_workload(const PlanFlags& flags) {
   workload.sequence =
       keys.number("sequence", keys.number("context", context > 0 ? context : kSequence));
   workload.model.context = workload.sequence;
+  require(!workload.model.kind->reads_images, "a ", workload.model.kind->name,
+          " reads images, and clusters are planned for models that read tokens; plan a config: "
+          "cleave plan run.toml");
   check(workload.model);
   workload.cluster = flags.file.devices > 0
                          ? plan::Cluster{&flags.file.hardware, flags.file.devices}

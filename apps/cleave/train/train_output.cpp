@@ -123,10 +123,15 @@ void TrainOutput::write_log() {
   line_.reset();
 }
 
-void TrainOutput::on_evaluated(std::int64_t step, double loss, std::int64_t sequences) {
-  progress_->note(fmt::format("step {}: validation loss {:.4f} over {}", step, loss,
-                              counted(sequences, "sequence")));
-  line_->validation_loss = loss;
+void TrainOutput::on_evaluated(std::int64_t step, const train::Evaluation& evaluation,
+                               std::int64_t samples) {
+  const std::string accuracy =
+      evaluation.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *evaluation.accuracy) : "";
+  progress_->note(
+      fmt::format("step {}: validation loss {:.4f}{} over {}", step, evaluation.loss, accuracy,
+                  counted(samples, config_.model.kind->reads_images ? "image" : "sequence")));
+  line_->validation_loss = evaluation.loss;
+  line_->accuracy = evaluation.accuracy;
   write_log();
 }
 

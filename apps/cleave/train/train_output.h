@@ -29,7 +29,8 @@ class TrainOutput : public train::RunObserver {
   void on_step(const train::StepReport& step) override;
   void on_predicted(const train::TracedStep& step) override;
   void on_timeline(std::int64_t step, const train::TracedStep& timeline) override;
-  void on_evaluated(std::int64_t step, double loss, std::int64_t sequences) override;
+  void on_evaluated(std::int64_t step, const train::Evaluation& evaluation,
+                    std::int64_t samples) override;
   void on_saved(std::int64_t step, const std::string& directory, double seconds) override;
 
   void on_stuck(const std::exception& error) override;

@@ -158,6 +158,7 @@ std::string describe_report(const train::RunReport& report) {
   if (!report.losses.empty()) {
     text += fmt::format("loss {:.4f} -> {:.4f}", *report.first_loss, report.losses.back());
     if (report.validation_loss) text += fmt::format(", validation {:.4f}", *report.validation_loss);
+    if (report.accuracy) text += fmt::format(", accuracy {:.2f} %", 100 * *report.accuracy);
     text +=
         fmt::format("; {:.3g} epochs, {:.0f} tokens/s, ", report.epochs, report.tokens_per_second);
   }
@@ -225,6 +226,7 @@ nlohmann::json to_json(const train::RunReport& report) {
   return {{"steps", report.steps},
           {"loss", emulated ? nlohmann::json() : nlohmann::json(report.losses)},
           {"validation_loss", optional(report.validation_loss)},
+          {"accuracy", optional(report.accuracy)},
           {"epochs", report.epochs},
           {"exact", emulated ? nlohmann::json() : nlohmann::json(report.exact)},
           {"weights", emulated ? nlohmann::json() : nlohmann::json(report.weights)},

@@ -38,6 +38,7 @@ struct Family {
   bool known_to_early_software = false;
   /// How Hugging Face's tools know it; null: they do not.
   const HuggingFace* hugging_face = nullptr;
+  bool reads_images = false;  ///< and tells classes apart; otherwise it reads tokens
 };
 
 extern const Family gpt;
@@ -48,6 +49,8 @@ extern const Family qwen3;
 extern const Family olmo2;
 extern const Family phi3;
 extern const Family smollm3;
+extern const Family vit;
+extern const Family cnn;
 
 /// cleave's own families, in the order help shows them.
 std::span<const Family* const> families();

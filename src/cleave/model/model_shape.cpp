@@ -64,9 +64,27 @@ std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
   return 1;
 }
 
+void check_no_images(const ModelShape& s) {
+  require(s.image == 0 && s.patch == 0 && s.channels == 0 && s.classes == 0 &&
+              s.gelu == GeluForm::Exact,
+          "model.image, patch, channels, classes and gelu are of models that read images, and a ",
+          s.kind->name, " reads tokens; leave them out");
+}
+
 }  // namespace
 
+void check_images(const ModelShape& s) {
+  check_size("image", s.image);
+  check_size("patch", s.patch);
+  check_size("classes", s.classes);
+  require(s.channels == 1 || s.channels == 3, "model.channels is ", s.channels,
+          "; images have 1 (grey) or 3 (colours)");
+  require(s.image <= 1 << 14 && s.patch <= s.image, "model.image ", s.image, " with model.patch ",
+          s.patch, " makes no patches; images have up to 16384 pixels a side");
+}
+
 void check(const ModelShape& s) {
+  s.kind->reads_images ? check_images(s) : check_no_images(s);
   check_size("layers", s.layers);
   check_size("hidden", s.hidden);
   check_size("heads", s.heads);

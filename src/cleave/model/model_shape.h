@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "cleave/model/rope_scaling.h"
+#include "cleave/spec/gelu_form.h"
 
 namespace cleave {
 
@@ -36,6 +37,11 @@ struct ModelShape {
   std::int64_t full_every = 0;      ///< every n-th layer has no window all the same; 0: none
   bool attention_bias = false;      ///< of the projections around attention
   bool mlp_bias = false;            ///< of those of the feed-forward part
+  std::int64_t image = 0;           ///< pixels of a side of the images that the model reads
+  std::int64_t patch = 0;           ///< pixels of a side of the squares that images are cut into
+  std::int64_t channels = 0;        ///< of a pixel
+  std::int64_t classes = 0;         ///< that images are told apart by
+  GeluForm gelu = GeluForm::Exact;  ///< of models that read images
 
   std::int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   /// Whether a layer, counted from 0, sees only the last `window` tokens.
@@ -43,8 +49,14 @@ struct ModelShape {
     return window > 0 && layer >= window_from && !(full_every > 0 && (layer + 1) % full_every == 0);
   }
 
+  constexpr std::int64_t patches() const { return (image / patch) * (image / patch); }
+  constexpr std::int64_t patch_values() const { return channels * patch * patch; }
+
   friend bool operator==(const ModelShape&, const ModelShape&) = default;
 };
+
+/// Throws UserError unless the keys of models that read images make sense.
+void check_images(const ModelShape& shape);
 
 /// Throws UserError, naming the value, the rule and the remedy, if no model has this shape.
 void check(const ModelShape& shape);

@@ -47,6 +47,23 @@ void start_model(const std::string& preset, const Given& given, Config& c) {
   c.model = model::find_preset(preset).shape;
 }
 
+/// A sequence of a model that reads images is its patches and a class token, and its vocabulary the
+/// classes.
+void derive_images(const Given& given, Config& c) {
+  Problems problems;
+  for (const char* key : {"train.sequence", "model.vocab", "model.context"}) {
+    problems.collect([&] {
+      require(!given.contains(key), key, " is of models that read tokens, and a ",
+              c.model.kind->name, " reads images; leave it out");
+    });
+  }
+  if (c.preset.empty() && !given.contains("model.channels")) c.model.channels = 3;
+  problems.collect([&] { check_images(c.model); });
+  problems.report();
+  c.model.vocab = c.model.classes;
+  c.model.context = c.train.sequence = c.model.patches() + 1;
+}
+
 /// What follows from other keys and was not given itself. Under a preset it follows only from
 /// keys that override the preset.
 void derive_model(const Given& given, const model::Family* preset_kind, Config& c) {
@@ -69,6 +86,7 @@ void derive_model(const Given& given, const model::Family* preset_kind, Config& 
   if (fresh && !given.contains("model.tie_embeddings")) {
     c.model.tie_embeddings = c.model.kind->ties_embeddings;
   }
+  if (c.model.kind->reads_images) return derive_images(given, c);
   if (fresh && !given.contains("model.context")) {
     c.model.context = c.train.sequence;
   } else if (!given.contains("train.sequence")) {
@@ -178,6 +196,10 @@ Config parse_config(std::string_view text, const std::string& name, const Config
 
 data::Query data_query(const Config& config) {
   return {.config = config.data,
+          .images = {.side = config.model.image,
+                     .patch = config.model.patch,
+                     .channels = static_cast<int>(config.model.channels),
+                     .classes = config.model.classes},
           .vocabulary = config.model.vocab,
           .sequence = config.train.sequence,
           .batch = config.train.batch,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/train/config/config_forms.h"
+#include "cleave/train/config/config_image_keys.h"
 #include "cleave/train/config/config_rules.h"
 
 namespace cleave::train {
@@ -56,14 +57,14 @@ std::vector<Key> model_keys() {
           "model.ffn", any, "feed-forward width", [](auto& c) -> auto& { return c.model.ffn; })
           .with({.otherwise = "4·hidden (gpt), 8/3·hidden up to a multiple of 64 (others)",
                  .example = "3072"}),
-      whole(
-          "model.vocab", any, "tokens that the model knows",
-          [](auto& c) -> auto& { return c.model.vocab; })
-          .with({.otherwise = "256, one per byte", .example = "50257"}),
-      whole(
-          "model.context", any, "longest sequence",
-          [](auto& c) -> auto& { return c.model.context; })
-          .with({.otherwise = "train.sequence", .example = "1024"}),
+      of_tokens(whole(
+                    "model.vocab", any, "tokens that the model knows",
+                    [](auto& c) -> auto& { return c.model.vocab; })
+                    .with({.otherwise = "256, one per byte", .example = "50257"})),
+      of_tokens(whole(
+                    "model.context", any, "longest sequence",
+                    [](auto& c) -> auto& { return c.model.context; })
+                    .with({.otherwise = "train.sequence", .example = "1024"})),
       boolean(
           "model.tie_embeddings", "one matrix for embedding and head",
           [](auto& c) -> auto& { return c.model.tie_embeddings; })
@@ -162,17 +163,18 @@ std::vector<Key> train_keys() {
           "train.steps", {0}, "optimizer updates", [](auto& c) -> auto& { return c.train.steps; })
           .with({.example = "1000"}),
       whole(
-          "train.batch", {1}, "sequences per step, all devices together",
+          "train.batch", {1}, "sequences or images per step, all devices together",
           [](auto& c) -> auto& { return c.train.batch; })
           .with({.example = "64"}),
       whole_or_auto(
-          "train.microbatch", {1}, "sequences that flow through the pipeline together",
+          "train.microbatch", {1}, "sequences or images that flow through the pipeline together",
           [](auto& c) -> auto& { return c.train.microbatch; })
           .with({.example = "\"auto\""}),
-      whole(
-          "train.sequence", {1}, "tokens per sequence",
-          [](auto& c) -> auto& { return c.train.sequence; })
-          .with({.otherwise = "256, or model.context if that is shorter", .example = "512"}),
+      of_tokens(
+          whole(
+              "train.sequence", {1}, "tokens per sequence",
+              [](auto& c) -> auto& { return c.train.sequence; })
+              .with({.otherwise = "256, or model.context if that is shorter", .example = "512"})),
       choice<DType>(
           "train.dtype", {{"f32", DType::F32}, {"bf16", DType::BF16}},
           "number format of activations and weight copies",
@@ -364,8 +366,8 @@ std::vector<Key> parallel_keys() {
 
 std::vector<Key> all_keys() {
   std::vector<Key> keys;
-  for (auto section :
-       {model_keys, lora_keys, data_keys, template_keys, train_keys, devices_keys, parallel_keys}) {
+  for (auto section : {model_keys, image_keys, lora_keys, data_keys, template_keys, train_keys,
+                       devices_keys, parallel_keys}) {
     std::ranges::move(section(), std::back_inserter(keys));
   }
   return keys;

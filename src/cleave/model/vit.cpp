@@ -1,0 +1,171 @@
+#include <array>
+#include <utility>
+
+#include "cleave/base/check.h"
+#include "cleave/model/family.h"
+#include "cleave/model/presets.h"
+#include "cleave/spec/image_layers.h"
+
+namespace cleave::model {
+namespace {
+
+using spec::Flow;
+
+/// A linear layer whose weight is stored [out, in], with a bias.
+spec::LinearShape vit_linear(std::int64_t in, std::int64_t out) {
+  return {.in = in, .out = out, .weight = Transpose::Yes, .bias = Bias::Add};
+}
+
+/// Query, key and value are tensors of their own, in one product.
+spec::LinearShape vit_qkv(const ModelShape& s, const std::string& name, const CutSpan& heads) {
+  spec::LinearShape shape = vit_linear(s.hidden, 3 * s.hidden);
+  std::int64_t first = 0;
+  for (const char* part : {"query", "key", "value"}) {
+    shape.pieces.push_back({.name = name + part + ".weight", .first = first, .extent = s.hidden});
+    shape.bias_pieces.push_back(
+        {.name = name + part + ".bias", .first = first, .extent = s.hidden});
+    first += s.hidden;
+  }
+  shape.rule = CutRule::Column;
+  shape.spans = {heads, heads, heads};
+  return shape;
+}
+
+spec::LinearShape vit_cut(std::int64_t in, std::int64_t out, CutRule rule, const CutSpan& span) {
+  spec::LinearShape shape = vit_linear(in, out);
+  shape.rule = rule;
+  shape.spans = {span};
+  return shape;
+}
+
+SegmentSpec vit_block(const ModelShape& s, const Flow& flow, std::int64_t index) {
+  const std::string name = "vit.encoder.layer." + std::to_string(index) + ".";
+  const float epsilon = static_cast<float>(s.norm_eps);
+  const CutSpan heads{.units = s.heads, .width = s.head_size(), .what = "model.heads"};
+  const CutSpan ffn{.units = s.ffn, .what = "model.ffn"};
+  const AttentionAttributes attributes{.shape = {.sequences = flow.sequences,
+                                                 .sequence = flow.sequence,
+                                                 .heads = s.heads,
+                                                 .kv_heads = s.heads,
+                                                 .head_dim = s.head_size(),
+                                                 .mask = AttentionMask::Full}};
+  return {.name = "block " + std::to_string(index),
+          .layers = {spec::layernorm(name + "layernorm_before", flow, s.hidden, epsilon),
+                     spec::linear(name + "attention.attention", flow,
+                                  vit_qkv(s, name + "attention.attention.", heads)),
+                     spec::attention(name + "attention", flow, attributes),
+                     spec::linear(name + "attention.output.dense", flow,
+                                  vit_cut(s.hidden, s.hidden, CutRule::Row, heads)),
+                     spec::residual(name + "attention.residual", flow, s.hidden, 0),
+                     spec::layernorm(name + "layernorm_after", flow, s.hidden, epsilon),
+                     spec::linear(name + "intermediate.dense", flow,
+                                  vit_cut(s.hidden, s.ffn, CutRule::Column, ffn)),
+                     spec::gelu(name + "intermediate.act", flow, s.ffn, s.gelu),
+                     spec::linear(name + "output.dense", flow,
+                                  vit_cut(s.ffn, s.hidden, CutRule::Row, ffn)),
+                     spec::residual(name + "output.residual", flow, s.hidden, 5)},
+          .block = true};
+}
+
+/// Patches become rows, as a convolution whose stride is its size would have it.
+SegmentSpec vit_embedding(const ModelShape& s, const Flow& flow) {
+  Flow patches = flow;
+  patches.sequence = s.patches();
+  LayerSpec projection = spec::linear("vit.embeddings.patch_embeddings.projection", patches,
+                                      vit_linear(s.patch_values(), s.hidden));
+  projection.backward_input.clear();  // pixels want no gradient
+  return {.name = "embedding",
+          .layers = {std::move(projection),
+                     spec::class_token("vit.embeddings", flow,
+                                       {.features = s.hidden,
+                                        .token_name = "vit.embeddings.cls_token",
+                                        .position_name = "vit.embeddings.position_embeddings"})}};
+}
+
+SegmentSpec vit_head(const ModelShape& s, const Flow& flow) {
+  Flow samples = flow;
+  samples.sequence = 1;
+  return {
+      .name = "head",
+      .layers = {spec::layernorm("vit.layernorm", flow, s.hidden, static_cast<float>(s.norm_eps)),
+                 spec::first_row("vit.pooler", flow, s.hidden),
+                 spec::linear("classifier", samples, vit_linear(s.hidden, s.classes)),
+                 spec::class_loss("loss", samples, s.classes)}};
+}
+
+Graph build_vit(const ModelShape& s, const Flow& flow, std::int64_t) {
+  require(flow.cache == 0, "a vit classifies images; it generates nothing");
+  Flow rows = flow;
+  rows.sequence = s.patches() + 1;
+  Graph graph;
+  graph.dtype = flow.dtype;
+  graph.inputs = {
+      {"patches", {"patches", flow.dtype, {flow.sequences * s.patches(), s.patch_values()}}},
+      {"labels", {"labels", DType::I32, {flow.sequences}}, s.classes}};
+  graph.segments.push_back(vit_embedding(s, rows));
+  for (std::int64_t i = 0; i < s.layers; ++i) graph.segments.push_back(vit_block(s, rows, i));
+  graph.segments.push_back(vit_head(s, rows));
+  const int head = static_cast<int>(graph.segments.size()) - 1;
+  graph.edges = {{{Graph::kData, "patches"}, {0, "x"}},
+                 {{Graph::kData, "labels"}, {head, "labels"}}};
+  join_in_order(graph);
+  graph.results = {{"losses", {head, "y"}}};
+  return graph;
+}
+
+void check_vit(const ModelShape& s) {
+  require(s.kv_heads == s.heads, "model.kv_heads ", s.kv_heads, " differs from model.heads ",
+          s.heads, ", but vit has no grouped heads; leave model.kv_heads out");
+  require(s.image % s.patch == 0, "model.image ", s.image, " is not divisible by model.patch ",
+          s.patch, "; patches cover an image without a rest");
+}
+
+struct VitSizes {
+  std::int64_t layers;
+  std::int64_t hidden;
+  std::int64_t heads;
+};
+
+constexpr ModelShape vit_shape(const VitSizes& sizes, std::int64_t patch, std::int64_t image,
+                               std::int64_t classes) {
+  return {.kind = &vit,
+          .layers = sizes.layers,
+          .hidden = sizes.hidden,
+          .heads = sizes.heads,
+          .kv_heads = sizes.heads,
+          .ffn = 4 * sizes.hidden,
+          .vocab = classes,
+          .context = (image / patch) * (image / patch) + 1,
+          .tie_embeddings = false,
+          .norm_eps = 1e-12,
+          .image = image,
+          .patch = patch,
+          .channels = 3,
+          .classes = classes,
+          .gelu = GeluForm::Exact};
+}
+
+constexpr ModelShape vit_tiny() {
+  ModelShape shape = vit_shape({4, 64, 4}, 7, 28, 10);
+  shape.channels = 1;
+  return shape;
+}
+
+constexpr std::array<Preset, 5> kVitPresets = {{
+    {"vit-s-16", vit_shape({12, 384, 6}, 16, 224, 1000), "ViT small, patches of 16"},
+    {"vit-b-16", vit_shape({12, 768, 12}, 16, 224, 1000), "ViT base, patches of 16"},
+    {"vit-l-16", vit_shape({24, 1024, 16}, 16, 224, 1000), "ViT large, patches of 16"},
+    {"vit-h-14", vit_shape({32, 1280, 16}, 14, 224, 1000), "ViT huge, patches of 14"},
+    {"vit-tiny", vit_tiny(), "four layers of 64 on grey images of 28 x 28, for tests"},
+}};
+
+}  // namespace
+
+constinit const Family vit = {.name = "vit",
+                              .build = build_vit,
+                              .check = check_vit,
+                              .default_ffn = [](std::int64_t hidden) { return 4 * hidden; },
+                              .presets = kVitPresets,
+                              .reads_images = true};
+
+}  // namespace cleave::model

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "cleave/train/config/config_schema.h"
+
+namespace cleave::train {
+
+/// A key that only models which read tokens have; the others neither show nor save it.
+Key of_tokens(Key key);
+
+/// The keys of models that read images.
+std::vector<Key> image_keys();
+
+}  // namespace cleave::train

@@ -1,0 +1,165 @@
+// Ten steps of models that read images against the classes of transformers: same weights, same
+// images, same optimizer. The numbers are in tests/golden/vision_losses.txt, made by
+// scripts/make_vision_golden.py, whose formulas are repeated here.
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "support/paths.h"
+#include <gtest/gtest.h>
+
+#include "cleave/comm/launcher.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/model/presets.h"
+#include "cleave/tensor/bf16.h"
+#include "cleave/train/step/run_optimizer.h"
+
+namespace cleave::train {
+namespace {
+
+constexpr std::int64_t kSamples = 6;
+constexpr std::int64_t kChannels = 3;
+constexpr std::int64_t kClasses = 7;
+constexpr int kImageSteps = 10;
+
+/// Images by formula, cut into patches.
+class FormulaImages : public engine::MicrobatchSource {
+ public:
+  FormulaImages(std::int64_t side, std::int64_t patch) : side_(side), patch_(patch) {}
+  void begin_step(std::int64_t step) { step_ = step; }
+  void load(int, std::string_view input, View tensor) override {
+    for (std::int64_t b = 0; b < kSamples; ++b) {
+      if (input == "labels")
+        tensor.as<std::int32_t>()[b] = static_cast<std::int32_t>((3 * b + step_) % kClasses);
+      else
+        load_image(b, tensor);
+    }
+  }
+
+ private:
+  float pixel(std::int64_t b, std::int64_t c, std::int64_t y, std::int64_t x) const {
+    const std::int64_t q = (c * side_ + y) * side_ + x + 17 * b + 29 * step_;
+    return static_cast<float>(q * q % 251) / 125.0f - 1.0f;
+  }
+
+  void load_image(std::int64_t b, View tensor) const {
+    std::int64_t i = b * kChannels * side_ * side_;
+    for (std::int64_t top = 0; top < side_; top += patch_) {
+      for (std::int64_t left = 0; left < side_; left += patch_) {
+        for (std::int64_t k = 0; k < kChannels * patch_ * patch_; ++k, ++i) {
+          const float value =
+              pixel(b, k / (patch_ * patch_), top + k / patch_ % patch_, left + k % patch_);
+          if (tensor.dtype() == DType::F32)
+            tensor.as<float>()[i] = value;
+          else
+            tensor.as<BFloat16>()[i] = to_bf16(value);
+        }
+      }
+    }
+  }
+
+  std::int64_t side_;
+  std::int64_t patch_;
+  std::int64_t step_ = 0;
+};
+
+void set_formula_weights(engine::Device& device, std::span<const std::string> names) {
+  for (const engine::TensorState& tensor : device.tensors()) {
+    const auto k =
+        static_cast<std::uint64_t>(std::ranges::find(names, tensor.name) - names.begin());
+    const bool norm = tensor.master.rank() == 1 && tensor.name.ends_with(".weight");
+    for (std::int64_t i = 0; i < tensor.master.elements(); ++i) {
+      const std::uint64_t u =
+          (static_cast<std::uint64_t>(i) * 1664525 + 1013904223ull * (k + 1)) % (1ull << 24);
+      const float w = (static_cast<float>(u) / 0x1p24f - 0.5f) / 4;
+      tensor.master.as<float>()[i] = norm ? w + 1 : w;
+    }
+  }
+  device.refresh_values();
+}
+
+ModelShape vit_shape(GeluForm gelu) {
+  return {.kind = &model::vit,
+          .layers = 2,
+          .hidden = 32,
+          .heads = 4,
+          .kv_heads = 4,
+          .ffn = 96,
+          .vocab = kClasses,
+          .context = 10,
+          .norm_eps = 1e-12,
+          .image = 12,
+          .patch = 4,
+          .channels = kChannels,
+          .classes = kClasses,
+          .gelu = gelu};
+}
+
+ModelShape cnn_shape() {
+  ModelShape shape = model::find_preset("cnn-fashion").shape;
+  shape.image = 16;
+  shape.channels = kChannels;
+  shape.classes = kClasses;
+  shape.ffn = 24;
+  shape.hidden = 20;
+  return shape;
+}
+
+std::vector<double> image_losses(const ModelShape& shape, DType dtype) {
+  const TrainConfig train{.steps = kImageSteps,
+                          .lr = 1e-2,
+                          .min_lr = 1e-3,
+                          .warmup = 2,
+                          .betas = {0.9, 0.95},
+                          .weight_decay = 0.1,
+                          .clip = 1.0};
+  const engine::OptimizerKind& adamw = engine::find_optimizer(train.optimizer);
+  const engine::CompiledStep step =
+      engine::compile(model::graph_of(shape, {.sequences = kSamples, .dtype = dtype}),
+                      {.optimizer = &adamw, .hyper = hyper_of(train, adamw)});
+  comm::LocalLauncher here;
+  engine::Device device(step, 0, 1, here.processes());
+  set_formula_weights(device, step.tensor_names);
+  device.clear_slots();
+  RunOptimizer optimizer(train);
+  FormulaImages source(shape.image, shape.patch);
+  std::vector<double> losses;
+  for (int s = 0; s < kImageSteps; ++s) {
+    optimizer.begin_step(s);
+    source.begin_step(s);
+    const engine::StepInput input{
+        .source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / kSamples};
+    losses.push_back(device.executor().run(input).loss);
+  }
+  return losses;
+}
+
+TEST(VisionGolden, TenStepsGiveTheLossesOfTransformers) {
+  std::ifstream file(testing::source_path("tests/golden/vision_losses.txt"));
+  int rows = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#")) continue;
+    std::istringstream text(line);
+    std::string family;
+    std::string form;
+    std::string dtype;
+    text >> family >> form >> dtype;
+    const std::vector<double> ours = image_losses(
+        family == "cnn" ? cnn_shape()
+                        : vit_shape(form == "quick" ? GeluForm::Quick : GeluForm::Exact),
+        dtype == "f32" ? DType::F32 : DType::BF16);
+    for (const double loss : ours) {
+      double theirs = 0;
+      ASSERT_TRUE(text >> theirs) << line;
+      EXPECT_NEAR(loss, theirs, (dtype == "f32" ? 1e-5 : 2e-2) * theirs) << line;
+    }
+    ++rows;
+  }
+  EXPECT_EQ(rows, 6);
+}
+
+}  // namespace
+}  // namespace cleave::train
