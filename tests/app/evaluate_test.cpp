@@ -105,7 +105,7 @@ TEST_F(EvaluateCommand, TakesLessMemoryThanTraining) {
   ASSERT_EQ(plan.exit, 0) << plan.err;
   const Json found = json(held_out_);
   EXPECT_LT(found["devices"][0]["planned_bytes"].get<double>(),
-            0.5 * Json::parse(plan.out)["devices"][0]["planned_bytes"].get<double>());
+            0.5 * Json::parse(plan.out)["planned_bytes"][0].get<double>());
   EXPECT_EQ(evaluate(held_out_, "--set devices.memory=16KiB").exit, 3);
 }
 

@@ -60,7 +60,7 @@ TEST(PlanExport, TellsDeepSpeedTheLayout) {
 
 TEST(PlanExport, RefusesWhatTheOtherSystemDoesNotHave) {
   const Answer schedule =
-      run_cleave(std::string(kAsked) + "--layout pp=2,schedule=zb-h1 --export megatron");
+      run_cleave(std::string(kAsked) + "--layout tp=4,pp=2,schedule=zb-h1 --export megatron");
   EXPECT_EQ(schedule.exit, 2);
   EXPECT_NE(schedule.err.find("Megatron-LM does not have the schedule zb-h1"), std::string::npos)
       << schedule.err;

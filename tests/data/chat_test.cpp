@@ -129,7 +129,7 @@ TEST(Chat, OnlyWhatTheAssistantSaysIsATarget) {
   std::int64_t both = 0;  // two of three windows
   for (std::int64_t i = 0; i < 2; ++i) {
     std::vector<std::int32_t> y(5);
-    data.training().read(0, i, {}, y);
+    data.training().read(data.training().window(0, i), "targets", {.ids = y});
     both += 5 - std::ranges::count(y, kNoTarget);
   }
   EXPECT_EQ(data.training().step_targets(0), both);

@@ -148,7 +148,7 @@ device 1
 TEST(Text, TheProgramInTheDocumentationIsSound) {
   std::ifstream file(testing::source_path("docs/schedules.md"));
   const std::string page{std::istreambuf_iterator(file), {}};
-  const std::size_t from = page.find("```\ncleave-program") + 4;
+  const std::size_t from = page.find("\ncleave-program") + 1;
   const Program program = parse_program(page.substr(from, page.find("```", from) - from));
 
   EXPECT_EQ(verify_compute(program).size(), 0u);

@@ -35,6 +35,7 @@ void run(PlanOptions& options, Exit& exit) {
   require(options.run.trace.empty() && options.run.set.empty() && !options.run.remeasure,
           options.run.trace.empty() ? options.run.set.empty() ? "--remeasure" : "--set" : "--trace",
           " belongs to a run config; with --model leave it out, or give a config in place of it");
+  if (!options.flags.system.empty()) check_export(options.flags.system);
   if (options.flags.cluster.ends_with(".toml"))
     read_cluster_file(options.flags.cluster, options.flags.file);
   PlanAnswer answer = ask(options.flags);

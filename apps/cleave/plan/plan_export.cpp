@@ -170,10 +170,22 @@ std::string export_names() {
   return names;
 }
 
-std::string export_layout(std::string_view system, const PlanAnswer& answer) {
+namespace {
+
+const System& system_named(std::string_view name) {
   for (const System& known : kSystems)
-    if (known.name == system) return known.write(answer);
-  throw UserError(fmt::format("--export {} is not known; known are {}", system, export_names()));
+    if (known.name == name) return known;
+  throw UserError(fmt::format("--export {} is not known; known are {}", name, export_names()));
+}
+
+}  // namespace
+
+void check_export(std::string_view system) {
+  system_named(system);
+}
+
+std::string export_layout(std::string_view system, const PlanAnswer& answer) {
+  return system_named(system).write(answer);
 }
 
 }  // namespace cleave::app

@@ -89,8 +89,11 @@ std::vector<double> alive_microbatches(const Layout& layout, std::int64_t microb
   if (schedule::schedule_named(layout.schedule).keeps_all) {
     return std::vector<double>(layout.pipeline, static_cast<double>(microbatches));
   }
-  // No schedule that has a steady state holds more than two rounds.
-  const std::int64_t enough = std::min(microbatches, 2 * layout.pipeline + 1);
+  // No schedule that has a steady state holds more than two rounds; what does not divide by the
+  // devices is spread over rounds, so as much must be left over as of all of them.
+  const std::int64_t rest = microbatches % layout.pipeline;
+  const std::int64_t enough =
+      std::min(microbatches, 2 * layout.pipeline + (rest == 0 ? layout.pipeline : rest));
   return peak_activations(program_of(layout, enough));
 }
 
