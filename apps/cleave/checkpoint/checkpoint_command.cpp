@@ -18,13 +18,18 @@ struct CheckpointFlags {
 };
 
 void inspect(const CheckpointFlags& flags) {
-  const checkpoint::CheckpointReader checkpoint(checkpoint::find_checkpoint(flags.path));
+  const auto path = checkpoint::find_checkpoint(flags.path);
+  const bool foreign = checkpoint::CheckpointReader::is_foreign(path);
+  const checkpoint::CheckpointReader checkpoint(
+      path, foreign ? checkpoint::Load::WeightsOnly : checkpoint::Load::Everything);
   write_file("", flags.as_json ? inspect_json(checkpoint) : inspect_text(checkpoint));
 }
 
 void verify(const CheckpointFlags& flags, Exit& answer) {
   const auto path = checkpoint::find_checkpoint(flags.path);
-  const std::vector<std::string> problems = checkpoint::verify_checkpoint(path);
+  const bool foreign = checkpoint::CheckpointReader::is_foreign(path);
+  const std::vector<std::string> problems = checkpoint::verify_checkpoint(
+      path, foreign ? checkpoint::Load::WeightsOnly : checkpoint::Load::Everything);
   if (!problems.empty()) answer = Exit::Failed;
   if (flags.as_json) {
     const nlohmann::json all = {
@@ -39,7 +44,9 @@ void verify(const CheckpointFlags& flags, Exit& answer) {
 CLI::App* add_verb(CLI::App& checkpoint, const std::string& name, const std::string& about,
                    const std::shared_ptr<CheckpointFlags>& flags) {
   CLI::App* verb = checkpoint.add_subcommand(name, about);
-  verb->add_option("dir", flags->path, "A checkpoint, or a run's out directory for its latest")
+  verb->add_option(
+          "dir", flags->path,
+          "A checkpoint, a run's out directory for its latest, or a Hugging Face directory")
       ->required();
   verb->add_flag("--json", flags->as_json, "Print one JSON object");
   verb->footer("Example:\n  cleave checkpoint " + name + " out");

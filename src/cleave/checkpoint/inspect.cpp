@@ -22,21 +22,34 @@ std::int64_t bytes_in(const CheckpointReader& checkpoint) {
   return bytes;
 }
 
+std::string list_of_tensors(const CheckpointReader& checkpoint) {
+  std::string text;
+  for (const TensorEntry& tensor : checkpoint.model().tensors) {
+    text += fmt::format("{:<44} {:<20} {:>10}\n", tensor.name, to_string(tensor.shape),
+                        format_bytes(tensor.bytes()));
+  }
+  return text;
+}
+
+/// Of a Hugging Face directory, which has no state.
+std::string foreign_text(const CheckpointReader& checkpoint) {
+  return fmt::format("{}\na Hugging Face directory\n{} parameters in {} tensors\n\n{}",
+                     checkpoint.path().string(), parameters_in(checkpoint),
+                     checkpoint.model().tensors.size(), list_of_tensors(checkpoint));
+}
+
 }  // namespace
 
 std::string inspect_text(const CheckpointReader& checkpoint) {
   const auto& tensors = checkpoint.model().tensors;
   const CheckpointState& state = checkpoint.state();
+  if (checkpoint.foreign()) return foreign_text(checkpoint);
   std::string text = fmt::format(
       "{}\nstep {}, seed {}, saved by cleave {}\n{} parameters in {} tensors, {} with the "
       "optimizer\n\n",
       checkpoint.path().string(), state.step, state.seed, state.version, parameters_in(checkpoint),
       tensors.size(), format_bytes(bytes_in(checkpoint)));
-  for (const TensorEntry& tensor : tensors) {
-    text += fmt::format("{:<44} {:<20} {:>10}\n", tensor.name, to_string(tensor.shape),
-                        format_bytes(tensor.bytes()));
-  }
-  return text + "\n" + state.config;
+  return text + list_of_tensors(checkpoint) + "\n" + state.config;
 }
 
 std::string inspect_json(const CheckpointReader& checkpoint) {

@@ -209,7 +209,8 @@ void remove_old(const fs::path& out) {
 void copy_tokenizer(const Config& config, const fs::path& out) {
   const std::string& name = config.data.tokenizer;
   if (name.empty() || name == "bytes") {  // another run's would be taken for this one's
-    for (const char* old : {"tokenizer.json", "tokenizer.model"}) fs::remove(out / old);
+    for (const char* old : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"})
+      fs::remove(out / old);
     return;
   }
   const fs::path file = fs::is_directory(name) ? data::find_tokenizer(name) : fs::path(name);
