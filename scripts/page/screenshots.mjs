@@ -5,8 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import {cleave, launch, open, pause, root, startRun} from './browser.mjs';
 
-const kShots = [{name: 'dashboard', width: 1280, height: 1180}, {name: 'dashboard-dark', width: 1280, height: 1180, dark: true},
-  {name: 'dashboard-narrow', width: 420, height: 900}];
+const kShots = [{name: 'dashboard', width: 1280, height: 1180}, {name: 'dashboard-dark', width: 1280, height: 1180, dark: true}];
 const kRun = ['train.steps=400', 'train.batch=8', 'train.sequence=64', 'train.eval_every=40', 'train.checkpoint_every=100',
   'parallel.pipeline=4', 'devices.memory=256MiB'];
 
