@@ -105,7 +105,7 @@ class FirstRow : public Layer {
 
 LayerSpec first_row(const std::string& name, const spec::Flow& flow, std::int64_t features) {
   LayerSpec layer;
-  layer.kind = "first_row";
+  layer.kind = "own_first_row";
   layer.name = name;
   layer.x = {"x", flow.dtype, {flow.tokens(), features}};
   layer.y = {"y", flow.dtype, {flow.tokens(), features}};
@@ -142,7 +142,7 @@ constexpr model::Family kLeakyGpt = {.name = "leaky-gpt",
 LayerKinds own_kinds() {
   LayerKinds kinds;
   kinds.add(layer_kind<Leaky>("leaky", {.cut = cut_leaky}));
-  kinds.add(layer_kind<FirstRow>("first_row"));
+  kinds.add(layer_kind<FirstRow>("own_first_row"));
   return kinds;
 }
 
