@@ -113,6 +113,22 @@ TEST_F(LoraRun, GeneratesWithAdaptersMerged) {
   EXPECT_NE(text_of("tuned"), text_of("base"));
 }
 
+TEST_F(LoraRun, ExportsAdaptersMerged) {
+  tuned("tuned", lora_);
+  const std::string exported = directory_.path("merged");
+  const Answer refused = run_cleave("export " + directory_.path("tuned") + " " + exported);
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_NE(refused.err.find("has adapters; pass --merge"), std::string::npos) << refused.err;
+  const Answer merged =
+      run_cleave("export " + directory_.path("tuned") + " " + exported + " --merge");
+  ASSERT_EQ(merged.exit, 0) << merged.err;
+  const Answer found = run_cleave("evaluate " + exported + " --data " + data_ +
+                                  " --sequence 16 --set data.tokenizer=bytes --json");
+  ASSERT_EQ(found.exit, 0) << found.err;
+  // The sums of a product with W + B · A are rounded otherwise than those of two products.
+  EXPECT_NEAR(Json::parse(found.out)["loss"].get<double>(), loss_of("tuned"), 1e-5);
+}
+
 TEST_F(LoraRun, RefusesWhatItCannotDo) {
   const auto expect_refused = [&](const std::string& arguments, const std::string& sentence) {
     const Answer answer = tune("refused", arguments);

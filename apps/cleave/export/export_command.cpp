@@ -18,6 +18,7 @@ struct ExportFlags {
   std::string directory;
   std::string dtype = "f32";
   std::string shard_size = "5GB";
+  bool merge = false;
   bool as_json = false;
 };
 
@@ -29,7 +30,9 @@ void run_export(const ExportFlags& flags) {
       .shard_bytes = parse_bytes(flags.shard_size)};
   require(format.shard_bytes >= 1, "--shard-size ", flags.shard_size,
           " must be a size such as 5GB");
-  const train::ExportReport report = train::export_model(flags.checkpoint, flags.directory, format);
+  const train::ExportReport report =
+      train::export_model(flags.checkpoint, flags.directory, format,
+                          flags.merge ? train::Adapters::Merged : train::Adapters::Refused);
   if (flags.as_json) {
     const nlohmann::json all = {{"checkpoint", report.checkpoint.string()},
                                 {"path", flags.directory},
@@ -60,6 +63,7 @@ void add_export_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--shard-size", flags->shard_size, "Largest file with weights")
       ->capture_default_str();
+  command->add_flag("--merge", flags->merge, "Add low-rank adapters to the weights");
   command->add_flag("--json", flags->as_json, "Print one JSON object");
   command->footer("Example:\n  cleave export out exported --dtype bf16");
   command->callback([flags] { run_export(*flags); });

@@ -42,6 +42,7 @@ bool is_of_model(const Key& key) {
   constexpr std::string_view kOthers[] = {"train.microbatch", "train.sequence", "train.dtype",
                                           "train.loss_blocks", "numerics.exact"};
   if (key.name.starts_with("data.template")) return true;
+  if (key.name == "model.from") return false;  // the keys of the shape say it all
   if (key.section() == "lora") return key.name != "lora.from";
   return key.section() == "model" || std::ranges::find(kOthers, key.name) != std::end(kOthers);
 }

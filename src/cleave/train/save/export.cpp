@@ -4,6 +4,8 @@
 #include "cleave/base/file.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/data/tokenizer/tokenizer.h"
+#include "cleave/spec/lora.h"
+#include "cleave/train/save/adapters.h"
 #include "cleave/train/save/model_files.h"
 #include "cleave/train/save/saving.h"
 
@@ -54,7 +56,7 @@ fs::path beside(const fs::path& checkpoint) {
 }  // namespace
 
 ExportReport export_model(const fs::path& path, const fs::path& directory,
-                          const checkpoint::WeightFormat& format) {
+                          const checkpoint::WeightFormat& format, Adapters adapters) {
   const fs::path found = checkpoint::find_checkpoint(path);
   const auto problems = checkpoint::verify_checkpoint(found, checkpoint::Load::WeightsOnly);
   if (!problems.empty()) throw UserError(problems.front());
@@ -62,10 +64,17 @@ ExportReport export_model(const fs::path& path, const fs::path& directory,
   require(!fs::exists(target), target.string(),
           " exists already; choose a directory that does not");
   const checkpoint::CheckpointReader reader(found, checkpoint::Load::WeightsOnly);
-  const ModelShape shape = config_of(reader).model;
-  const std::vector<checkpoint::Parameter> parameters =
-      checkpoint_layout(model::graph_of(shape, {.sequence = 1})).parameters();
-  reader.expect(parameters);
+  const Config saved = config_of(reader);
+  const ModelShape& shape = saved.model;
+  require(saved.lora.rank == 0 || adapters == Adapters::Merged, found.string(),
+          " has adapters; pass --merge to add them to the weights, or take them alone from its "
+          "directory ",
+          kAdapterDirectory);
+  Graph model = model::graph_of(shape, {.sequence = 1});
+  const std::vector<checkpoint::Parameter> parameters = checkpoint_layout(model).parameters();
+  add_adapters(model, saved.lora);
+  reader.expect(checkpoint_layout(model).parameters());
+  const MergedWeights weights(saved, reader);
   const bool f32 = format.type == checkpoint::StoredType::F32;
   const auto files = model_files(shape, f32 ? "float32" : "bfloat16", beside(found));
   require(!files.empty(), "model.kind \"", shape.kind->name,
@@ -75,7 +84,7 @@ ExportReport export_model(const fs::path& path, const fs::path& directory,
   report.bytes = checkpoint::write_weights(
       draft.path(), parameters, format,
       [&](const checkpoint::Parameter& parameter, std::int64_t first, std::span<float> elements) {
-        reader.read_weight(parameter.name, first, elements);
+        weights.read(parameter.name, first, elements);
       });
   for (const auto& [name, text] : files) write_text_atomically(draft.path() / name, text);
   draft.publish();
