@@ -32,7 +32,7 @@ constexpr auto kWatchEvery = 250ms;
 constexpr auto kWatchMissed = 1s;
 
 constexpr Clock::duration kShortestSilence = 3s;
-constexpr auto kLongestEnd = 2s;
+constexpr auto kLongestDeparture = 2s;
 
 // Of what happened, so much is told to those who ask.
 constexpr std::size_t kToldEvents = 10;
@@ -286,7 +286,7 @@ void Server::end(const std::string& failure) {
     state_->over = true;
     state_->seats.tell_all({"end", failure});
   });
-  state_->roll.await_departure(kLongestEnd);
+  state_->roll.await_departure(kLongestDeparture);
 }
 
 }  // namespace cleave::comm
