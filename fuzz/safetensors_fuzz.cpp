@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         std::abort();
       if (file.find(tensor.name) == nullptr) std::abort();
       std::vector<float> elements(static_cast<std::size_t>(tensor.shape.elements()));
-      if (tensor.dtype != cleave::DType::I32) file.read(tensor, 0, elements);
+      if (tensor.type != cleave::checkpoint::StoredType::I32) file.read(tensor, 0, elements);
     }
   } catch (const cleave::UserError&) {
   }
