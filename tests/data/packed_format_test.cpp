@@ -67,6 +67,8 @@ TEST(PackedFormat, ReadsNumpyArraysOfAnyWholeNumbers) {
   EXPECT_EQ(tokens_in(dir.write("a.npy", numpy("<u2", packed(kNarrow)))), kTokens);
   EXPECT_EQ(tokens_in(dir.write("b.npy", numpy("<i4", packed(kWide)))), kTokens);
   EXPECT_EQ(tokens_in(dir.write("c.npy", numpy("<i8", packed(wider)))), kTokens);
+  const auto cut = dir.write("g.npy", std::string("\x93NUMPY\x02\x00", 8));
+  EXPECT_EQ(user_error([&] { tokens_in(cut); }), cut + " was cut off inside of its header");
   const auto floats = dir.write("f.npy", numpy("<f4", packed(kWide)));
   EXPECT_EQ(
       user_error([&] { tokens_in(floats); }),

@@ -122,6 +122,7 @@ PackedLayout numpy_layout(const PackedProbe& probe) {
   const std::size_t begin = wide ? 12 : 10;
   const std::size_t length =
       wide ? number_at<std::uint32_t>(probe.head, 8) : number_at<std::uint16_t>(probe.head, 8);
+  require(begin <= probe.head.size(), probe.name.string(), " was cut off inside of its header");
   const std::string_view description = probe.head.substr(begin, length);
   const std::string_view type = numpy_value(description, "'descr'").substr(0, 5);
   int width = 0;
