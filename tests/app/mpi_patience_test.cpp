@@ -1,5 +1,6 @@
 // Ranks that stop, for a while or for good.
 
+#include <algorithm>
 #include <csignal>
 #include <thread>
 
@@ -15,10 +16,19 @@ using testing::Answer;
 using testing::Process;
 using testing::TinyRun;
 
+bool runs_cleave(pid_t pid) {
+  return testing::read_text("/proc/" + std::to_string(pid) + "/comm") == "cleave\n";
+}
+
+/// Once each of them is the program. mpirun waits for a child that has not come so far without
+/// looking at any other, and whoever stops it there stops mpirun.
 std::vector<pid_t> ranks_of(const Process& job, std::size_t count) {
-  for (int i = 0; i < 2000 && job.children().size() < count; ++i)
+  for (int i = 0; i < 2000; ++i) {
+    const std::vector<pid_t> ranks = job.children();
+    if (ranks.size() == count && std::ranges::all_of(ranks, runs_cleave)) return ranks;
     std::this_thread::sleep_for(milliseconds(5));
-  return job.children();
+  }
+  return {};
 }
 
 TEST(MpiPatience, ARankThatIsStoppedBeforeItsFirstStepEndsTheJob) {
