@@ -14,6 +14,6 @@ int main() {
 
   const auto costs = cleave::plan::uniform_costs(program, {.f = 1, .i = 1, .w = 1});
   const auto summary = cleave::plan::summarise(program, cleave::plan::simulate(program, costs));
-  std::printf("bubble %.1f %%\n", 100 * summary.bubble);
+  std::printf("bubble %.1f %%\n", 100 * summary.bubble_rate);
   return violations.empty() ? 0 : 1;
 }

@@ -86,7 +86,23 @@ TEST(TrainReport, CountsWaitsInsideLayersAsWaits) {
     EXPECT_GT(of["busy"], 0);
     busy += of["busy"].get<double>();
   }
-  EXPECT_NEAR(report["bubble"], 1 - busy / (2 * step), 1e-9);
+  EXPECT_NEAR(report["idle"], 1 - busy / (2 * step), 1e-9);
+}
+
+// One meaning of the word: of one step, what the report says and what its picture says are equal.
+TEST(TrainReport, HasTheBubbleOfItsTimeline) {
+  const TinyRun run({"parallel.pipeline=2", "train.steps=1"});
+  const std::string page = run.path("step.html");
+
+  const json report = run.report({}, {"--trace", page});
+
+  std::ifstream file(page);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string key = "\"bubble_rate\":";
+  const std::size_t at = text.find(key);  // the measured step comes first
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_NEAR(std::stod(text.substr(at + key.size())), report["bubble"], 1e-4);
+  EXPECT_GT(report["bubble"], 0);
 }
 
 // Two microbatches of 3 ms on each device; the second tensor group is as slow as device 3.

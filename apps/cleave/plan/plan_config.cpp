@@ -82,6 +82,7 @@ std::string to_json(const Decision& decision, const train::Forecast& forecast) {
       candidates.push_back({{"layout", json_of(run.config)},
                             {"step_seconds", run.seconds},
                             {"bubble", run.bubble},
+                            {"idle", run.idle},
                             {"communication", run.communication},
                             {"memory_bytes", run.needed},
                             {"lacks_bytes", run.excess},
@@ -117,7 +118,7 @@ std::string to_text(const Decision& decision, const train::Forecast& forecast) {
   text += describe_plan(decision.config, forecast.step) + "\n" + memory_bars(forecast.step);
   return text + fmt::format("\n{} per step predicted, bubble {}\n",
                             format_seconds(forecast.predicted.summary.makespan),
-                            format_share(forecast.predicted.summary.bubble));
+                            format_share(forecast.predicted.summary.bubble_rate));
 }
 
 Config load(const PlanConfigFlags& flags, const comm::Launcher& launcher) {

@@ -22,13 +22,13 @@ std::string reason(const train::PlannedRun& run, const train::PlannedRun& best) 
     return share * run.seconds - other * best.seconds;
   };
   const double again = more(run.recompute, best.recompute);
-  const double bubble = more(run.bubble, best.bubble);
+  const double idle = more(run.idle, best.idle);
   const double exchange = more(run.communication, best.communication);
-  const double rest = run.seconds - best.seconds - again - bubble - exchange;
-  const double most = std::max({again, bubble, exchange, rest});
+  const double rest = run.seconds - best.seconds - again - idle - exchange;
+  const double most = std::max({again, idle, exchange, rest});
   if (most <= 0 || run.seconds <= best.seconds) return "as fast; the plainer one wins";
   if (most == again) return "computes again";
-  if (most == bubble) return "waits longer (bubble)";
+  if (most == idle) return "waits longer";
   if (most == exchange) return "more communication";
   return "computes longer at this microbatch";
 }

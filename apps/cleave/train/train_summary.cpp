@@ -167,7 +167,8 @@ std::string describe_report(const train::RunReport& report) {
     if (report.predicted_step_seconds) {
       text += fmt::format(", predicted {}", format_seconds(*report.predicted_step_seconds));
     }
-    text += fmt::format(", bubble {}\n", format_share(report.bubble));
+    text += fmt::format(", bubble {}, idle {}\n", format_share(report.bubble),
+                        format_share(report.idle));
   }
   std::vector<std::vector<std::string>> rows = {
       {"device", "parameters", "busy", "wait", "sent/step", "peak", "planned"}};
@@ -212,6 +213,8 @@ nlohmann::json to_json(const train::RunReport& report) {
                        {"bytes_sent", d.sent.total()},
                        {"sent", to_json(d.sent)},
                        {"planned_sent", to_json(d.planned_sent)},
+                       {"compute", d.compute},
+                       {"extent", d.extent},
                        {"busy", d.busy},
                        {"wait", d.wait},
                        {"reduce", d.reduce},
@@ -234,6 +237,7 @@ nlohmann::json to_json(const train::RunReport& report) {
           {"predicted_step_seconds", optional(report.predicted_step_seconds)},
           {"tokens_per_second", report.tokens_per_second},
           {"bubble", report.bubble},
+          {"idle", report.idle},
           {"checkpoint", emulated ? nlohmann::json() : nlohmann::json(report.checkpoint)},
           {"stopped", report.stopped},
           {"finished_before", report.finished_before},

@@ -40,7 +40,7 @@ TEST(Summary, CountsCostFromFirstStartAndWorkFromTheBusiestDevice) {
   EXPECT_DOUBLE_EQ(summary.cost, 6);
   EXPECT_DOUBLE_EQ(summary.work, 3);
   EXPECT_DOUBLE_EQ(summary.bubble_rate, 0.5);
-  EXPECT_DOUBLE_EQ(summary.bubble, 0.5);
+  EXPECT_DOUBLE_EQ(summary.idle, 0.5);
   EXPECT_DOUBLE_EQ(summary.devices[1].first_start, 1);
   EXPECT_DOUBLE_EQ(summary.devices[1].peak_activations, 1);
 }

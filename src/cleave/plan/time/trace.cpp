@@ -85,7 +85,7 @@ Summary summarise(const Program& program, const Trace& trace) {
     busy += device.busy;
   }
   if (summary.cost > 0) summary.bubble_rate = (summary.cost - summary.work) / summary.cost;
-  if (summary.makespan > 0) summary.bubble = 1 - busy / (trace.devices * summary.makespan);
+  if (summary.makespan > 0) summary.idle = 1 - busy / (trace.devices * summary.makespan);
 
   const std::vector<double> activations = peak_activations(program);
   const std::vector<std::int64_t> bytes = live_bytes(program);

@@ -90,13 +90,13 @@ Overlap overlap(std::span<const Exchange> exchanges, bool (*counts)(schedule::Op
 /// `work` is the compute of the busiest device. With equal devices that is m(F + I + W), as in the
 /// zero-bubble paper; with unequal ones `bubble_rate` is what the schedule loses to the best
 /// conceivable order on this partition, never negative, and the imbalance of the partition shows in
-/// `bubble` only.
+/// `idle` only. Wherever a bubble is named, in pictures, plans and reports, it is `bubble_rate`.
 struct Summary {
   double makespan = 0;     ///< from the start of the step to the last end of any span
   double cost = 0;         ///< max over devices of last_end - first_start
   double work = 0;         ///< max over devices of compute
   double bubble_rate = 0;  ///< (cost - work) / cost
-  double bubble = 0;       ///< 1 - sum of busy / (devices * makespan)
+  double idle = 0;         ///< 1 - sum of busy / (devices * makespan)
   std::vector<DeviceSummary> devices;
 };
 

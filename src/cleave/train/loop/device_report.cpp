@@ -1,6 +1,7 @@
 #include "cleave/train/loop/device_report.h"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 namespace cleave::train {
@@ -31,11 +32,21 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
   seconds_.note(seconds);
   double busy = -held_up;
   double wait = held_up;
+  double compute = 0;
+  double first = std::numeric_limits<double>::infinity();
+  double last = 0;
   for (const plan::Span& span : spans) {
     const double length = span.end - span.begin;
+    if (span.kind == plan::SpanKind::Compute) {
+      compute += length;
+      first = std::min(first, span.begin);
+      last = std::max(last, span.end);
+    }
     const bool works = span.kind == plan::SpanKind::Compute || span.kind == plan::SpanKind::Update;
     (works ? busy : wait) += length;
   }
+  compute_.note(compute);
+  extent_.note(std::max(0.0, last - first));
   busy_.note(busy);
   wait_.note(wait);
   const plan::Overlap reductions =
@@ -47,7 +58,17 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
   tensor_hidden_.note(tensor.share());
 }
 
-double bubble_of(std::span<const DeviceReport> devices, double step_seconds) {
+double bubble_of(std::span<const DeviceReport> devices) {
+  double cost = 0;
+  double work = 0;
+  for (const DeviceReport& device : devices) {
+    cost = std::max(cost, device.extent);
+    work = std::max(work, device.compute);
+  }
+  return cost > 0 ? std::max(0.0, (cost - work) / cost) : 0;
+}
+
+double idle_of(std::span<const DeviceReport> devices, double step_seconds) {
   double busy = 0;
   for (const DeviceReport& device : devices) busy += device.busy;
   const double room = static_cast<double>(devices.size()) * step_seconds;

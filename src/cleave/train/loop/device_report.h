@@ -18,7 +18,9 @@ struct DeviceReport {
   std::int64_t parameters = 0;
   comm::Sent sent;           ///< in the last step
   comm::Sent planned_sent;   ///< per step
-  double busy = 0;           ///< seconds per step in compute and STEP, median
+  double compute = 0;        ///< seconds per step in F, I, W, B and R, median
+  double extent = 0;         ///< seconds from the first of them to the end of the last, median
+  double busy = 0;           ///< seconds per step in compute and STEP, without waits inside, median
   double wait = 0;           ///< the same at messages, also inside compute
   double reduce = 0;         ///< seconds per step in which a REDUCE was on its way, median
   double reduce_hidden = 1;  ///< share of them that the device computed, median
@@ -49,6 +51,8 @@ class StepTimes {
 
   std::int64_t steps() const { return steps_; }
   double seconds() const { return seconds_.median(); }
+  double compute() const { return compute_.median(); }
+  double extent() const { return extent_.median(); }
   double busy() const { return busy_.median(); }
   double wait() const { return wait_.median(); }
   double reduce() const { return reduce_.median(); }
@@ -59,6 +63,8 @@ class StepTimes {
  private:
   std::int64_t steps_ = 0;
   RecentValues seconds_;
+  RecentValues compute_;
+  RecentValues extent_;
   RecentValues busy_;
   RecentValues wait_;
   RecentValues reduce_;
@@ -67,8 +73,11 @@ class StepTimes {
   RecentValues tensor_hidden_;
 };
 
+/// plan::Summary::bubble_rate of the median step.
+double bubble_of(std::span<const DeviceReport> devices);
+
 /// The share of the devices' time in which they did not work.
-double bubble_of(std::span<const DeviceReport> devices, double step_seconds);
+double idle_of(std::span<const DeviceReport> devices, double step_seconds);
 
 /// [device] -> its report, on every device. `mine` is that of `device`; `world` null: one device.
 std::vector<DeviceReport> gather_reports(const DeviceReport& mine, int device, int devices,

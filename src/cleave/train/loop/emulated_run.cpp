@@ -69,6 +69,8 @@ RunReport run_device(const Config& config, const RunOptions& options,
                     .budget_bytes = compiled.budgets.empty() ? 0 : compiled.budgets[index],
                     .parameters = engine::parameters_of(compiled, index),
                     .planned_sent = compiled.traffic[index],
+                    .compute = steps.compute(),
+                    .extent = steps.extent(),
                     .busy = steps.busy(),
                     .wait = steps.wait()};
   if (steps.steps() > 0) {
@@ -76,7 +78,8 @@ RunReport run_device(const Config& config, const RunOptions& options,
     mine.sent = {.message = all.message / steps.steps(), .numbers = all.numbers / steps.steps()};
   }
   report.devices = gather_reports(mine, index, mesh.devices(), world);
-  report.bubble = bubble_of(report.devices, report.step_seconds);
+  report.bubble = bubble_of(report.devices);
+  report.idle = idle_of(report.devices, report.step_seconds);
   if (options.trace) report.measured = measured_step(compiled, device.executor(), world);
   return report;
 }

@@ -230,7 +230,8 @@ class DeviceRun {
     const double tokens = static_cast<double>(job_.config.train.batch * job_.config.train.sequence);
     if (report_.step_seconds > 0) report_.tokens_per_second = tokens / report_.step_seconds;
     report_.devices = gather_reports(report_of_device(), index_, job_.compiled.devices(), world_);
-    report_.bubble = bubble_of(report_.devices, report_.step_seconds);
+    report_.bubble = bubble_of(report_.devices);
+    report_.idle = idle_of(report_.devices, report_.step_seconds);
     if (job_.options.trace) {
       report_.measured = measured_step(job_.compiled, trainer_.device().executor(), world_);
     }
@@ -248,6 +249,8 @@ class DeviceRun {
             .parameters = trainer_.device().parameter_count(),
             .sent = trainer_.sent(),
             .planned_sent = job_.compiled.traffic[index_],
+            .compute = times_.compute(),
+            .extent = times_.extent(),
             .busy = times_.busy(),
             .wait = times_.wait(),
             .reduce = times_.reduce(),

@@ -32,7 +32,8 @@ struct RunReport {
   double step_seconds = 0;  ///< median
   std::optional<double> predicted_step_seconds;
   double tokens_per_second = 0;
-  double bubble = 0;
+  double bubble = 0;               ///< plan::Summary::bubble_rate of the median step
+  double idle = 0;                 ///< the share of the devices' time in which they did not work
   std::optional<double> accuracy;  ///< of the validation, for classifiers
   std::optional<double> validation_loss;
   double epochs = 0;   ///< through the training data, since step 0

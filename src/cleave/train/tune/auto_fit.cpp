@@ -146,7 +146,8 @@ void RunFitter::simulate(PlannedRun& run, const engine::CompiledStep& step) {
       again += span.end - span.begin;
   }
   run.seconds = summary.makespan;
-  run.bubble = std::max(0.0, summary.bubble - collective / all);
+  run.bubble = summary.bubble_rate;
+  run.idle = std::max(0.0, summary.idle - collective / all);
   run.communication = collective / all +
                       costs_.tensor_sums(run.config) * costs_.crowd(run.config) / summary.makespan;
   run.recompute = again / all;

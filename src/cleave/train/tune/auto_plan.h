@@ -14,7 +14,8 @@ namespace cleave::train {
 struct PlannedRun {
   Config config;
   double seconds = 0;        ///< per step, simulated with the profile of its segments
-  double bubble = 0;         ///< share of the devices' time that is neither compute nor STEP
+  double bubble = 0;         ///< as in plan::Summary::bubble_rate
+  double idle = 0;           ///< share of the devices' time that is neither work nor communication
   double communication = 0;  ///< share of it that devices exchange sums and weights
   double recompute = 0;      ///< share of it that computes again
   std::int64_t excess = 0;   ///< bytes that its worst device lacks; 0: it fits
