@@ -29,7 +29,6 @@ context = 16
 [train]
 batch = 8
 sequence = 16
-checkpoint_every = 0
 )";
 
 Config config_of(const std::string& rest) {
@@ -165,7 +164,8 @@ TEST(AutoPlan, SharesAndRecomputesAsMuchAsItTakesToFit) {
   const std::string given = "[parallel]\ndata = 2\n";
   const std::string open = given + "zero = \"auto\"\nrecompute = \"auto\"\n";
   const std::string devices = "[devices]\ncount = 2\n";
-  const std::int64_t plain = planned(config_of(given + devices));
+  // Where memory is short there is no copy for saving.
+  const std::int64_t plain = planned(config_of(given + devices + "memory = 1"));
   std::int64_t least = plain;
   for (const Config& one : savings(config_of(open + devices + "memory = 1")))
     least = std::min(least, planned(one));
@@ -183,6 +183,20 @@ TEST(AutoPlan, SharesAndRecomputesAsMuchAsItTakesToFit) {
     EXPECT_LE(plan.choice().needed, budget);
   }
   EXPECT_TRUE(plan_run(with(least - 1), here).fitting.empty());
+}
+
+TEST(AutoPlan, CountsTheCopyForSavingAsTheRunDoes) {
+  const std::string open = "[parallel]\npipeline = \"auto\"\n[devices]\ncount = 1\n";
+  const std::int64_t bare = planned(config_of(open + "memory = 1"));
+  const auto needed = [&](const std::string& memory) {
+    const PlannedRun choice = plan_run(config_of(open + memory), here).choice();
+    EXPECT_EQ(choice.needed, planned(choice.config)) << memory;
+    return choice.needed;
+  };
+
+  EXPECT_GT(needed(""), bare);
+  EXPECT_EQ(needed("memory = " + std::to_string(bare)), bare) << "no room for the copy";
+  EXPECT_GT(needed("memory = " + std::to_string(2 * bare)), bare);
 }
 
 TEST(AutoPlan, RecomputesNothingWhereMemoryIsNoMatter) {

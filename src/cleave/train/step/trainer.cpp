@@ -75,17 +75,14 @@ engine::CompileOptions compile_options(const Config& config) {
           .costs = order_costs(config)};
 }
 
-namespace {
-
-bool saves_on_the_way(const TrainConfig& train) {
-  return train.checkpoint_every > 0 && train.checkpoint_every < train.steps;
+void plan_copy_for_saving(const TrainConfig& train, engine::CompiledStep& step) {
+  if (train.checkpoint_every > 0 && train.checkpoint_every < train.steps)
+    engine::plan_staging(step);
 }
-
-}  // namespace
 
 engine::CompiledStep compile_step(const Config& config) {
   engine::CompiledStep step = engine::compile(model_of(config), compile_options(config));
-  if (saves_on_the_way(config.train)) engine::plan_staging(step);
+  plan_copy_for_saving(config.train, step);
   return step;
 }
 

@@ -36,6 +36,10 @@ Graph model_of(const Config& config);
 /// What `config` says about the layout.
 engine::CompileOptions compile_options(const Config& config);
 
+/// Adds room for the copy that is saved while training goes on, if the run saves before its end and
+/// the budgets of `step` leave so much.
+void plan_copy_for_saving(const TrainConfig& train, engine::CompiledStep& step);
+
 /// Partition, program, memory plan and proof for `config`.
 engine::CompiledStep compile_step(const Config& config);
 

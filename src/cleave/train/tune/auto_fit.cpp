@@ -109,7 +109,9 @@ PlannedRun RunFitter::weighed(PlannedRun run) {
   const bool emulated = run.config.devices.emulate.has_value();
   // Emulated devices hold no model, but what it would take is known.
   if (!emulated || !budgets.empty()) {
-    const engine::CompiledStep step = engine::compile(model, options);
+    engine::CompiledStep step = engine::compile(model, options);
+    step.budgets = budgets;
+    plan_copy_for_saving(run.config.train, step);
     note_bytes(run, step, budgets);
     if (!emulated) simulate(run, step);
   }
