@@ -1,9 +1,12 @@
 #include "cleave/train/tune/auto_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -12,6 +15,7 @@
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/tune/auto_choices.h"
+#include "cleave/train/tune/auto_grid.h"
 
 namespace cleave::train {
 namespace {
@@ -120,6 +124,56 @@ TEST(AutoPlan, DecidesEverythingThatWasAuto) {
   EXPECT_EQ(*config.parallel.pipeline * *config.parallel.tensor * *config.parallel.data, 4);
   EXPECT_NE(config.parallel.schedule, "auto");
   EXPECT_GT(plan.considered, 10);
+}
+
+TEST(AutoGrid, IsOneWhateverLayoutIsChosen) {
+  const std::string open =
+      "microbatch = \"auto\"\n[devices]\ncount = 4\n[parallel]\npipeline = \"auto\"\n"
+      "data = \"auto\"\ntensor = \"auto\"\nschedule = \"auto\"\n";
+  const Config grid = grids(config_of(open)).front();
+  EXPECT_EQ(grid.numerics.data_shards, 4);
+  EXPECT_EQ(grid.numerics.tensor_shards, 1);
+  EXPECT_EQ(grid.train.microbatch, 1) << "two to a shard";
+  std::set<std::int64_t> degrees;
+  for (const Config& one : alternatives(grid)) {
+    EXPECT_EQ(one.numerics.data_shards, 4);
+    EXPECT_EQ(one.numerics.tensor_shards, 1);
+    EXPECT_EQ(one.train.microbatch, 1);
+    degrees.insert(*one.parallel.data);
+  }
+  EXPECT_EQ(degrees, (std::set<std::int64_t>{1, 2, 4}));
+}
+
+TEST(AutoGrid, FollowsFromShapesAndCounts) {
+  const auto first = [](const std::string& rest) {
+    const Config grid = grids(config_of(rest)).front();
+    return std::pair(*grid.numerics.data_shards, *grid.train.microbatch);
+  };
+  const std::string open = "[parallel]\npipeline = \"auto\"\ndata = \"auto\"\n";
+  const std::string four = open + "[devices]\ncount = 4\n";
+  EXPECT_EQ(first(four), std::pair(4l, 1l));
+  EXPECT_EQ(first("microbatch = 4\n" + four), std::pair(2l, 4l)) << "the batch is 8";
+  EXPECT_EQ(first(open + "[devices]\ncount = 6\n"), std::pair(2l, 1l));
+  EXPECT_EQ(first("microbatch = \"auto\"\n[parallel]\ndata = 1\n[devices]\ncount = 1\n"),
+            std::pair(1l, 4l));
+  EXPECT_EQ(first(four + "[numerics]\ndata_shards = 8\n"), std::pair(8l, 1l));
+}
+
+TEST(AutoGrid, IsLeanerWhereNothingFitsAndAnyIfAsked) {
+  const std::string open =
+      "microbatch = \"auto\"\n[devices]\ncount = 2\n[parallel]\npipeline = \"auto\"\n"
+      "data = \"auto\"\ntensor = \"auto\"\n";
+  std::vector<std::array<std::int64_t, 3>> ladder;
+  for (const Config& one : grids(config_of(open)))
+    ladder.push_back(
+        {*one.numerics.data_shards, *one.train.microbatch, *one.numerics.tensor_shards});
+  EXPECT_EQ(ladder,
+            (std::vector<std::array<std::int64_t, 3>>{{2, 2, 1}, {2, 1, 1}, {1, 1, 1}, {1, 1, 2}}));
+
+  const Config any = config_of(open + "grid = \"any\"\n");
+  EXPECT_EQ(grids(any), std::vector{any});
+  const Config closed = config_of("[parallel]\npipeline = \"auto\"\n[devices]\ncount = 2\n");
+  EXPECT_EQ(grids(closed), std::vector{closed});
 }
 
 TEST(AutoChoices, HaveEveryScheduleThatThereIs) {

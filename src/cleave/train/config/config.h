@@ -85,11 +85,12 @@ struct ParallelConfig {
   Auto data = 1;
   AxisOrder order = kDefaultOrder;
   Auto chunks;                    ///< auto with a fixed schedule: what the schedule wants
-  std::string schedule = "1f1b";  ///< a name of schedule::schedule_names(), or "auto"
+  std::string schedule = "1f1b";  ///< a name of schedule_names(), "auto", or a file
   Partition partition;
   Auto zero = 0;
   RecomputeChoice recompute = std::vector{schedule::Recompute::None};
   bool sequence_parallel = false;
+  bool any_grid = false;  ///< "auto" may choose another grid on another machine
 
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };

@@ -230,6 +230,17 @@ std::optional<Value> get_order(const Config& config) {
   return Value{to_string(config.parallel.order)};
 }
 
+bool set_grid(Config& config, const Value& value) {
+  const auto* text = as<std::string>(value);
+  if (text == nullptr || (*text != "one" && *text != "any")) return false;
+  config.parallel.any_grid = *text == "any";
+  return true;
+}
+
+std::optional<Value> get_grid(const Config& config) {
+  return Value{std::string(config.parallel.any_grid ? "any" : "one")};
+}
+
 bool set_partition(Config& config, const Value& value) {
   if (is_auto(value)) {
     config.parallel.partition.reset();

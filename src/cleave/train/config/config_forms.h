@@ -43,6 +43,9 @@ std::string curve_rule();  ///< all names
 bool set_order(Config& config, const Value& value);
 std::optional<Value> get_order(const Config& config);
 
+bool set_grid(Config& config, const Value& value);
+std::optional<Value> get_grid(const Config& config);
+
 bool set_partition(Config& config, const Value& value);
 std::optional<Value> get_partition(const Config& config);
 

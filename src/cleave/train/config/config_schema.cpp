@@ -347,6 +347,12 @@ std::vector<Key> parallel_keys() {
       boolean(
           "parallel.sequence_parallel", "divide norms by tokens over the tensor axis",
           [](auto& c) -> auto& { return c.parallel.sequence_parallel; }),
+      {.name = "parallel.grid",
+       .rule = "\"one\" or \"any\"",
+       .help = "\"auto\" keeps to one grid, the same on every machine, or takes the fastest here",
+       .set = set_grid,
+       .get = get_grid,
+       .example = "\"any\""},
       whole(
           "numerics.data_shards", degree,
           "logical data shards, which fix the order of sums over replicas",

@@ -87,7 +87,7 @@ std::vector<std::int64_t> tensor_choices(const Config& config) {
   for (std::int64_t t = 1; t <= config.devices.count; t *= 2) {
     if (config.devices.count % t != 0 || m.heads % t != 0 || m.kv_heads % t != 0 || m.ffn % t != 0)
       break;
-    result.push_back(t);
+    if (config.numerics.tensor_shards.value_or(t) % t == 0) result.push_back(t);
   }
   return result;
 }

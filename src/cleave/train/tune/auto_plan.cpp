@@ -17,6 +17,7 @@
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/tune/auto_choices.h"
 #include "cleave/train/tune/auto_fit.h"
+#include "cleave/train/tune/auto_grid.h"
 
 namespace cleave::train {
 namespace {
@@ -37,7 +38,21 @@ class Planner {
  public:
   Planner(comm::Launcher& launcher, AutoPlan& plan) : fitter_(launcher), plan_(&plan) {}
 
+  /// Within the first grid in which something fits.
   void run(const Config& config) {
+    for (const Config& grid : grids(config)) {
+      search(grid);
+      if (!plan_->fitting.empty()) break;
+    }
+    if (config.parallel.schedule == "auto") search_order();
+    settle();
+  }
+
+  /// Why the last layout that makes no sense makes none; empty if all make sense.
+  const std::string& reason() const { return reason_; }
+
+ private:
+  void search(const Config& config) {
     struct Layout {
       Config config;
       double bound = 0;
@@ -45,7 +60,7 @@ class Planner {
     };
     std::vector<Layout> layouts;
     std::vector<Config> all = alternatives(config);
-    plan_->considered = std::ssize(all);
+    plan_->considered += std::ssize(all);
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const Config& one : all) least = std::min(least, *one.train.microbatch);
     for (Config& one : all) {
@@ -66,14 +81,8 @@ class Planner {
       }
     }
     order_ = layouts.size();
-    if (config.parallel.schedule == "auto") search_order();
-    settle();
   }
 
-  /// Why the last layout that makes no sense makes none; empty if all make sense.
-  const std::string& reason() const { return reason_; }
-
- private:
   /// What a run that is still worth looking at stays below.
   double limit() const {
     if (plan_->fitting.size() < kFitting) return std::numeric_limits<double>::infinity();
