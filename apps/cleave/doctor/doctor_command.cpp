@@ -58,6 +58,8 @@ nlohmann::json to_json(const Machine& m, const MachineRates& r) {
           {"huge_pages", m.huge_pages},
           {"mpi", m.mpi},
           {"under_mpi", m.under_mpi},
+          {"hwloc_opencl_plugin",
+           m.opencl_plugin.empty() ? nlohmann::json() : nlohmann::json(m.opencl_plugin)},
           {"environment", environment},
           {"disk_free_bytes", m.disk_free},
           {"f32_flops_one_thread", r.f32_one},

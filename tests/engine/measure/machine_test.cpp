@@ -61,6 +61,12 @@ TEST(MachineAdvice, NamesEveryLimitAndItsRemedy) {
   m.environment = {{"OMP_WAIT_POLICY", "active"}, {"OMP_NUM_THREADS", "4"}};
   EXPECT_TRUE(says(m, "OMP_WAIT_POLICY=active lets idle threads burn"));
   EXPECT_TRUE(says(m, "OMP_NUM_THREADS=4 has no effect"));
+  m = good();
+  m.opencl_plugin = "/usr/lib/hwloc/hwloc_opencl.so";
+  m.environment = {{"HWLOC_COMPONENTS", "linux"}};
+  EXPECT_TRUE(says(m, "HWLOC_COMPONENTS=linux lets hwloc load OpenCL drivers"));
+  m.environment = {{"HWLOC_COMPONENTS", "-opencl"}};
+  EXPECT_FALSE(says(m, "OpenCL"));
   MachineRates slow = kRates;
   slow.bf16_all = slow.f32_all;
   EXPECT_TRUE(says(good(), "bf16 products are no faster than f32 here", slow));

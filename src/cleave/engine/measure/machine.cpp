@@ -112,7 +112,22 @@ std::string huge_pages() {
   return close == line.npos ? "" : line.substr(open + 1, close - open - 1);
 }
 
+/// Where hwloc keeps the plugin with which it asks OpenCL for devices; empty if it has none.
+std::string opencl_plugin() {
+  constexpr const char* kPlugin = "hwloc/hwloc_opencl.so";
+  std::error_code error;
+  for (const fs::path root : {"/usr/lib", "/usr/lib64", "/usr/local/lib"}) {
+    if (fs::exists(root / kPlugin, error)) return (root / kPlugin).string();
+    for (const fs::directory_entry& entry : fs::directory_iterator(root, error)) {
+      const fs::path path = entry.path() / kPlugin;
+      if (fs::exists(path, error)) return path.string();
+    }
+  }
+  return {};
+}
+
 void look_at_mpi(Machine& machine) {
+  machine.opencl_plugin = opencl_plugin();
   machine.mpi = comm::mpi_version();
   try {
     machine.under_mpi = comm::launched_by_mpi();
@@ -172,7 +187,7 @@ Machine look_at_machine() {
   for (const char* name :
        {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND", "OMP_PLACES",
         "GOMP_CPU_AFFINITY", "OMP_THREAD_LIMIT", "OMP_DYNAMIC", "ONEDNN_MAX_CPU_ISA",
-        "DNNL_MAX_CPU_ISA", "ONEDNN_VERBOSE", "DNNL_VERBOSE"}) {
+        "DNNL_MAX_CPU_ISA", "ONEDNN_VERBOSE", "DNNL_VERBOSE", "HWLOC_COMPONENTS"}) {
     if (const char* value = std::getenv(name)) machine.environment.emplace_back(name, value);
   }
   std::error_code ignored;

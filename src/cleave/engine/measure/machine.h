@@ -29,6 +29,7 @@ struct Machine {
   std::string mpi;  ///< library and version
   bool under_mpi = false;
   std::string mpi_problem;                                       ///< empty: none
+  std::string opencl_plugin;                                     ///< of hwloc; empty: none
   std::vector<std::pair<std::string, std::string>> environment;  ///< settings that change speed
   std::int64_t disk_free = 0;  ///< bytes, in the current directory
 };

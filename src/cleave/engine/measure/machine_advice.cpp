@@ -88,6 +88,18 @@ void advise_on_memory(const Machine& m, std::vector<std::string>& out) {
                        " parameters fits three times, which train.keep = 2 needs while it saves."));
 }
 
+/// cleave keeps hwloc from OpenCL in its own ranks, unless the variable says otherwise.
+void advise_on_opencl(const Machine& m, std::vector<std::string>& out) {
+  const auto set = std::ranges::find(m.environment, "HWLOC_COMPONENTS",
+                                     &std::pair<std::string, std::string>::first);
+  if (m.opencl_plugin.empty() || set == m.environment.end()) return;
+  if (set->second.find("-opencl") != std::string::npos) return;
+  out.push_back(concat("HWLOC_COMPONENTS=", set->second, " lets hwloc load OpenCL drivers under ",
+                       "mpirun (", m.opencl_plugin,
+                       "), and those built on LLVM take SIGUSR1 from a run; add -opencl to it, or "
+                       "unset it."));
+}
+
 void advise_on_environment(const Machine& m, std::vector<std::string>& out) {
   for (const auto& [name, value] : m.environment) {
     const auto say = [&](const auto&... parts) {
@@ -112,6 +124,7 @@ void advise_on_environment(const Machine& m, std::vector<std::string>& out) {
       say("makes oneDNN print every product; unset it for speed.");
     }
   }
+  advise_on_opencl(m, out);
   if (!m.mpi_problem.empty()) out.push_back(m.mpi_problem + ".");
 }
 

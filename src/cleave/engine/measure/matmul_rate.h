@@ -4,7 +4,9 @@
 
 namespace cleave::engine {
 
-/// FLOP/s of one large product on `threads` threads, measured now; takes about a tenth of a second.
+/// FLOP/s of a product on `threads` threads, measured now: of 768 × 768 × 768, or of the largest
+/// that takes a quarter of a second at most. Takes about a tenth of a second, a second where
+/// products are slow.
 double matmul_rate(DType dtype, int threads);
 
 /// How many of `devices` devices with `threads` threads each can compute at the same time on the
