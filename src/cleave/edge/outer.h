@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cleave::edge {
+
+/// Numbers of the rule by which the weights of all follow the updates of clients.
+struct OuterHyper {
+  double lr = 1;
+  double momentum = 0;
+  double beta2 = 0;    ///< decay of the mean of squares
+  double epsilon = 0;  ///< added to its root
+
+  friend bool operator==(const OuterHyper&, const OuterHyper&) = default;
+};
+
+/// The elements of a tensor that one call updates; all spans have one length.
+struct OuterRun {
+  std::span<float> weights;
+  std::span<const double>
+      update;                 ///< the clients' together: where they went, less where they began
+  std::span<float> momentum;  ///< empty where the rule keeps none
+  std::span<float> squares;   ///< empty where the rule keeps none
+};
+
+/// How updates of clients are put together, and what the weights of all make of it: a row of a
+/// table. Everything is element by element, in f64 and rounded once.
+struct OuterKind {
+  std::string_view name;
+  bool median = false;    ///< of the clients' updates, instead of their weighted mean
+  bool momentum = false;  ///< keeps a running mean
+  bool squares = false;   ///< keeps a mean of squares
+  OuterHyper usual;       ///< where the config says nothing
+  void (*update)(const OuterRun& run, const OuterHyper& hyper) = nullptr;
+};
+
+/// All of them: mean (FedAvg), momentum (FedAvgM), nesterov (DiLoCo), adam (FedAdam), yogi
+/// (FedYogi), median.
+std::span<const OuterKind> outer_kinds();
+
+/// Null if there is none of that name.
+const OuterKind* find_outer(std::string_view name);
+
+/// The middle of the values, or the mean of the two in the middle; reorders them.
+double median_of(std::span<float> values);
+
+}  // namespace cleave::edge
