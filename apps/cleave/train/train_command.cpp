@@ -63,9 +63,13 @@ void add_train_command(CLI::App& app) {
       "Examples:\n"
       "  cleave train run.toml --set train.steps=50 --set parallel.pipeline=4\n"
       "  mpirun -np 4 cleave train run.toml\n"
+      "  cleave train examples/split/run.toml --central\n"
       "\nKeys of the config:\n" +
       train::config_help());
   add_train_flags(*command, *flags);
+  command->add_flag_callback(
+      "--central", [flags] { flags->set.emplace_back("edge.central=true"); },
+      "Play all owners of [edge] on one device: the same weights, as --set edge.central=true");
   command->callback([flags] {
     const std::chrono::nanoseconds patience = options_of(*flags).patience;
     stop_on_usr1();

@@ -82,14 +82,15 @@ void TrainOutput::on_step(const train::StepReport& step) {
   const std::filesystem::path path = std::filesystem::path(config_.train.out) / "log.jsonl";
   if (!log_) log_.emplace(path, step.step - 1);
   if (!progress_) begin_progress();
-  const double tokens = static_cast<double>(config_.train.batch * config_.train.sequence);
+  const double tokens =
+      static_cast<double>(config_.train.batch * config_.train.sequence * step.local_steps);
   progress_->show({.step = step.step,
                    .loss = step.loss,
                    .gradient_norm = step.gradient_norm,
                    .lr = step.lr,
                    .tokens = tokens,
                    .seconds = step.seconds,
-                   .limit_seconds = static_cast<double>(flops_) / matmul_rate_,
+                   .limit_seconds = static_cast<double>(flops_ * step.local_steps) / matmul_rate_,
                    .memory_bytes = memory_,
                    .last = step.stop},
                   now(), time_of_day());

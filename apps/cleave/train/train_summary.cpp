@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 
+#include "edge/edge_summary.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -128,6 +129,7 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
       program.schedule, program.microbatches * program.replicas, *config.train.microbatch,
       config.train.sequence);
   text += describe_training(config, step);
+  text += describe_owners(config);
   text += describe_grid(config);
   if (!config.devices.emulate)
     text += fmt::format("bits {}\n", train::describe_bits(step.arithmetic, config.train.dtype,
@@ -179,6 +181,7 @@ std::string describe_report(const train::RunReport& report) {
                     format_bytes(device.sent.total()), fmt::format("{} B", device.peak_bytes),
                     fmt::format("{} B", device.planned_bytes)});
   }
+  text += describe_rounds(report);
   text += report::text_table(rows);
   text += describe_overlaps(report.devices);
   if (report.weights.empty()) return text + "emulated: no loss, no weights, nothing saved\n";
@@ -241,6 +244,7 @@ nlohmann::json to_json(const train::RunReport& report) {
           {"checkpoint", emulated ? nlohmann::json() : nlohmann::json(report.checkpoint)},
           {"stopped", report.stopped},
           {"finished_before", report.finished_before},
+          {"rounds", rounds_json(report)},
           {"devices", devices}};
 }
 

@@ -112,15 +112,16 @@ std::int64_t Dataset::targets(std::int64_t windows) const {
   return sum;
 }
 
-std::int64_t Dataset::step_targets(std::int64_t step) const {
-  std::int64_t sum = 0;
-  for (std::int64_t index = 0; index < batch_; ++index) {
-    const std::int64_t at = window(step, index);
-    const Share& share = share_of(at);
-    const std::int64_t sample = share.source.first + at - share.before;
-    sum += share.source.samples->targets(sample, sample + 1);
-  }
-  return sum;
+std::int64_t Dataset::window_targets(std::int64_t window) const {
+  const Share& share = share_of(window);
+  const std::int64_t sample = share.source.first + window - share.before;
+  return share.source.samples->targets(sample, sample + 1);
+}
+
+std::vector<std::int64_t> Dataset::source_windows() const {
+  std::vector<std::int64_t> windows;
+  for (const Share& share : shares_) windows.push_back(share.source.count);
+  return windows;
 }
 
 const Samples& Data::open_text(const std::vector<std::filesystem::path>& paths, const Query& query,

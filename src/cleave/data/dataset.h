@@ -37,12 +37,17 @@ class Dataset {
   /// Of all sources together, one source after another.
   std::int64_t windows() const { return windows_; }
 
+  /// [source] -> how many of the windows are its own.
+  std::vector<std::int64_t> source_windows() const;
+
+  /// Samples of a step.
+  std::int64_t batch() const { return batch_; }
+
   /// How many tokens or labels the first `windows` windows have to predict.
   std::int64_t targets(std::int64_t windows) const;
 
-  /// How many the batch of `step` has to predict; the same on every device. Not all where some
-  /// tokens are not to be predicted.
-  std::int64_t step_targets(std::int64_t step) const;
+  /// How many one window has to predict. Not all where some tokens are not to be predicted.
+  std::int64_t window_targets(std::int64_t window) const;
 
   /// Whether the last window of a source may be filled up.
   Tail tail() const { return tail_; }

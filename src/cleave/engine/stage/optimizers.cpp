@@ -44,7 +44,7 @@ void update_adamw(ops::Compute& compute, const ParameterState& parameter, const 
 void update_sgd(ops::Compute& compute, const ParameterState& parameter, const UpdateStep& at) {
   ops::sgd(compute,
            {.master = parameter.master,
-            .momentum = parameter.slots.empty() ? View() : parameter.slot("momentum"),
+            .momentum = at.hyper.momentum > 0 ? parameter.slot("momentum") : View(),
             .gradient = parameter.gradient,
             .copy = copy_of(parameter)},
            {.lr = at.lr,

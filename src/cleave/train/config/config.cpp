@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -23,7 +22,7 @@
 namespace cleave::train {
 namespace {
 
-using Given = std::set<std::string, std::less<>>;
+using Given = GivenKeys;
 
 void start_model(const std::string& preset, const Given& given, Config& c) {
   if (!c.from.empty()) {
@@ -136,9 +135,10 @@ void derive_layout(const Given& given, std::optional<std::int64_t> world_size, C
             "[parallel] is \"auto\"");
     c.devices.count = world_size ? *world_size : *p.pipeline * *p.tensor * *p.data;
   }
-  if (!given.contains("parallel.schedule") && p.chunks.value_or(1) > 1)
+  if (!given.contains("parallel.schedule") && !c.edge.is_split() && p.chunks.value_or(1) > 1)
     p.schedule = schedule::plainest_schedule(*p.chunks).name;
-  if (!given.contains("numerics.data_shards")) c.numerics.data_shards = p.data;
+  if (!given.contains("numerics.data_shards") && !c.edge.is_split())
+    c.numerics.data_shards = p.data;
   if (!given.contains("numerics.tensor_shards")) c.numerics.tensor_shards = p.tensor;
 }
 
@@ -169,6 +169,7 @@ Config resolve(const std::vector<Entry>& entries, const ConfigOptions& options) 
   derive_data(given, config);
   derive_lora(given, config);
   derive_train(given, config.train);
+  derive_edge(given, config);
   derive_layout(given, options.world_size, config);
   check(config, options.world_size);
   return config;

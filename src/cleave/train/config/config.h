@@ -13,6 +13,7 @@
 #include "cleave/spec/dtype.h"
 #include "cleave/spec/lora.h"
 #include "cleave/spec/mesh.h"
+#include "cleave/train/config/edge_config.h"
 
 namespace cleave::train {
 
@@ -118,6 +119,7 @@ struct Config {
   DevicesConfig devices;
   ParallelConfig parallel;
   NumericsConfig numerics;
+  EdgeConfig edge;
 
   friend bool operator==(const Config&, const Config&) = default;
 };

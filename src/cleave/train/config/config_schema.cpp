@@ -5,6 +5,7 @@
 #include "cleave/train/config/config_forms.h"
 #include "cleave/train/config/config_image_keys.h"
 #include "cleave/train/config/config_rules.h"
+#include "cleave/train/config/edge_keys.h"
 
 namespace cleave::train {
 namespace {
@@ -373,7 +374,7 @@ std::vector<Key> parallel_keys() {
 std::vector<Key> all_keys() {
   std::vector<Key> keys;
   for (auto section : {model_keys, image_keys, lora_keys, data_keys, template_keys, train_keys,
-                       devices_keys, parallel_keys}) {
+                       devices_keys, parallel_keys, edge_keys}) {
     std::ranges::move(section(), std::back_inserter(keys));
   }
   return keys;

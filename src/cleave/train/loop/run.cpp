@@ -17,6 +17,7 @@
 #include "cleave/train/save/background_saver.h"
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/numerics.h"
+#include "cleave/train/step/owner_flow.h"
 
 namespace cleave::train {
 namespace {
@@ -63,6 +64,7 @@ struct Job {
   const Config& config;
   const RunOptions& options;
   const data::Data& data;
+  const std::optional<ClientData>& clients;  ///< whose data these are, if anybody's
   const engine::CompiledStep& compiled;
   const checkpoint::CheckpointLayout& layout;
   const Start start;
@@ -80,9 +82,14 @@ class DeviceRun {
       : job_(job),
         world_(world),
         index_(world.rank()),
-        trainer_(job.config, job.data, job.compiled, world.rank(), world),
+        trainer_(job.config, {&job.data, job.clients ? &*job.clients : nullptr}, job.compiled,
+                 world.rank(), world),
         saver_(save_point()) {
     world.set_patience(job.options.patience);
+    if (!job.config.edge.averages()) return;
+    const RoundBytes bytes = round_bytes(job.config, job.compiled.model);
+    report_.averaged = RunReport::Averaged{
+        .clients = job.config.edge.client_count(), .up_bytes = bytes.up, .down_bytes = bytes.down};
   }
 
   RunReport run() {
@@ -174,7 +181,13 @@ class DeviceRun {
       report_.losses.erase(report_.losses.begin(), report_.losses.begin() + kKeptLosses);
     report_.losses.push_back(step.loss);
     const engine::Executor& executor = trainer_.device().executor();
-    times_.note(step.seconds, executor.spans(), executor.exchanges(), executor.held_up());
+    if (report_.averaged) {
+      ++report_.averaged->rounds;
+      report_.averaged->participants += step.participants;
+      report_.averaged->local_steps += step.local_steps;
+    }
+    times_.note(step.seconds / static_cast<double>(step.local_steps), executor.spans(),
+                executor.exchanges(), executor.held_up());
     if (index_ == 0) job_.observer.on_step(step);
   }
 
@@ -223,7 +236,7 @@ class DeviceRun {
   /// Puts the numbers of all devices together; the same report on each.
   RunReport finish() {
     report_.steps = trainer_.steps_done();
-    report_.epochs = job_.data.training().epochs(report_.steps);
+    report_.epochs = epochs();
     if (report_.losses.size() > kKeptLosses)
       report_.losses.erase(report_.losses.begin(), report_.losses.end() - kKeptLosses);
     report_.step_seconds = times_.seconds();
@@ -237,6 +250,14 @@ class DeviceRun {
     }
     gather_weights();
     return std::move(report_);
+  }
+
+  /// Through the training data; with averaging, by all clients of this run together.
+  double epochs() const {
+    const data::Dataset& training = job_.data.training();
+    if (!report_.averaged) return training.epochs(report_.steps);
+    return static_cast<double>(report_.averaged->local_steps * job_.config.train.batch) /
+           static_cast<double>(training.windows());
   }
 
   DeviceReport report_of_device() {
@@ -318,6 +339,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   Config config = launcher.shares_files() ? given : with_fetched_data(given, world);
   resolve_numerics(config, ops::instruction_set(), world);
   std::optional<data::Data> data;
+  std::optional<ClientData> clients;
   std::optional<engine::CompiledStep> compiled;
   StartOptions start = options.start;
   comm::together(world, [&] {
@@ -325,6 +347,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     query.process = world.rank();
     query.processes = world.size();
     data.emplace(query);
+    clients = client_data(config, *data);
     if (world.rank() == 0) start.data = to_hex(data->digest());
     compiled.emplace(compile_step(config));
   });
@@ -333,6 +356,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   const Job job{config,
                 options,
                 *data,
+                clients,
                 *compiled,
                 layout,
                 start_of(config, start, layout, launcher),

@@ -36,7 +36,17 @@ struct RunReport {
   double idle = 0;                 ///< the share of the devices' time in which they did not work
   std::optional<double> accuracy;  ///< of the validation, for classifiers
   std::optional<double> validation_loss;
-  double epochs = 0;   ///< through the training data, since step 0
+  double epochs = 0;  ///< through the training data, since step 0
+  /// Of clients whose updates were averaged; nothing otherwise.
+  struct Averaged {
+    std::int64_t clients = 0;
+    std::int64_t rounds = 0;        ///< of this run
+    std::int64_t participants = 0;  ///< over all of them
+    std::int64_t local_steps = 0;   ///< over all of them
+    std::int64_t up_bytes = 0;      ///< what a client sends in a round
+    std::int64_t down_bytes = 0;    ///< what it is sent
+  };
+  std::optional<Averaged> averaged;
   bool exact = false;  ///< numerics.exact, as it was settled
   std::vector<DeviceReport> devices;
   bool stopped = false;                 ///< by a signal, before the last step

@@ -10,8 +10,20 @@
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/model_files.h"
 #include "cleave/train/save/sent_runs.h"
+#include "cleave/train/step/round_slots.h"
 
 namespace cleave::train {
+
+namespace {
+
+/// What rounds need in their midst comes last, so the others keep their numbers.
+std::vector<std::string> saved_slots(const ParameterSpec& parameter) {
+  std::vector<std::string> slots = parameter.slots;
+  std::erase_if(slots, [](const std::string& slot) { return is_transient(slot); });
+  return slots;
+}
+
+}  // namespace
 
 checkpoint::CheckpointLayout checkpoint_layout(const Graph& model) {
   std::map<std::string, checkpoint::Parameter> parameters;
@@ -21,7 +33,7 @@ checkpoint::CheckpointLayout checkpoint_layout(const Graph& model) {
         if (!parameter.tied_to.empty()) continue;
         for (const Piece& piece : parameter.pieces) {
           parameters[piece.name] = {piece.name, parameter.shape.with(piece.dim, piece.whole),
-                                    parameter.slots};
+                                    saved_slots(parameter)};
         }
       }
     }
@@ -55,6 +67,7 @@ void for_each_saved_run(const SavePoint& at, Lasting lasting, const SavedRun& vi
       visit(checkpoint::Part::Weight, index, first, run);
     });
     for (std::size_t i = 0; i < tensor.slots.size(); ++i) {
+      if (is_transient(tensor.slots[i].name)) break;
       tensor.for_each_run(tensor.slots[i].values, [&](std::int64_t first, std::span<float> run) {
         visit(static_cast<checkpoint::Part>(i), index, first, run);
       });
@@ -126,6 +139,7 @@ void load(const checkpoint::CheckpointReader& reader, const checkpoint::Checkpoi
       });
       if (reader.what() == checkpoint::Load::WeightsOnly) continue;
       for (const engine::SlotState& slot : tensor.slots) {
+        if (is_transient(slot.name)) break;
         tensor.for_each_run(slot.values, [&](std::int64_t first, std::span<float> run) {
           reader.read_slot(tensor.name, slot.name, first, run);
         });

@@ -64,8 +64,9 @@ void check_sound(const fs::path& checkpoint, checkpoint::Load what) {
 void check_same_model(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
   const Config saved = config_of(checkpoint);
   for (const Key& key : config_keys()) {
-    const bool fixed =
-        key.section() == "model" || key.section() == "lora" || key.name == "train.optimizer";
+    const bool fixed = key.section() == "model" || key.section() == "lora" ||
+                       key.name == "train.optimizer" || key.name == "edge.outer" ||
+                       key.name == "edge.keep_slots";
     if (!fixed || key.name == "model.preset" || key.name == "model.from" || key.name == "lora.from")
       continue;
     const auto ours = key.get(config);
@@ -119,8 +120,8 @@ std::string weights_from(const Config& config, const StartOptions& options, cons
 /// sentence of its own.
 bool changes_weights(std::string_view key) {
   constexpr std::string_view kOthers[] = {
-      "train.steps", "train.eval_every", "train.checkpoint_every",
-      "train.keep",  "train.out",        "train.elastic"};
+      "train.steps",   "train.eval_every", "train.checkpoint_every", "train.keep", "train.out",
+      "train.elastic", "edge.central"};
   return !key.starts_with("devices.") && !key.starts_with("parallel.") &&
          !key.starts_with("model.") && !key.starts_with("lora.") &&
          std::ranges::find(kOthers, key) == std::end(kOthers);

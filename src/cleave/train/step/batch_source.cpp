@@ -46,7 +46,21 @@ void SampleReader::fill_row(std::string_view input, View tensor, Row row) {
 
 void BatchSource::load(int index, std::string_view input, View tensor) {
   const std::int64_t first = share_.first + index * share_.microbatch;
-  reader_.read(input, tensor, [&](std::int64_t row) { return data_->window(step_, first + row); });
+  reader_.read(input, tensor, [&](std::int64_t row) { return window(first + row); });
+}
+
+std::int64_t BatchSource::step_targets() const {
+  std::int64_t sum = 0;
+  for (std::int64_t sample = 0; sample < data_->batch(); ++sample)
+    sum += data_->window_targets(window(sample));
+  return sum;
+}
+
+/// The window that is this sample of the batch.
+std::int64_t BatchSource::window(std::int64_t sample) const {
+  if (clients_ == nullptr) return data_->window(step_, sample);
+  if (client_ >= 0) return clients_->window(client_, number_ + sample);
+  return clients_->window(static_cast<int>(sample / rows_), step_ * rows_ + sample % rows_);
 }
 
 void ValidationSource::load(int index, std::string_view input, View tensor) {

@@ -7,6 +7,7 @@
 #include "cleave/data/dataset.h"
 #include "cleave/engine/run/microbatch_source.h"
 #include "cleave/spec/graph.h"
+#include "cleave/train/step/client_data.h"
 
 namespace cleave::train {
 
@@ -52,16 +53,37 @@ class BatchSource : public engine::MicrobatchSource {
   BatchSource(const data::Dataset& data, const Graph& model, Share share)
       : data_(&data), share_(share), reader_(data, model, share.microbatch) {}
 
+  /// The sequences of every batch are dealt to clients in blocks of `rows`, the first to the first
+  /// one, each from its own data.
+  void deal_to(const ClientData& clients, std::int64_t rows) {
+    clients_ = &clients;
+    rows_ = rows;
+  }
+
   void begin_step(std::int64_t step) { step_ = step; }
-  /// Of the whole batch, on every replica.
-  std::int64_t step_targets() const { return data_->step_targets(step_); }
+
+  /// A batch of one client's alone, which begins with its sequence `number`.
+  void begin_batch_of(const ClientData& clients, int client, std::int64_t number) {
+    clients_ = &clients;
+    client_ = client;
+    number_ = number;
+  }
+
+  /// How many tokens or labels the whole batch has to predict; the same on every replica.
+  std::int64_t step_targets() const;
   void load(int index, std::string_view input, View tensor) override;
 
  private:
+  std::int64_t window(std::int64_t sample) const;
+
   const data::Dataset* data_;
   Share share_;
   SampleReader reader_;
+  const ClientData* clients_ = nullptr;  ///< null: data is nobody's in particular
+  std::int64_t rows_ = 1;
   std::int64_t step_ = 0;
+  int client_ = -1;  ///< whose batch it is; -1: dealt to all of them
+  std::int64_t number_ = 0;
 };
 
 /// Held-out samples in the order of the file, `count` microbatches of them. Where the data ends

@@ -1,10 +1,14 @@
 #include "cleave/train/step/run_optimizer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <list>
+#include <mutex>
 
 #include "cleave/base/check.h"
 #include "cleave/train/config/config_schema.h"
 #include "cleave/train/step/learning_rate.h"
+#include "cleave/train/step/round_slots.h"
 
 namespace cleave::train {
 
@@ -22,6 +26,28 @@ std::string text_of(const std::optional<Value>& value) {
 
 }  // namespace
 
+namespace {
+
+/// The optimizer with the slots of rounds after its own. Kinds live as long as the program: steps
+/// that were compiled for one refer to it.
+const engine::OptimizerKind& with_round_slots(const engine::OptimizerKind& inner,
+                                              const EdgeConfig& edge) {
+  static std::mutex mutex;
+  static std::list<std::pair<EdgeConfig, engine::OptimizerKind>> known;
+  const std::lock_guard lock(mutex);
+  for (const auto& [config, kind] : known)
+    if (config == edge && kind.name == inner.name) return kind;
+  engine::OptimizerKind kind = inner;
+  kind.slots = [&inner, edge](const ParameterSpec& parameter, const engine::Hyper& hyper) {
+    std::vector<std::string> slots = inner.slots(parameter, hyper);
+    std::ranges::move(round_slots(edge, slots), std::back_inserter(slots));
+    return slots;
+  };
+  return known.emplace_back(edge, std::move(kind)).second;
+}
+
+}  // namespace
+
 const engine::OptimizerKind& optimizer_of(const Config& config) {
   const engine::OptimizerKind& chosen = engine::find_optimizer(config.train.optimizer);
   const Config fresh;
@@ -34,17 +60,25 @@ const engine::OptimizerKind& optimizer_of(const Config& config) {
               chosen.name, " does not read it; leave it out, or use ", other.name);
     }
   }
-  return chosen;
+  return config.edge.averages() ? with_round_slots(chosen, config.edge) : chosen;
 }
 
-void RunOptimizer::begin_step(std::int64_t step) {
-  at_.step = step;
+void RunOptimizer::begin_step(std::int64_t step, std::int64_t taken) {
+  at_.step = taken;
   at_.lr = learning_rate(train_, step);
 }
 
 void RunOptimizer::update(ops::Compute& compute, const engine::ParameterState& parameter,
                           double gradient_scale) {
   at_.gradient_scale = gradient_scale;
+  if (strength_ > 0) {
+    float* gradient = parameter.gradient.as<float>();
+    const float* weights = parameter.master.as<float>();
+    const float* anchor = parameter.slot(anchor_).as<float>();
+    const auto strength = static_cast<float>(strength_ / gradient_scale);
+    for (std::int64_t i = 0; i < parameter.elements(); ++i)
+      gradient[i] += strength * (weights[i] - anchor[i]);
+  }
   kind_->update(compute, parameter, at_);
 }
 

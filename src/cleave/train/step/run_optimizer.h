@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "cleave/engine/stage/optimizer.h"
 #include "cleave/train/config/config.h"
@@ -26,7 +27,16 @@ class RunOptimizer : public engine::Optimizer {
       : train_(train), kind_(&kind), at_{.hyper = hyper_of(train, kind)} {}
 
   /// Before the step `step`, counted from 0.
-  void begin_step(std::int64_t step);
+  void begin_step(std::int64_t step) { begin_step(step, step); }
+
+  /// The same where its slots are of other age than the learning rate: `taken` updates.
+  void begin_step(std::int64_t step, std::int64_t taken);
+
+  /// From now on gradients get `strength` times what separates weights from their slot `anchor`.
+  void hold_to(std::string_view anchor, double strength) {
+    anchor_ = anchor;
+    strength_ = strength;
+  }
 
   double lr() const { return at_.lr; }
   double clip() const override { return train_.clip; }
@@ -37,6 +47,8 @@ class RunOptimizer : public engine::Optimizer {
   TrainConfig train_;
   const engine::OptimizerKind* kind_;
   engine::UpdateStep at_;
+  std::string_view anchor_;
+  double strength_ = 0;
 };
 
 }  // namespace cleave::train

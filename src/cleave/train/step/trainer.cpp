@@ -10,7 +10,9 @@
 #include "cleave/spec/trainable.h"
 #include "cleave/train/step/emulation.h"
 #include "cleave/train/step/numerics.h"
+#include "cleave/train/step/owner_flow.h"
 #include "cleave/train/step/random_source.h"
+#include "cleave/train/step/round_slots.h"
 
 namespace cleave::train {
 namespace {
@@ -82,19 +84,27 @@ void plan_copy_for_saving(const TrainConfig& train, engine::CompiledStep& step) 
 
 engine::CompiledStep compile_step(const Config& config) {
   engine::CompiledStep step = engine::compile(model_of(config), compile_options(config));
+  check_flow(config, step);
   plan_copy_for_saving(config.train, step);
   return step;
 }
 
-Trainer::Trainer(const Config& config, const data::Data& data, const engine::CompiledStep& compiled,
-                 int device, comm::Communicator& world)
+Trainer::Trainer(const Config& config, const TrainingData& data,
+                 const engine::CompiledStep& compiled, int device, comm::Communicator& world)
     : config_(&config),
       compiled_(&compiled),
       world_(world),
       device_(compiled, device, static_cast<int>(config.devices.threads), world),
       optimizer_(config.train),
-      source_(data.training(), compiled.model, share_of(config, compiled, device)) {
-  if (const data::Dataset* held_out = data.validation())
+      clients_(data.clients),
+      source_(data.data->training(), compiled.model, share_of(config, compiled, device)) {
+  if (config.edge.averages()) {
+    rounds_.emplace(config, *clients_, device_);
+    optimizer_.hold_to(kStartSlot, config.edge.proximal);
+  } else if (clients_ != nullptr) {
+    source_.deal_to(*clients_, config.train.batch / clients_->clients());
+  }
+  if (const data::Dataset* held_out = data.data->validation())
     validation_.emplace(*held_out, compiled, device, *config.train.microbatch);
 }
 
@@ -107,10 +117,57 @@ plan::Costs Trainer::profile(double at_once) {
 
 void Trainer::initialise() {
   device_.initialise(static_cast<std::uint64_t>(config_->train.seed));
-  steps_done_ = 0;
+  continue_after(0);
+}
+
+void Trainer::continue_after(std::int64_t steps) {
+  steps_done_ = steps;
+  if (rounds_) rounds_->continue_after(steps);
+}
+
+ClientResult Trainer::train_client(const ClientTurn& turn, bool stop) {
+  ClientResult result;
+  for (std::int64_t i = 0; i < turn.steps; ++i) {
+    optimizer_.begin_step(turn.round, turn.taken + i);
+    source_.begin_batch_of(*clients_, turn.client, turn.first + i * config_->train.batch);
+    const auto losses = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
+    const comm::Sent before = world_.sent();
+    try {
+      const engine::StepResult step =
+          device_.executor().run({.source = &source_,
+                                  .optimizer = &optimizer_,
+                                  .loss_scale = static_cast<float>(1.0 / losses),
+                                  .stop = stop});
+      result.loss += step.loss / static_cast<double>(turn.steps);
+      result.gradient_norm += step.gradient_norm / static_cast<double>(turn.steps);
+      result.stop = result.stop || step.stop;
+    } catch (const NonFinite& error) {
+      throw NonFinite(detail::concat("round ", turn.round + 1, ", client ", turn.client, ", step ",
+                                     i + 1, ": ", error.what(),
+                                     "; lower train.lr, or set train.clip"));
+    }
+    sent_ = world_.sent() - before;
+  }
+  return result;
+}
+
+StepReport Trainer::play_round(bool stop) {
+  const Clock::time_point start = Clock::now();
+  const RoundReport round =
+      rounds_->play(steps_done_, [&](const ClientTurn& turn) { return train_client(turn, stop); });
+  ++steps_done_;
+  return {.step = steps_done_,
+          .loss = round.loss,
+          .gradient_norm = round.gradient_norm,
+          .lr = optimizer_.lr(),
+          .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+          .stop = round.stop,
+          .local_steps = round.steps,
+          .participants = round.participants};
 }
 
 StepReport Trainer::step(bool stop) {
+  if (rounds_) return play_round(stop);
   const Clock::time_point start = Clock::now();
   optimizer_.begin_step(steps_done_);
   source_.begin_step(steps_done_);

@@ -13,6 +13,7 @@
 #include "cleave/engine/run/device.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/batch_source.h"
+#include "cleave/train/step/rounds.h"
 #include "cleave/train/step/run_optimizer.h"
 #include "cleave/train/step/validation.h"
 
@@ -25,9 +26,11 @@ struct StepReport {
   double gradient_norm = 0;
   double lr = 0;
   double seconds = 0;
-  bool evaluates = false;  ///< a validation follows
-  bool stop = false;       ///< some device was asked to stop
-  bool skipped = false;    ///< its numbers were no numbers, and nothing was updated
+  bool evaluates = false;         ///< a validation follows
+  bool stop = false;              ///< some device was asked to stop
+  bool skipped = false;           ///< its numbers were no numbers, and nothing was updated
+  std::int64_t local_steps = 1;   ///< of all clients, where it was a round of them
+  std::int64_t participants = 0;  ///< clients of the round
 };
 
 /// The model of `config` in microbatches, as data.
@@ -47,7 +50,7 @@ engine::CompiledStep compile_step(const Config& config);
 class Trainer {
  public:
   /// All must outlive the trainer.
-  Trainer(const Config& config, const data::Data& data, const engine::CompiledStep& compiled,
+  Trainer(const Config& config, const TrainingData& data, const engine::CompiledStep& compiled,
           int device, comm::Communicator& world);
 
   /// What everything in a step takes, measured with random tokens; all devices together, before the
@@ -63,7 +66,7 @@ class Trainer {
   StepReport step(bool stop = false);
 
   /// As if `steps` steps had been done: weights and moments come from a checkpoint.
-  void continue_after(std::int64_t steps) { steps_done_ = steps; }
+  void continue_after(std::int64_t steps);
 
   /// What this device sent in the last step.
   const comm::Sent& sent() const { return sent_; }
@@ -78,11 +81,16 @@ class Trainer {
   engine::Device& device() { return device_; }
 
  private:
+  StepReport play_round(bool stop);
+  ClientResult train_client(const ClientTurn& turn, bool stop);
+
   const Config* config_;
   const engine::CompiledStep* compiled_;
   comm::Communicator& world_;
   engine::Device device_;
   RunOptimizer optimizer_;
+  const ClientData* clients_;     ///< null: data are nobody's in particular
+  std::optional<Rounds> rounds_;  ///< where what they train is averaged
   BatchSource source_;
   std::optional<Validation> validation_;
   std::int64_t steps_done_ = 0;

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cleave/edge/outer.h"
+#include "cleave/edge/owner.h"
+
+namespace cleave::train {
+
+struct Config;
+
+/// A run whose devices belong to different owners.
+struct EdgeConfig {
+  std::vector<edge::Owner> owners;  ///< as [[edge.owner]] lists them
+  bool central = false;             ///< one device plays them all
+
+  // Averaging: clients train by themselves for a while, then their updates become one.
+  std::int64_t sync_every = 0;  ///< local steps of a round, or epochs; 0: no averaging
+  bool sync_epochs = false;     ///< it counts epochs of each client's data
+  std::int64_t clients = 0;     ///< that share [data]; 0: those among the owners
+  std::int64_t sample = 0;      ///< clients in each round; 0: all
+  std::string partition = "iid";
+  double alpha = 0.5;
+  std::int64_t labels = 2;
+  std::string outer = "mean";  ///< a name of edge::outer_kinds()
+  std::optional<double> outer_lr;
+  std::optional<double> outer_momentum;
+  double proximal = 0;        ///< how strongly clients are held to the weights of all
+  bool weigh_samples = true;  ///< a client counts for its sequences; else each for one
+  bool fixed_sums = false;    ///< in fixed point, whoever comes first; else in client order
+  bool keep_slots = false;    ///< of the clients' optimizers, from round to round
+  std::int64_t arrival = 0;   ///< shuffles the order in which clients answer; 0: client order
+
+  bool averages() const { return sync_every > 0; }
+  /// All clients, and those of a round.
+  int client_count() const;
+  std::int64_t per_round() const { return sample == 0 ? client_count() : sample; }
+  /// Clients bring data of their own.
+  bool has_own_data() const;
+  /// The numbers of `outer`, with what it takes by itself.
+  edge::OuterHyper outer_hyper() const;
+
+  /// The model is cut between clients and a server.
+  bool is_split() const;
+  /// Indices of the owners of this role, in order.
+  std::vector<int> with_role(edge::Role role) const;
+
+  friend bool operator==(const EdgeConfig&, const EdgeConfig&) = default;
+};
+
+using GivenKeys = std::set<std::string, std::less<>>;
+
+/// What follows from the owners: the layout, the memory of their devices, where the data is. Throws
+/// UserError if they make no layout, or if the config gives a key that contradicts them.
+void derive_edge(const GivenKeys& given, Config& config);
+
+/// [device] -> the owner that it belongs to; empty: there is nothing to tell apart.
+std::vector<int> device_owners(const Config& config);
+
+}  // namespace cleave::train

@@ -1,0 +1,123 @@
+#include "cleave/train/step/owner_flow.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+#include "cleave/spec/trainable.h"
+
+namespace cleave::train {
+namespace {
+
+/// What the layers of a segment load. An input that the layer which gives the result reads is what
+/// is to be predicted.
+void add_segment(const Graph& model, int segment, edge::StageUse& use) {
+  const SegmentSpec& spec = model.segments[segment];
+  const auto bytes_of = [&](const std::string& name) {
+    return std::ranges::find(model.inputs, name, &Graph::Input::name)->tensor.bytes();
+  };
+  if (const std::string* input = input_at(model, segment, "x")) {
+    use.input = *input;
+    use.input_bytes += bytes_of(*input);
+  }
+  for (const LayerSpec& layer : spec.layers) {
+    const bool gives_result = &layer == &spec.layers.back() && !y_leaves(model, segment);
+    if (!layer.forward.empty()) use.product = true;
+    for (const ReadTensor& read : layer.reads) {
+      const std::string* input = input_at(model, segment, read.port);
+      if (input == nullptr) continue;
+      (gives_result ? use.label : use.input) = *input;
+      (gives_result ? use.label_bytes : use.input_bytes) += bytes_of(*input);
+    }
+  }
+}
+
+std::vector<edge::StageUse> uses_of(const engine::CompiledStep& step) {
+  std::vector<edge::StageUse> uses;
+  int segment = 0;
+  for (const auto& stage : step.stages) {
+    edge::StageUse& use = uses.emplace_back();
+    use.product = false;
+    for (std::size_t i = 0; i < stage.size(); ++i) add_segment(step.model, segment++, use);
+  }
+  return uses;
+}
+
+constexpr std::int64_t kStatisticBytes = 16;  ///< a loss, and how many sequences
+
+/// Every client sends its update, and is sent the weights of all.
+std::vector<edge::Crossing> round_flow(const Config& config, const Graph& model) {
+  using edge::Class;
+  const std::vector<edge::Owner> owners = flow_owners(config);
+  const RoundBytes bytes = round_bytes(config, model);
+  const auto server = static_cast<int>(
+      std::ranges::find(owners, edge::Role::Server, &edge::Owner::role) - owners.begin());
+  std::vector<edge::Crossing> rows;
+  std::vector<int> clients;
+  for (int i = 0; i < std::ssize(owners); ++i)
+    if (owners[i].role == edge::Role::Client) clients.push_back(i);
+  for (const int client : clients) {
+    const std::string path = detail::concat("data of ", owners[client].name, " → local steps → AGG",
+                                            " → ", owners[server].name);
+    rows.push_back({client, {server}, Class::Update, {client}, bytes.up, path});
+    rows.push_back({client, {server}, Class::Statistic, {client}, kStatisticBytes, path});
+  }
+  for (const int client : clients)
+    rows.push_back({server,
+                    {client},
+                    Class::Weight,
+                    clients,
+                    bytes.down,
+                    detail::concat("AGG on ", owners[server].name, " → ", owners[client].name)});
+  return rows;
+}
+
+}  // namespace
+
+std::vector<edge::Owner> flow_owners(const Config& config) {
+  std::vector<edge::Owner> owners = config.edge.owners;
+  if (!config.edge.averages()) return owners;
+  const auto add = [&](edge::Role role, std::string name) {
+    owners.push_back(edge::usual_owner(role));
+    owners.back().name = std::move(name);
+  };
+  if (owners.empty())
+    add(edge::Role::Client, detail::concat("each of ", config.edge.client_count(), " clients"));
+  if (std::ranges::find(owners, edge::Role::Server, &edge::Owner::role) == owners.end())
+    add(edge::Role::Server, "server");
+  return owners;
+}
+
+RoundBytes round_bytes(const Config& config, const Graph& model) {
+  const std::int64_t elements = trained_count(model.segments);
+  return {.up = elements * (config.edge.fixed_sums ? 8 : 4), .down = elements * 4};
+}
+
+std::vector<edge::Crossing> owner_flow(const Config& config, const engine::CompiledStep& step) {
+  if (config.edge.averages()) return round_flow(config, step.model);
+  const std::vector<int> owners = device_owners(config);
+  if (owners.empty()) return {};
+  const int server = config.edge.with_role(edge::Role::Server)[0];
+  edge::OwnedProgram owned{.program = &step.program,
+                           .owners = config.edge.owners,
+                           .owner_of = std::vector<int>(owners.size()),
+                           .stages = uses_of(step),
+                           .collected = std::vector<edge::CollectiveBytes>(owners.size())};
+  for (int device = 0; device < step.devices(); ++device) {
+    const comm::Sent& sent = step.traffic[device];
+    owned.owner_of[step.place_of(device)] = owners[device];
+    owned.collected[step.place_of(device)] = {
+        .updates = sent.reduce, .weights = sent.gather, .numbers = sent.numbers};
+  }
+  for (const int client : config.edge.with_role(edge::Role::Client)) {
+    owned.data_of.push_back(client);
+    owned.labels_of.push_back(config.edge.owners[client].holds_labels ? client : server);
+  }
+  return edge::flow(owned);
+}
+
+void check_flow(const Config& config, const engine::CompiledStep& step) {
+  const auto sentences = edge::refusals(owner_flow(config, step), flow_owners(config));
+  if (!sentences.empty()) throw UserError(sentences.front());
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cleave/train/config/edge_config.h"
+
+namespace cleave::train {
+
+// What rounds keep beside every trained parameter. Slots of an optimizer are planned, measured and
+// shared among replicas already, so rounds have theirs among them, after the optimizer's own.
+
+inline constexpr std::string_view kStartSlot = "round.start";  ///< what every client begins with
+inline constexpr std::string_view kLowSlot = "round.low";      ///< a sum of 64 bits has two slots
+inline constexpr std::string_view kHighSlot = "round.high";
+inline constexpr std::string_view kMomentumSlot = "outer_momentum";
+inline constexpr std::string_view kSquaresSlot = "outer_squares";
+
+/// The update of the client that is at this place in a round, where all are needed at once.
+std::string update_slot(std::size_t place);
+
+/// What a client keeps of one of the optimizer's slots from round to round.
+std::string client_slot(int client, std::string_view slot);
+
+/// It is for the midst of a round: no checkpoint has it.
+bool is_transient(std::string_view slot);
+
+/// The optimizer's own.
+bool is_inner(std::string_view slot);
+
+/// What rounds need beside a parameter that has these slots of its optimizer; the transient last.
+std::vector<std::string> round_slots(const EdgeConfig& edge,
+                                     const std::vector<std::string>& optimizer);
+
+}  // namespace cleave::train
