@@ -1,5 +1,6 @@
 #include "train/train_output.h"
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "cleave/base/units.h"
+#include "cleave/engine/measure/devices_at_once.h"
 #include "cleave/engine/measure/matmul_rate.h"
 
 namespace cleave::app {
@@ -53,7 +55,8 @@ void TrainOutput::on_compiled(const engine::CompiledStep& step) {
   flops_ = flops(step.model) * step.program.microbatches * step.program.replicas;
   matmul_rate_ =
       engine::matmul_rate(config_.train.dtype, static_cast<int>(config_.devices.threads)) *
-      engine::devices_at_once(step.devices(), static_cast<int>(config_.devices.threads));
+      engine::devices_at_once(std::array{engine::place_of_this_process()}, step.devices(),
+                              static_cast<int>(config_.devices.threads));
   print_text(text_, describe_plan(config_, step));
 }
 

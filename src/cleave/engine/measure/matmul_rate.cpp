@@ -4,8 +4,6 @@
 #include <array>
 #include <chrono>
 
-#include <sched.h>
-
 #include "cleave/base/units.h"
 #include "cleave/ops/matmul.h"
 #include "cleave/tensor/arena.h"
@@ -58,14 +56,6 @@ double matmul_rate(DType dtype, int threads) {
     rate = best_rate(compute, square(0), square(1), square(2));
   }
   return rate;
-}
-
-double devices_at_once(int devices, int threads) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  sched_getaffinity(0, sizeof(allowed), &allowed);
-  const double cores = std::max(1, CPU_COUNT(&allowed));
-  return std::clamp(cores / threads, 1.0, static_cast<double>(devices));
 }
 
 }  // namespace cleave::engine

@@ -9,8 +9,4 @@ namespace cleave::engine {
 /// products are slow.
 double matmul_rate(DType dtype, int threads);
 
-/// How many of `devices` devices with `threads` threads each can compute at the same time on the
-/// cores that this process may use; at least 1, not always whole.
-double devices_at_once(int devices, int threads);
-
 }  // namespace cleave::engine

@@ -1,12 +1,10 @@
 #include "cleave/train/loop/forecast.h"
 
-#include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "cleave/base/check.h"
 #include "cleave/comm/together.h"
-#include "cleave/engine/measure/matmul_rate.h"
+#include "cleave/engine/measure/devices_at_once.h"
 #include "cleave/engine/measure/profile.h"
 #include "cleave/train/step/emulation.h"
 #include "cleave/train/step/random_source.h"
@@ -62,12 +60,9 @@ TracedStep emulated_step(const Config& config, bool fits) {
 }  // namespace
 
 double at_once_of(const engine::CompiledStep& compiled, const Config& config,
-                  const comm::Launcher& launcher) {
-  const int devices = compiled.devices();
-  const int threads = static_cast<int>(config.devices.threads);
-  if (!launcher.devices()) return engine::devices_at_once(devices, threads);
-  const double cores = std::max(1u, std::thread::hardware_concurrency());
-  return std::clamp(cores / threads, 1.0, static_cast<double>(devices));
+                  comm::Launcher& launcher) {
+  return engine::devices_at_once(launcher.processes(), compiled.devices(),
+                                 static_cast<int>(config.devices.threads));
 }
 
 Forecast forecast(const Config& config, comm::Launcher& launcher) {

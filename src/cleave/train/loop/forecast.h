@@ -19,10 +19,9 @@ struct Forecast {
 /// as well. Of emulated devices `step` is what the model would take.
 Forecast forecast(const Config& config, comm::Launcher& launcher);
 
-/// How many devices of a run can compute at the same time. Those that are threads (`world` null)
-/// share the cores that this process may use; ranks are taken to share those of one machine if it
-/// has fewer than there are ranks.
+/// How many devices of a run can compute at the same time, by the cores of the hosts that its
+/// processes are on. All of them call it.
 double at_once_of(const engine::CompiledStep& compiled, const Config& config,
-                  const comm::Launcher& launcher);
+                  comm::Launcher& launcher);
 
 }  // namespace cleave::train

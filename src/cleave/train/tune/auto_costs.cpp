@@ -1,13 +1,12 @@
 #include "cleave/train/tune/auto_costs.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "cleave/engine/measure/matmul_rate.h"
+#include "cleave/engine/measure/devices_at_once.h"
 #include "cleave/engine/stage/gradient_sync.h"
 #include "cleave/plan/memory/stage_layout.h"
 #include "cleave/plan/memory/state_layout.h"
@@ -107,10 +106,9 @@ double AutoCosts::recompute_of(const Config& config, Recompute kind) {
 double AutoCosts::at_once(const Config& config) {
   if (config.devices.emulate) return 0;
   if (at_once_ >= 0) return at_once_;
-  std::array<double, 1> least = {-engine::devices_at_once(
-      static_cast<int>(config.devices.count), static_cast<int>(config.devices.threads))};
-  launcher_.processes().combine(least, comm::Combine::Max);
-  return at_once_ = -least[0];
+  return at_once_ =
+             engine::devices_at_once(launcher_.processes(), static_cast<int>(config.devices.count),
+                                     static_cast<int>(config.devices.threads));
 }
 
 double AutoCosts::crowd(const Config& config) {
