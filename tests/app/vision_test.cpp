@@ -73,6 +73,19 @@ TEST_F(Vision, GoesOnExactlyWhereItStopped) {
   EXPECT_NE(resumed["weights"], whole["weights"]);
 }
 
+TEST_F(Vision, IsPlannedWhateverItsBlocksAre) {
+  const std::string cnn = dir_.write("cnn.toml",
+                                     "[model]\nkind = \"cnn\"\nlayers = 2\nhidden = 24\nheads = "
+                                     "1\nimage = 16\npatch = 1\nchannels = 1\n"
+                                     "classes = 4\n[train]\nbatch = 8\n[devices]\ncount = 3\n"
+                                     "[parallel]\npipeline = \"auto\"\n");
+
+  const Answer answer = run_cleave("plan " + cnn + " --json");
+
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+  EXPECT_EQ(json::parse(answer.out)["layout"]["pp"], 3) << answer.out;
+}
+
 TEST_F(Vision, SaysWhatIsWrongWithItsData) {
   const auto complaint = [&](const std::string& flags) {
     const Answer answer = run_cleave("train " + dir_.path("run.toml") +

@@ -95,12 +95,15 @@ const SegmentProfile& AutoCosts::profile_of(const Config& config) {
   return profiles_.emplace(key, profile_segments(config, launcher_)).first->second;
 }
 
-double AutoCosts::recompute_of(const Config& config, Recompute kind) {
+double AutoCosts::recompute_of(const Config& config, std::size_t segment) {
+  const Recompute kind = kind_of(config, segment);
   if (kind == Recompute::None || config.devices.emulate) return 0;
   const auto key = std::pair(*config.train.microbatch, kind);
-  const auto found = recompute_.find(key);
-  if (found != recompute_.end()) return found->second;
-  return recompute_.emplace(key, profile_recompute(config, kind, launcher_)).first->second;
+  auto found = recompute_.find(key);
+  if (found == recompute_.end())
+    found = recompute_.emplace(key, profile_recompute(config, kind, launcher_)).first;
+  const std::vector<double>& blocks = found->second;
+  return blocks.size() == 1 ? blocks[0] : blocks[segment - 1];
 }
 
 double AutoCosts::at_once(const Config& config) {
@@ -127,14 +130,14 @@ plan::StageCosts AutoCosts::time_of(const Config& config, std::size_t segment) {
   const auto last = static_cast<std::size_t>(config.model.layers) + 1;
   plan::StageCosts time = segment == 0      ? profile.embedding
                           : segment == last ? profile.head
-                                            : profile.block;
+                                            : profile.block(segment - 1);
   const double tensor = static_cast<double>(*config.parallel.tensor);
   const double sums = tensor_sums(config) / 2 /
                       static_cast<double>(compile_options(config).microbatches * (last + 1));
   time.forward = time.forward / tensor + sums;
   time.input = time.input / tensor + sums;
   time.weight /= tensor;
-  time.recompute = recompute_of(config, kind_of(config, segment)) / tensor;
+  time.recompute = recompute_of(config, segment) / tensor;
   return time;
 }
 

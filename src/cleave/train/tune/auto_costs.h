@@ -2,6 +2,7 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
@@ -46,13 +47,13 @@ class AutoCosts {
 
  private:
   const SegmentProfile& profile_of(const Config& config);
-  double recompute_of(const Config& config, schedule::Recompute kind);
+  double recompute_of(const Config& config, std::size_t segment);
   double exchange(const Config& config, double bytes);  ///< seconds, in a collective
   plan::StageCosts time_of(const Config& config, std::size_t segment);
 
   comm::Launcher& launcher_;
   std::map<std::int64_t, SegmentProfile> profiles_;
-  std::map<std::pair<std::int64_t, schedule::Recompute>, double> recompute_;
+  std::map<std::pair<std::int64_t, schedule::Recompute>, std::vector<double>> recompute_;
   double at_once_ = -1;
 };
 

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -24,35 +26,69 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// F, I and W of embedding, block and head, then STEP and NORM per parameter, R of the block, and
-/// latency and time per byte of messages and of sums.
-using Numbers = std::array<double, 16>;
-constexpr int kRecomputing = 11, kLink = 12, kSum = 14;
+/// What is measured, as the cache has it: F, I and W of each segment, then STEP and NORM per
+/// parameter, R of each block, and latency and time per byte of messages and of sums.
+class Numbers {
+ public:
+  explicit Numbers(std::int64_t segments)
+      : segments_(static_cast<std::size_t>(segments)), values_(4 * segments_ + 4) {}
 
-SegmentProfile profile_of(const Numbers& n) {
-  const auto segment = [&](int first) {
-    return plan::StageCosts{.forward = n[first], .input = n[first + 1], .weight = n[first + 2]};
+  double* segment(std::size_t index) { return &values_[3 * index]; }
+  double& step() { return values_[3 * segments_]; }
+  double& norm() { return values_[3 * segments_ + 1]; }
+  double& recompute(std::size_t block) { return values_[3 * segments_ + 2 + block]; }
+  double* link() { return &values_[4 * segments_]; }
+  double* sum() { return &values_[4 * segments_ + 2]; }
+
+  std::size_t segments() const { return segments_; }
+  std::vector<double>& all() { return values_; }
+
+ private:
+  std::size_t segments_;
+  std::vector<double> values_;
+};
+
+SegmentProfile profile_of(Numbers n) {
+  const auto segment = [&](std::size_t index) {
+    const double* times = n.segment(index);
+    return plan::StageCosts{.forward = times[0], .input = times[1], .weight = times[2]};
   };
-  return {segment(0),
-          segment(3),
-          segment(6),
-          n[9],
-          n[10],
-          {n[kLink], n[kLink + 1]},
-          {n[kSum], n[kSum + 1]}};
+  SegmentProfile profile{.embedding = segment(0),
+                         .blocks = {},
+                         .head = segment(n.segments() - 1),
+                         .step = n.step(),
+                         .norm = n.norm(),
+                         .link = {n.link()[0], n.link()[1]},
+                         .sum = {n.sum()[0], n.sum()[1]}};
+  for (std::size_t s = 1; s + 1 < n.segments(); ++s) profile.blocks.push_back(segment(s));
+  return profile;
 }
 
-/// The model with one block, on one device, each segment a stage of its own.
-Config one_block(const Config& config, schedule::Recompute recompute) {
+/// Whether the same layers stand in both, so that measuring one is measuring the other.
+bool are_alike(const SegmentSpec& a, const SegmentSpec& b) {
+  return parameter_count(a) == parameter_count(b) &&
+         std::ranges::equal(a.layers, b.layers, {}, &LayerSpec::kind, &LayerSpec::kind);
+}
+
+bool has_alike_blocks(const Graph& model) {
+  const std::span blocks = std::span(model.segments).subspan(1, model.segments.size() - 2);
+  return std::ranges::all_of(
+      blocks, [&](const SegmentSpec& block) { return are_alike(block, blocks.front()); });
+}
+
+/// The model, with one block where all are alike, on one device, each segment a stage of its own.
+Config stage_by_stage(const Config& config, schedule::Recompute recompute) {
   Config small = config;
-  small.model.layers = 1;
+  if (has_alike_blocks(model_of(config))) small.model.layers = 1;
   small.train.batch = *config.train.microbatch;
   small.devices = {
       .count = 1, .threads = config.devices.threads, .transport = config.devices.transport};
   small.parallel = {};
-  small.parallel.chunks = 3;
+  small.parallel.chunks = small.model.layers + 2;
   small.parallel.schedule = "interleaved";
-  small.parallel.partition = std::vector<std::int64_t>{0, 1, 0};
+  small.parallel.partition.emplace(small.model.layers + 2, 1);
+  small.parallel.partition->front() = 0;
+  small.parallel.partition->back() = 0;
   small.parallel.recompute = std::vector{recompute};
   small.numerics.data_shards = 1;
   small.numerics.tensor_shards = 1;
@@ -65,7 +101,7 @@ void measure_links(Numbers& numbers, comm::Communicator& world) {
   const plan::LinkCosts link = engine::profile_link(world, 0, 1);
   const plan::LinkCosts sum = engine::profile_sum(world, 0, 1);
   std::ranges::copy(std::array{link.latency, link.per_byte, sum.latency, sum.per_byte},
-                    numbers.begin() + kLink);
+                    numbers.link());
 }
 
 Numbers measure(const Config& small, comm::Launcher& launcher) {
@@ -79,22 +115,21 @@ Numbers measure(const Config& small, comm::Launcher& launcher) {
   optimizer.begin_step(0);
   const plan::Costs costs = engine::profile(
       step, device, {.source = &source, .optimizer = &optimizer}, alone, {.steps = 1});
-  Numbers numbers{};
-  for (int s = 0; s < 3; ++s) {
-    numbers[3 * s] = costs.stages[s].forward;
-    numbers[3 * s + 1] = costs.stages[s].input;
-    numbers[3 * s + 2] = costs.stages[s].weight;
+  Numbers numbers(std::ssize(costs.stages));
+  for (std::size_t s = 0; s < numbers.segments(); ++s) {
+    const plan::StageCosts& stage = costs.stages[s];
+    std::ranges::copy(std::array{stage.forward, stage.input, stage.weight}, numbers.segment(s));
+    if (s > 0 && s + 1 < numbers.segments()) numbers.recompute(s - 1) = stage.recompute;
   }
   const double parameters = static_cast<double>(device.parameter_count());
-  numbers[9] = costs.steps[0] / parameters;
-  numbers[10] = costs.norm / parameters;
-  numbers[kRecomputing] = costs.stages[1].recompute;
+  numbers.step() = costs.steps[0] / parameters;
+  numbers.norm() = costs.norm / parameters;
   if (launcher.devices()) {
     measure_links(numbers, launcher.processes());
     return numbers;
   }
   launcher.run(2, 1, [&](comm::Communicator& pair) {
-    Numbers mine{};
+    Numbers mine = numbers;
     measure_links(pair.rank() == 0 ? numbers : mine, pair);
   });
   return numbers;
@@ -128,15 +163,15 @@ std::string key_of(Config small) {
   return to_hex(hasher.digest());
 }
 
-std::optional<Numbers> read_numbers(const fs::path& path) {
+std::optional<Numbers> read_numbers(const fs::path& path, std::int64_t segments) {
   std::ifstream file(path);
-  Numbers numbers{};
-  for (double& number : numbers) file >> number;
+  Numbers numbers(segments);
+  for (double& number : numbers.all()) file >> number;
   return file ? std::optional(numbers) : std::nullopt;
 }
 
 /// A cache that cannot be written only costs time.
-void write_numbers(const fs::path& path, const Numbers& numbers) {
+void write_numbers(const fs::path& path, std::span<const double> numbers) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
   const fs::path fresh = path.string() + fmt::format(".{}", ::getpid());
@@ -154,23 +189,25 @@ SegmentProfile emulated(const Config& config) {
   const double share = times.per_layer ? static_cast<double>(*config.train.microbatch)
                                        : stages / static_cast<double>(config.model.layers);
   SegmentProfile profile;
-  profile.block = {.forward = times.f * share, .input = times.i * share, .weight = times.w * share};
+  profile.blocks = {
+      {.forward = times.f * share, .input = times.i * share, .weight = times.w * share}};
   return profile;
 }
 
 Numbers find_or_measure(const Config& small, comm::Launcher& launcher) {
   const std::optional<fs::path> directory = cache_directory();
   const fs::path path = directory ? *directory / ("profile-" + key_of(small)) : fs::path();
-  std::optional<Numbers> numbers = directory ? read_numbers(path) : std::nullopt;
+  std::optional<Numbers> numbers =
+      directory ? read_numbers(path, small.model.layers + 2) : std::nullopt;
   // If one device has to measure, all do: measuring beside idle cores is something else than
   // measuring beside busy ones.
   std::array<double, 1> missing = {numbers ? 0.0 : 1.0};
   launcher.processes().combine(missing, comm::Combine::Max);
   if (missing[0] > 0) {
     numbers = measure(small, launcher);
-    if (directory) write_numbers(path, *numbers);
+    if (directory) write_numbers(path, numbers->all());
   }
-  launcher.processes().combine(*numbers, comm::Combine::Max);
+  launcher.processes().combine(numbers->all(), comm::Combine::Max);
   return *numbers;
 }
 
@@ -189,11 +226,16 @@ void forget_profiles() {
 
 SegmentProfile profile_segments(const Config& config, comm::Launcher& launcher) {
   if (config.devices.emulate) return emulated(config);
-  return profile_of(find_or_measure(one_block(config, schedule::Recompute::None), launcher));
+  return profile_of(find_or_measure(stage_by_stage(config, schedule::Recompute::None), launcher));
 }
 
-double profile_recompute(const Config& config, schedule::Recompute kind, comm::Launcher& launcher) {
-  return find_or_measure(one_block(config, kind), launcher)[kRecomputing];
+std::vector<double> profile_recompute(const Config& config, schedule::Recompute kind,
+                                      comm::Launcher& launcher) {
+  Numbers numbers = find_or_measure(stage_by_stage(config, kind), launcher);
+  std::vector<double> seconds;
+  for (std::size_t block = 0; block + 2 < numbers.segments(); ++block)
+    seconds.push_back(numbers.recompute(block));
+  return seconds;
 }
 
 }  // namespace cleave::train
