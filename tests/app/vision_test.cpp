@@ -86,6 +86,18 @@ TEST_F(Vision, IsPlannedWhateverItsBlocksAre) {
   EXPECT_EQ(json::parse(answer.out)["layout"]["pp"], 3) << answer.out;
 }
 
+TEST_F(Vision, WritesNoText) {
+  train("short", "--set train.steps=1");
+
+  const Answer answer = run_cleave("generate " + dir_.path("short"));
+
+  EXPECT_EQ(answer.exit, 2);
+  EXPECT_NE(
+      answer.err.find(" has a model of kind vit, which tells images apart and writes no text"),
+      std::string::npos)
+      << answer.err;
+}
+
 TEST_F(Vision, SaysWhatIsWrongWithItsData) {
   const auto complaint = [&](const std::string& flags) {
     const Answer answer = run_cleave("train " + dir_.path("run.toml") +

@@ -37,6 +37,15 @@ void check(const GenerateOptions& options) {
   require(options.threads >= 1, "--threads ", options.threads, " must be at least 1");
 }
 
+/// The saved config of a model that writes text.
+Config config_of_writer(const checkpoint::CheckpointReader& checkpoint) {
+  Config config = config_of(checkpoint);
+  require(config.model.classes == 0, checkpoint.path().string(), " has a model of kind ",
+          config.model.kind->name,
+          ", which tells images apart and writes no text; cleave evaluate says how well it does");
+  return config;
+}
+
 std::vector<std::vector<std::int32_t>> prompts_of(const GenerateOptions& options,
                                                   const ModelText& text, const Config& config) {
   std::vector<std::vector<std::int32_t>> prompts;
@@ -104,7 +113,7 @@ std::string_view to_string(Stopped stopped) {
 Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const GenerateOptions& options,
                      comm::Communicator& world)
     : options_((check(options), options)),
-      config_(config_of(checkpoint)),
+      config_(config_of_writer(checkpoint)),
       world_(world),
       text_(checkpoint.path(), config_),
       prompts_(prompts_of(options, text_, config_)),
