@@ -5,6 +5,9 @@
 
 #include "app/served.h"
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace cleave {
 namespace {
@@ -72,6 +75,46 @@ TEST(ServeFaults, ADeviceThatDiesEndsARunThatIsNotElasticByName) {
   EXPECT_EQ(answer.exit, 4) << answer.err;
   EXPECT_NE(answer.err.find("device 1 (weak) is lost"), std::string::npos) << answer.err;
   EXPECT_NE(answer.err.find("device 1 is lost ("), std::string::npos) << answer.err;
+}
+
+/// An address at which nobody listens.
+std::string silent_address() {
+  const int probe = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in name{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof name;
+  bind(probe, reinterpret_cast<sockaddr*>(&name), size);
+  getsockname(probe, reinterpret_cast<sockaddr*>(&name), &size);
+  close(probe);
+  return "127.0.0.1:" + std::to_string(ntohs(name.sin_port));
+}
+
+TEST(ServeFaults, ADeviceThatComesFirstWaitsForTheServer) {
+  const TinyRun run({"parallel.pipeline=2"});
+  const std::string address = silent_address();
+  Keys command = testing::cleave_command({"join", address, "--insecure", "--name", "early"});
+  command.insert(command.begin(), {"env", "XDG_CACHE_HOME=" + run.path("early.cache")});
+  Process early(command);
+  ASSERT_TRUE(early.prints("trying to join for 10m 00s", kServedPatience)) << early.err();
+
+  Served served(run, {}, {"--insecure", "--listen", address});
+
+  EXPECT_EQ(served.report()["weights"], TinyRun().report()["weights"]);
+  EXPECT_EQ(early.wait(kServedPatience).exit, 0) << early.err();
+}
+
+TEST(ServeFaults, ADeviceGivesUpWhenItsTimeIsOver) {
+  const std::string address = silent_address();
+  const auto join = [&](const std::string& seconds) {
+    return testing::run(
+        testing::cleave_command({"join", address, "--insecure", "--retry", seconds}));
+  };
+
+  const Answer at_once = join("0");
+  EXPECT_EQ(at_once.exit, 4);
+  EXPECT_EQ(at_once.err.find("trying"), std::string::npos) << at_once.err;
+  const Answer later = join("0.7");
+  EXPECT_EQ(later.exit, 4);
+  EXPECT_NE(later.err.find("; trying to join for 700 ms"), std::string::npos) << later.err;
 }
 
 TEST(ServeFaults, RefusalsAreToldToTheDevice) {

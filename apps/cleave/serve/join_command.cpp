@@ -97,27 +97,54 @@ void stay(const JoinFlags& flags, const Contact& contact, const comm::Offer& off
   tell_done(flags, part, train::stop_was_requested());
 }
 
+/// What has to be done once, however often the server is called.
+class Joining {
+ public:
+  explicit Joining(const JoinFlags& flags)
+      : flags_(flags),
+        offer_{.name = flags.name.empty() ? name_of_machine() : flags.name,
+               .memory = flags.memory.empty() ? 0 : parse_bytes(flags.memory),
+               .threads = flags.threads},
+        enrolled_(flags.invitation.empty()) {}
+
+  /// Throws ServerGone.
+  void call() {
+    if (!enrolled_) enrol(flags_, flags_.invitation, offer_.name);
+    enrolled_ = true;
+    renew_if_due(flags_);
+    stay(flags_, Contact(flags_), offer_);
+  }
+
+ private:
+  const JoinFlags& flags_;
+  comm::Offer offer_;
+  bool enrolled_;
+};
+
+/// Calls a server that is gone, or not there yet, again and again, as long as --retry says.
 void join(const JoinFlags& flags) {
   require(flags.retry >= 0, "--retry ", flags.retry, " must not be negative");
-  const std::string name = flags.name.empty() ? name_of_machine() : flags.name;
-  if (!flags.invitation.empty()) enrol(flags, flags.invitation, name);
-  renew_if_due(flags);
-  const Contact contact(flags);
-  const comm::Offer offer{.name = name,
-                          .memory = flags.memory.empty() ? 0 : parse_bytes(flags.memory),
-                          .threads = flags.threads};
   using Clock = std::chrono::steady_clock;
-  for (std::optional<Clock::time_point> seen;;) {
+  Joining joining(flags);
+  bool was_there = false;
+  bool told = false;
+  for (Clock::time_point since = Clock::now();;) {
     try {
-      return stay(flags, contact, offer);
+      return joining.call();
     } catch (const comm::ServerGone& error) {
       const Clock::time_point now = Clock::now();
-      if (error.had_answered()) seen = now;
+      if (error.had_answered()) {
+        was_there = true;
+        told = false;
+        since = now;
+      }
       const std::chrono::duration<double> longest(flags.retry);
-      if (!seen || now - *seen > longest || train::stop_was_requested()) throw;
-      if (error.had_answered())
-        complain("cleave join: {}; trying to join again for {}\n", error.what(),
-                 format_seconds(flags.retry));
+      const bool may_return = was_there || error.may_come();
+      if (!may_return || now - since >= longest || train::stop_was_requested()) throw;
+      if (!told)
+        complain("cleave join: {}; trying to join{} for {}\n", error.what(),
+                 was_there ? " again" : "", format_seconds(flags.retry));
+      told = true;
     }
     std::this_thread::sleep_for(kCallAgain);
   }
@@ -142,7 +169,7 @@ void add_join_command(CLI::App& app) {
                       "How many it has to offer; refused if devices.threads is more");
   command
       ->add_option("--retry", flags->retry,
-                   "Seconds for which it tries to join again if the server is gone")
+                   "Seconds for which it tries to join if the server is gone or not there yet")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags] {

@@ -33,11 +33,23 @@ void await_socket(const Stream& stream, bool writes, Clock::time_point deadline)
   look_at(stream, writes, std::min<milliseconds>(left, seconds(1)));
 }
 
+/// Nobody answers at the server's address.
+class NobodyThere : public ConnectionBroken {
+ public:
+  using ConnectionBroken::ConnectionBroken;
+};
+
 Stream open_stream(const ServerContact& server, Clock::time_point deadline) {
-  Stream stream = Stream::connect(server.address, server.tls);
-  while (!stream.open()) await_socket(stream, stream.awaits_room(), deadline);
-  check_is_server(stream, server);
-  return stream;
+  std::optional<Stream> stream;
+  try {
+    stream.emplace(Stream::connect(server.address, server.tls));
+    while (!stream->open()) await_socket(*stream, stream->awaits_room(), deadline);
+  } catch (const ConnectionBroken& error) {
+    if (stream && !stream->is_connecting()) throw;
+    throw NobodyThere(error.what());
+  }
+  check_is_server(*stream, server);
+  return std::move(*stream);
 }
 
 void send_letter(Stream& stream, LetterBox& letters, const Letter& letter,
@@ -61,15 +73,17 @@ Letter await_letter(Stream& stream, LetterBox& letters, Clock::time_point deadli
 template <class Talk>
 auto with_server(const ServerContact& server, Talk&& talk,
                  const ServerGone::Before& before = ServerGone::Before::NothingWasHeard) {
-  const auto lost = [&](const std::exception& error) {
-    return ServerGone("the server at " + to_string(server.address) + ": " + error.what(), before);
+  const auto lost = [&](const std::exception& error, ServerGone::Before when) {
+    return ServerGone("the server at " + to_string(server.address) + ": " + error.what(), when);
   };
   try {
     return talk();
+  } catch (const NobodyThere& error) {
+    throw lost(error, ServerGone::Before::NobodyAnswered);
   } catch (const ConnectionBroken& error) {
-    throw lost(error);
+    throw lost(error, before);
   } catch (const ProtocolError& error) {
-    throw lost(error);
+    throw lost(error, before);
   }
 }
 

@@ -27,11 +27,14 @@ struct ServerContact {
 /// A server cannot be reached, or not any more.
 class ServerGone : public DeviceLost {
  public:
-  enum class Before : std::uint8_t { WordWasHeard, NothingWasHeard };
+  enum class Before : std::uint8_t { WordWasHeard, NothingWasHeard, NobodyAnswered };
   ServerGone(const std::string& what, Before before) : DeviceLost(what), before_(before) {}
 
   /// Whether it had answered before, over the connection that broke.
   bool had_answered() const { return before_ == Before::WordWasHeard; }
+
+  /// Whether nobody is at the address, so that it may only have to be started.
+  bool may_come() const { return before_ == Before::NobodyAnswered; }
 
  private:
   Before before_;

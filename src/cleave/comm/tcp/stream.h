@@ -60,6 +60,9 @@ class Stream final : public ByteSource {
   /// True once bytes can flow. Throws ConnectionBroken.
   bool open();
 
+  /// Whether nobody has answered yet.
+  bool is_connecting() const { return connecting_; }
+
   /// Nothing if it showed none; for streams with TLS that are open.
   std::optional<PeerCertificate> peer() const;
 
