@@ -116,6 +116,21 @@ void transfer(comm::Communicator& processes, const Inventory& inventory, const f
   if (exists) fs::remove_all(draft);
 }
 
+/// Drafts of the copy that stays are another process's, which has not finished it yet.
+void remove_all_but(const fs::path& directory, const std::string& name) {
+  std::error_code ignored;
+  std::vector<fs::path> others;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored))
+    if (!entry.path().filename().string().starts_with(name)) others.push_back(entry.path());
+  for (const fs::path& path : others) fs::remove_all(path, ignored);
+}
+
+std::string name_of_host() {
+  std::array<char, 256> name = {};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 }  // namespace
 
 std::string fetch(comm::Communicator& processes, const std::string& path, const fs::path& cache) {
@@ -134,6 +149,22 @@ std::string fetch(comm::Communicator& processes, const std::string& path, const 
   if (missing[0] > 0) transfer(processes, inventory, path, copy);
   if (first) return path;
   return (inventory.directory ? copy : copy / inventory.root).string();
+}
+
+std::string fetch_checkpoint(comm::Communicator& processes, const std::string& path,
+                             const fs::path& cache) {
+  std::string run;
+  comm::together(processes, [&] {
+    if (processes.rank() > 0) return;
+    Hasher hasher;
+    hasher.add(name_of_host() + "\n" + fs::absolute(path).parent_path().string());
+    run = to_hex(hasher.digest());
+  });
+  comm::broadcast(processes, run);
+  const fs::path copies = cache / "runs" / run;
+  const std::string here = fetch(processes, path, copies);
+  if (processes.rank() > 0) remove_all_but(copies, fs::path(here).filename().string());
+  return here;
 }
 
 fs::path fetch_cache() {

@@ -13,6 +13,11 @@ namespace cleave::train {
 std::string fetch(comm::Communicator& processes, const std::string& path,
                   const std::filesystem::path& cache);
 
+/// The same for a checkpoint that a run goes on from: the copies that this process has of earlier
+/// ones of the run are removed. A run is known by the directory of its checkpoints.
+std::string fetch_checkpoint(comm::Communicator& processes, const std::string& path,
+                             const std::filesystem::path& cache);
+
 /// Where fetched files are kept: $XDG_CACHE_HOME/cleave/files, or below ~/.cache. Throws UserError
 /// if neither is known.
 std::filesystem::path fetch_cache();

@@ -54,8 +54,11 @@ Start start_of(const Config& config, const StartOptions& options,
                const checkpoint::CheckpointLayout& layout, comm::Launcher& launcher) {
   Start start = prepare_start(config, options, layout, launcher.processes());
   if (launcher.shares_files()) return start;
-  for (fs::path* path : {&start.resume_from, &start.init_from})
-    if (!path->empty()) *path = fetch(launcher.processes(), path->string(), fetch_cache());
+  comm::Communicator& processes = launcher.processes();
+  if (!start.resume_from.empty())
+    start.resume_from = fetch_checkpoint(processes, start.resume_from.string(), fetch_cache());
+  if (!start.init_from.empty())
+    start.init_from = fetch(processes, start.init_from.string(), fetch_cache());
   return start;
 }
 

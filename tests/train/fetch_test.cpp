@@ -1,0 +1,70 @@
+#include "cleave/train/loop/fetch.h"
+
+#include <fstream>
+
+#include "support/temporary_directory.h"
+#include <gtest/gtest.h>
+
+#include "cleave/comm/launcher.h"
+
+namespace cleave::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Fetch : public ::testing::Test {
+ protected:
+  std::string checkpoint(const std::string& run, const std::string& name) {
+    const fs::path file = directory_.write(run + "/checkpoints/" + name + "/weights", run + name);
+    return file.parent_path();
+  }
+
+  /// Where the second process has it.
+  std::string fetched(const std::string& path) {
+    comm::LocalLauncher launcher;
+    std::string original;
+    std::string copy;
+    launcher.run(2, 1,
+                 [&](comm::Communicator& world) {
+                   const std::string here = fetch_checkpoint(world, path, cache_);
+                   (world.rank() == 0 ? original : copy) = here;
+                 },
+                 {});
+    EXPECT_EQ(original, path);
+    return copy;
+  }
+
+  testing::TemporaryDirectory directory_;
+  fs::path cache_ = directory_.path("cache");
+};
+
+TEST_F(Fetch, KeepsTheNewestCheckpointOfEachRun) {
+  const std::string first = fetched(checkpoint("a", "step_1"));
+  const std::string other = fetched(checkpoint("b", "step_1"));
+  ASSERT_TRUE(fs::exists(first));
+  const std::string second = fetched(checkpoint("a", "step_2"));
+
+  EXPECT_FALSE(fs::exists(first));
+  EXPECT_TRUE(fs::exists(other));
+  std::string text;
+  std::getline(std::ifstream(fs::path(second) / "weights"), text);
+  EXPECT_EQ(text, "astep_2");
+  EXPECT_EQ(fetched(checkpoint("a", "step_2")), second) << "nothing new";
+}
+
+TEST_F(Fetch, LeavesDraftsOfTheSameCheckpointAlone) {
+  const fs::path first = fetched(checkpoint("a", "step_1"));
+  const fs::path copies = first.parent_path();
+  const fs::path second = fetched(checkpoint("a", "step_2"));
+  const fs::path draft = second.string() + ".123";
+  fs::create_directories(draft);
+  fs::create_directories(copies / "lost.123");
+
+  fetched(checkpoint("a", "step_2"));
+
+  EXPECT_TRUE(fs::exists(draft)) << "another process of this machine may be at it";
+  EXPECT_FALSE(fs::exists(copies / "lost.123"));
+}
+
+}  // namespace
+}  // namespace cleave::train
