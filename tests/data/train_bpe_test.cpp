@@ -1,10 +1,13 @@
 #include "cleave/data/tokenizer/train_bpe.h"
 
+#include <numeric>
+
 #include "support/errors.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "cleave/data/tokenize.h"
+#include "cleave/data/tokenizer/byte_level_json.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 
 namespace cleave::data {
@@ -37,6 +40,19 @@ TEST(TrainBpe, GivesATokenizerThatShortensAndRoundTrips) {
 
   EXPECT_LT(tokenizer->encode(text).size(), text.size() / 2);
   EXPECT_EQ(tokenizer->decode(tokens, Specials::Keep), text + "Žluťoučký 猫 \xef\xbf\xbd");
+}
+
+TEST(BytesJson, GivesEveryByteItsNumber) {
+  const auto tokenizer = parse_tokenizer_json(tokenizer::bytes_json());
+  const std::string text = "A b\n\t  \x01 Žluťoučký 猫 🙂\r\n";
+  std::vector<std::int32_t> every(256);
+  std::iota(every.begin(), every.end(), 0);
+
+  EXPECT_EQ(tokenizer->vocabulary(), 256);
+  EXPECT_EQ(tokenizer->encode(text), open_tokenizer("bytes")->encode(text));
+  EXPECT_EQ(tokenizer->decode(every, Specials::Keep),
+            open_tokenizer("bytes")->decode(every, Specials::Keep));
+  EXPECT_EQ(tokenizer->end_token(), std::nullopt);
 }
 
 TEST(TrainBpe, RefusesAVocabularyWithoutRoomForBytes) {

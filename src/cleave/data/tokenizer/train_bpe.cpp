@@ -4,11 +4,10 @@
 #include <optional>
 #include <queue>
 
-#include <nlohmann/json.hpp>
-
 #include "cleave/base/check.h"
 #include "cleave/base/utf8.h"
 #include "cleave/data/tokenizer/byte_alphabet.h"
+#include "cleave/data/tokenizer/byte_level_json.h"
 #include "cleave/data/tokenizer/splitting.h"
 
 namespace cleave::data {
@@ -161,56 +160,6 @@ std::vector<std::string> byte_names() {
   return names;
 }
 
-using Merges = std::vector<std::pair<std::string, std::string>>;
-
-std::string write_json(const std::vector<std::string>& names, const Merges& merges,
-                       const BpeTraining& training) {
-  using Json = nlohmann::ordered_json;
-  Json added = Json::array();
-  for (std::size_t i = 0; i < training.special_tokens.size(); ++i) {
-    added.push_back({{"id", i},
-                     {"content", training.special_tokens[i]},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
-  }
-  Json vocabulary = Json::object();
-  for (std::size_t i = 0; i < names.size(); ++i) vocabulary[names[i]] = i;
-  Json pairs = Json::array();
-  for (const auto& [left, right] : merges) pairs.push_back({left, right});
-  const Json bytes = {{"type", "ByteLevel"},
-                      {"add_prefix_space", false},
-                      {"trim_offsets", true},
-                      {"use_regex", false}};
-  const Json split = {{"type", "Split"},
-                      {"pattern", {{"Regex", regex_of(training.pattern)}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}};
-  const Json json = {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", added},
-      {"normalizer", nullptr},
-      {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", Json::array({split, bytes})}}},
-      {"post_processor", bytes},
-      {"decoder", bytes},
-      {"model",
-       {{"type", "BPE"},
-        {"dropout", nullptr},
-        {"unk_token", nullptr},
-        {"continuing_subword_prefix", nullptr},
-        {"end_of_word_suffix", nullptr},
-        {"fuse_unk", false},
-        {"byte_fallback", false},
-        {"ignore_merges", false},
-        {"vocab", vocabulary},
-        {"merges", pairs}}}};
-  return json.dump(1) + "\n";
-}
-
 }  // namespace
 
 const std::vector<WordPattern>& word_patterns() {
@@ -262,7 +211,7 @@ std::string train_bpe(const WordCounts& counts, const BpeTraining& training,
   MergeFinder finder(counts, first_byte);
   std::unordered_map<std::string, std::int32_t> ids;
   for (std::size_t i = 0; i < names.size(); ++i) ids[names[i]] = static_cast<std::int32_t>(i);
-  Merges merges;
+  std::vector<std::pair<std::string, std::string>> merges;
   while (static_cast<std::int64_t>(names.size()) < training.vocabulary) {
     const auto pair = finder.best(training.least_count);
     if (!pair) break;
@@ -276,7 +225,10 @@ std::string train_bpe(const WordCounts& counts, const BpeTraining& training,
       progress(static_cast<std::int64_t>(merges.size()), training.vocabulary - first);
     }
   }
-  return write_json(names, merges, training);
+  return tokenizer::byte_level_json({.names = std::move(names),
+                                     .merges = std::move(merges),
+                                     .words = std::string(regex_of(training.pattern)),
+                                     .special_tokens = training.special_tokens});
 }
 
 }  // namespace cleave::data

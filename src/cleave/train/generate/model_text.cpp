@@ -3,20 +3,12 @@
 #include <charconv>
 
 #include "cleave/base/check.h"
+#include "cleave/train/save/model_files.h"
 
 namespace cleave::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kBytes = "bytes";
-
-/// By its name, since the file may be gone by now.
-bool holds_numbers(const data::DataPath& data) {
-  fs::path path = data.path;
-  if (path.extension() == ".gz" || path.extension() == ".zst") path = path.stem();
-  return path.extension() == ".bin" || path.extension() == ".npy";
-}
 
 std::vector<std::int32_t> numbers_in(std::string_view text) {
   std::vector<std::int32_t> out;
@@ -41,13 +33,13 @@ std::vector<std::int32_t> numbers_in(std::string_view text) {
 }  // namespace
 
 std::string tokenizer_name(const fs::path& checkpoint, const Config& config) {
+  if (reads_bytes(config)) return "bytes";
   for (const fs::path& directory : {checkpoint, checkpoint.parent_path().parent_path()}) {
     const fs::path found = data::find_tokenizer(directory);
     if (!found.empty()) return found.string();
   }
   if (!config.data.tokenizer.empty()) return config.data.tokenizer;
-  const bool numbers = !config.data.path.empty() && holds_numbers(config.data.path[0]);
-  return numbers ? "" : std::string(kBytes);
+  return config.data.path.empty() ? "bytes" : "";
 }
 
 ModelText::ModelText(const fs::path& checkpoint, const Config& config) {

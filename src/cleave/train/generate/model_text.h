@@ -12,9 +12,9 @@
 
 namespace cleave::train {
 
-/// What data.tokenizer would say of a model: the tokenizer in the checkpoint's directory or in that
-/// of its run, else the config's; "bytes" for text without one; empty for a model that was trained
-/// on a file of tokens without one.
+/// What data.tokenizer would say of a model: "bytes" if it was trained on them; the tokenizer in
+/// the checkpoint's directory or in that of its run, else the config's; empty for a model that was
+/// trained on a file of tokens without one.
 std::string tokenizer_name(const std::filesystem::path& checkpoint, const Config& config);
 
 /// How the text of a model and its tokens belong together: by a tokenizer, or, for a model that was

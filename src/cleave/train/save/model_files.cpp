@@ -4,6 +4,7 @@
 
 #include "cleave/base/file.h"
 #include "cleave/checkpoint/weight_files.h"
+#include "cleave/data/given_tokens.h"
 #include "cleave/model/hugging_face.h"
 
 namespace cleave::train {
@@ -19,7 +20,20 @@ constexpr const char* kTokenizerNames = "tokenizer_config.json";
 constexpr const char* kCompanions[] = {kTokenizerNames, "special_tokens_map.json",
                                        "added_tokens.json", "chat_template.jinja", kGeneration};
 
+bool holds_numbers(const data::DataPath& data) {
+  if (data.path.starts_with(data::kGivenPrefix)) return true;
+  fs::path path = data.path;
+  if (path.extension() == ".gz" || path.extension() == ".zst") path = path.stem();
+  return path.extension() == ".bin" || path.extension() == ".npy";
+}
+
 }  // namespace
+
+bool reads_bytes(const Config& config) {
+  if (config.model.kind->reads_images || config.data.path.empty()) return false;
+  if (!config.data.tokenizer.empty()) return config.data.tokenizer == "bytes";
+  return !holds_numbers(config.data.path[0]);
+}
 
 std::vector<ModelFile> model_files(const ModelShape& shape, const std::string& dtype,
                                    const fs::path& beside) {

@@ -4,9 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "cleave/model/model_shape.h"
+#include "cleave/train/config/config.h"
 
 namespace cleave::train {
+
+/// Whether the tokens of a run are the bytes of its texts. Data without a tokenizer is judged by
+/// its name, since the file may be gone by now.
+bool reads_bytes(const Config& config);
 
 /// A small file of a checkpoint.
 struct ModelFile {

@@ -8,6 +8,7 @@
 #include "cleave/checkpoint/directory.h"
 #include "cleave/checkpoint/reader.h"
 #include "cleave/comm/together.h"
+#include "cleave/data/tokenizer/byte_level_json.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 #include "cleave/train/config/config_schema.h"
 #include "cleave/train/save/adapters.h"
@@ -212,6 +213,8 @@ void copy_tokenizer(const Config& config, const fs::path& out) {
   if (name.empty() || name == "bytes") {  // another run's would be taken for this one's
     for (const char* old : {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"})
       fs::remove(out / old);
+    if (reads_bytes(config))
+      write_text_atomically(out / "tokenizer.json", data::tokenizer::bytes_json());
     return;
   }
   const fs::path file = fs::is_directory(name) ? data::find_tokenizer(name) : fs::path(name);
