@@ -82,6 +82,53 @@ TEST_F(ChatRun, TheLossIsTheMeanOverWhatTheAssistantSays) {
   EXPECT_GT(run["loss"][0].get<double>(), 4);  // a mean over all tokens would be below
 }
 
+// The template is "U…A….\n", and tokens are bytes.
+TEST_F(ChatRun, IsAnsweredInItsTemplateUpToTheEndOfTheTurn) {
+  const std::string checkpoint = trained("--set train.steps=80")["checkpoint"];
+  const auto texts = [&](const std::string& asked) {
+    const Answer answer = run_cleave("generate " + checkpoint + " --samples 8 --json " + asked);
+    EXPECT_EQ(answer.exit, 0) << answer.err;
+    return answer.exit == 0 ? Json::parse(answer.out)["texts"] : Json::array();
+  };
+  const std::string messages = directory_.write(
+      "messages.json", R"([{"role": "user", "content": "b"}, {"role": "assistant", "content": "l"},
+                           {"role": "user", "content": "aaa"}])");
+
+  const Json chat = texts("--chat --prompt aaa");
+  const Json plain = texts("--prompt UaaaA --stop .");
+
+  ASSERT_EQ(chat.size(), 8u);
+  int ended = 0;
+  for (std::size_t i = 0; i < chat.size(); ++i) {
+    EXPECT_EQ(chat[i]["prompt_tokens"], 5);
+    EXPECT_EQ(chat[i]["prompt"], "aaa");
+    EXPECT_EQ(chat[i]["tokens"], plain[i]["tokens"]);
+    EXPECT_EQ(chat[i]["text"], plain[i]["text"]);
+    ended += chat[i]["stopped"] == "end";
+  }
+  EXPECT_GT(ended, 0) << chat.dump();
+  EXPECT_EQ(texts("--messages " + messages)[0]["prompt_tokens"], 11) << "Ub Al. Uaaa A";
+}
+
+TEST_F(ChatRun, SaysWhatIsWrongWithAConversation) {
+  const std::string checkpoint = trained("")["checkpoint"];
+  const auto complaint = [&](const std::string& flags) {
+    const Answer answer = run_cleave("generate " + checkpoint + " " + flags);
+    EXPECT_EQ(answer.exit, 2) << flags;
+    return answer.err;
+  };
+  const std::string talk = directory_.write("own.json", R"({"messages": [{"role": "user"}]})");
+
+  EXPECT_EQ(complaint("--chat"),
+            "cleave: --chat answers nothing; pass --prompt with what a user says\n");
+  EXPECT_EQ(complaint("--system S --prompt a"), "cleave: --system is for --chat; pass both\n");
+  EXPECT_EQ(complaint("--messages " + talk),
+            "cleave: " + talk + " has a message without \"content\"\n");
+  EXPECT_EQ(complaint("--messages " + talk + " --prompt a"),
+            "cleave: --messages has the whole conversation; leave out --chat, --prompt and "
+            "--prompt-file\n");
+}
+
 TEST_F(ChatRun, APackedFileTrainsAsTheConversationsDo) {
   const std::string packed = directory_.path("talk.npy");
   const Answer made =

@@ -66,7 +66,8 @@ void write_summary(const train::GenerateReport& report, std::int64_t wanted) {
 }  // namespace
 
 void GenerateOutput::on_begin(const std::string& prompt) {
-  if (style_ == Style::Text) write_file("", (first_ ? "" : "\n") + printable(prompt));
+  const std::string shown = prompts_ == Prompts::Shown ? printable(prompt) : "";
+  if (style_ == Style::Text) write_file("", (first_ ? "" : "\n") + shown);
   first_ = false;
 }
 

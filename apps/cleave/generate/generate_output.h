@@ -12,7 +12,9 @@ class GenerateOutput : public train::GenerateObserver {
  public:
   enum class Style : std::uint8_t { Text, Json };
 
-  explicit GenerateOutput(Style style) : style_(style) {}
+  enum class Prompts : std::uint8_t { Shown, LeftOut };
+
+  GenerateOutput(Style style, Prompts prompts) : style_(style), prompts_(prompts) {}
 
   void on_begin(const std::string& prompt) override;
   void on_text(std::string_view bytes) override;
@@ -21,6 +23,7 @@ class GenerateOutput : public train::GenerateObserver {
 
  private:
   Style style_;
+  Prompts prompts_;    ///< in text; JSON always has them
   Utf8Stream stream_;  ///< bytes wait until they are a character
   bool first_ = true;
 };

@@ -61,13 +61,23 @@ class ChatWriter {
   ChatText take() {
     require(!made_.trained.empty(), where_,
             " has no turn of the assistant, so there is nothing to learn; leave it out");
-    require(waiting_.empty(), where_,
-            " has a system message that no user message follows, and the template has no place for "
-            "it alone");
+    check_nothing_waits();
     return std::move(made_);
   }
 
+  /// What the assistant reads before it speaks.
+  std::string take_prompt() {
+    check_nothing_waits();
+    return std::move(made_.text).append(TurnFormat(how_.assistant).before);
+  }
+
  private:
+  void check_nothing_waits() const {
+    require(waiting_.empty(), where_,
+            " has a system message that no user message follows, and the template has no place for "
+            "it alone");
+  }
+
   std::string_view format_of(const std::string& role) const {
     if (role == "system") return how_.system;
     if (role == "user") return how_.user;
@@ -93,6 +103,17 @@ ChatText chat_text(std::span<const ChatMessage> messages, const ChatTemplate& ho
   ChatWriter writer(how, where);
   for (const ChatMessage& message : messages) writer.add(message);
   return writer.take();
+}
+
+std::string chat_prompt(std::span<const ChatMessage> messages, const ChatTemplate& how,
+                        std::string_view where) {
+  ChatWriter writer(how, where);
+  for (const ChatMessage& message : messages) writer.add(message);
+  return writer.take_prompt();
+}
+
+std::string chat_turn_end(const ChatTemplate& how) {
+  return std::string(TurnFormat(how.assistant).after);
 }
 
 // Where a span begins among the tokens is where those of the text before it and those of all of it

@@ -35,6 +35,14 @@ struct ChatText {
 ChatText chat_text(std::span<const ChatMessage> messages, const ChatTemplate& how,
                    std::string_view where);
 
+/// The text of a conversation up to where the assistant speaks next. Throws UserError for a role
+/// that the template has not.
+std::string chat_prompt(std::span<const ChatMessage> messages, const ChatTemplate& how,
+                        std::string_view where);
+
+/// What ends a turn of the assistant; empty if nothing does.
+std::string chat_turn_end(const ChatTemplate& how);
+
 /// Set in a token that is not to be predicted. Files of 32-bit tokens have it too.
 inline constexpr std::uint32_t kUntrained = std::uint32_t{1} << 31;
 

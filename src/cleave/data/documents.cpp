@@ -32,10 +32,7 @@ std::string content_of(const Json& message, std::string_view where) {
   return text;
 }
 
-ChatText text_of_messages(const Json& messages, const ChatTemplate* chat, std::string_view where) {
-  require(chat != nullptr, where,
-          " has messages, and nothing says how they become text; set data.template to \"chatml\", "
-          "\"llama3\", \"mistral\", \"gemma\", or one of your own");
+std::vector<ChatMessage> messages_in(const Json& messages, std::string_view where) {
   require(messages.is_array(), where, " has \"messages\" that are no list");
   std::vector<ChatMessage> all;
   for (const Json& message : messages) {
@@ -44,7 +41,14 @@ ChatText text_of_messages(const Json& messages, const ChatTemplate* chat, std::s
     require(role != message.end() && role->is_string(), where, " has a message without \"role\"");
     all.push_back({role->get<std::string>(), std::move(content)});
   }
-  return chat_text(all, *chat, where);
+  return all;
+}
+
+ChatText text_of_messages(const Json& messages, const ChatTemplate* chat, std::string_view where) {
+  require(chat != nullptr, where,
+          " has messages, and nothing says how they become text; set data.template to \"chatml\", "
+          "\"llama3\", \"mistral\", \"gemma\", or one of your own");
+  return chat_text(messages_in(messages, where), *chat, where);
 }
 
 /// With nothing in `trained` where the line is plain text.
@@ -60,6 +64,17 @@ ChatText text_of_line(std::string_view line, const ChatTemplate* chat, std::stri
 }
 
 }  // namespace
+
+std::vector<ChatMessage> parse_messages(std::string_view text, std::string_view where) {
+  const auto json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool wrapped = json.is_object() && json.contains("messages");
+  require(wrapped || json.is_array(), where,
+          " is no JSON list of messages, and no object with \"messages\"; a message looks like "
+          "{\"role\": \"user\", \"content\": \"Hello\"}");
+  std::vector<ChatMessage> messages = messages_in(wrapped ? json["messages"] : json, where);
+  require(!messages.empty(), where, " has no message");
+  return messages;
+}
 
 bool is_json_lines(const fs::path& path) {
   return names_json_lines(is_compressed(path) ? path.stem() : path);

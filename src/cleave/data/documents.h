@@ -10,6 +10,10 @@
 
 namespace cleave::data {
 
+/// The messages of one conversation: a JSON list of them, or an object that has it as "messages".
+/// Throws UserError, which begins with `where`.
+std::vector<ChatMessage> parse_messages(std::string_view text, std::string_view where);
+
 /// Texts of a file, each a whole for the tokenizer: the file itself, or the "text" of every line of
 /// a .jsonl file, or its "messages". Owns what the texts show.
 class Documents {

@@ -33,6 +33,9 @@ void check(const GenerateOptions& options) {
           " must be above 0; 1 is none");
   require(options.samples >= 1, "--samples ", options.samples, " must be at least 1");
   require(!options.prompts.empty(), "there is no prompt; give --prompt or --prompt-file");
+  CLEAVE_CHECK(
+      options.conversations.empty() || options.conversations.size() == options.prompts.size(),
+      options.conversations.size(), " conversations, ", options.prompts.size(), " prompts");
   for (const std::string& stop : options.stops) require(!stop.empty(), "--stop must not be empty");
   require(options.threads >= 1, "--threads ", options.threads, " must be at least 1");
 }
@@ -50,11 +53,14 @@ std::vector<std::vector<std::int32_t>> prompts_of(const GenerateOptions& options
                                                   const ModelText& text, const Config& config) {
   std::vector<std::vector<std::int32_t>> prompts;
   const std::int64_t context = config.model.context;
-  for (const std::string& prompt : options.prompts) {
-    prompts.push_back(text.prompt(prompt, config.model.vocab));
-    require(std::ssize(prompts.back()) <= context, "the prompt has ", prompts.back().size(),
+  for (const auto& messages : options.conversations)
+    prompts.push_back(text.conversation(messages, config.model.vocab));
+  if (prompts.empty())
+    for (const std::string& prompt : options.prompts)
+      prompts.push_back(text.prompt(prompt, config.model.vocab));
+  for (const auto& prompt : prompts)
+    require(std::ssize(prompt) <= context, "the prompt has ", prompt.size(),
             " tokens, and the model's context is ", context, "; shorten the prompt");
-  }
   return prompts;
 }
 
@@ -117,6 +123,7 @@ Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const Gener
       world_(world),
       text_(checkpoint.path(), config_),
       prompts_(prompts_of(options, text_, config_)),
+      stops_(options.stops),
       decoder_(config_.model, {.dtype = config_.train.dtype,
                                .length = length_of(prompts_, options, config_),
                                .threads = options.threads,
@@ -125,6 +132,10 @@ Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const Gener
                                .world = &world}),
       random_(static_cast<std::uint64_t>(options.seed), "generate") {
   world.set_patience(comm::kUsualPatience);
+  if (!options.conversations.empty() && !options.past_end && !text_.turn_end().empty()) {
+    stops_.push_back(text_.turn_end());
+    turn_end_ = text_.turn_end_tokens();
+  }
   Graph saved = model::graph_of(config_.model, {.sequence = 1});
   add_adapters(saved, config_.lora);
   checkpoint.expect(checkpoint_layout(saved).parameters());
@@ -147,15 +158,23 @@ void Generator::begin(std::int64_t index) {
   prompt_tokens_ = std::ssize(pending_);
   drawn_.clear();
   stream_.emplace(text_);
-  stop_text_.emplace(options_.stops);
+  stop_text_.emplace(stops_);
   finished_ = false;
+}
+
+/// As tokens, since special ones do not show in the text.
+bool Generator::has_ended_turn() const {
+  return !turn_end_.empty() && drawn_.size() >= turn_end_.size() &&
+         std::ranges::equal(std::span(drawn_).last(turn_end_.size()), turn_end_);
 }
 
 bool Generator::has_ended() {
   const data::Tokenizer* tokenizer = text_.tokenizer();
   const auto end = tokenizer == nullptr ? std::nullopt : tokenizer->end_token();
   const std::int64_t length = decoder_.position() + std::ssize(pending_);
-  if (stop_text_->found()) {
+  if (has_ended_turn()) {
+    stopped_ = Stopped::End;
+  } else if (stop_text_->found()) {
     stopped_ = Stopped::StopString;
   } else if (!options_.past_end && end && !drawn_.empty() && drawn_.back() == *end) {
     stopped_ = Stopped::End;

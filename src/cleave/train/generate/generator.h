@@ -18,8 +18,10 @@ namespace cleave::train {
 
 struct GenerateOptions {
   std::vector<std::string> prompts = {""};  ///< an empty one: what a document begins with
-  std::int64_t samples = 1;                 ///< of each prompt
-  std::int64_t tokens = 200;                ///< to generate for each
+  /// To be answered; each has a prompt, which is only shown. None: prompts are continued.
+  std::vector<std::vector<data::ChatMessage>> conversations = {};
+  std::int64_t samples = 1;   ///< of each prompt
+  std::int64_t tokens = 200;  ///< to generate for each
   ops::SampleOptions sample;
   std::vector<std::string> stops = {};  ///< text ends before any of these
   bool past_end = false;                ///< go on after the tokenizer's end token
@@ -62,6 +64,7 @@ class Generator {
 
  private:
   bool has_ended();
+  bool has_ended_turn() const;
   std::int32_t draw();
 
   GenerateOptions options_;
@@ -69,6 +72,8 @@ class Generator {
   comm::Communicator& world_;
   ModelText text_;
   std::vector<std::vector<std::int32_t>> prompts_;
+  std::vector<std::string> stops_;
+  std::vector<std::int32_t> turn_end_;  ///< of an answer; empty: nothing ends it
   engine::Decoder decoder_;
   Philox random_;
   std::int64_t index_ = 0;

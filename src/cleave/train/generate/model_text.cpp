@@ -1,5 +1,6 @@
 #include "cleave/train/generate/model_text.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "cleave/base/check.h"
@@ -9,6 +10,9 @@ namespace cleave::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Named where a conversation that nobody has a file of is wrong.
+constexpr std::string_view kConversation = "the conversation";
 
 std::vector<std::int32_t> numbers_in(std::string_view text) {
   std::vector<std::int32_t> out;
@@ -30,6 +34,13 @@ std::vector<std::int32_t> numbers_in(std::string_view text) {
   return out;
 }
 
+void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocabulary) {
+  for (const std::int32_t token : tokens) {
+    require(token >= 0 && token < vocabulary, "the prompt has token ", token,
+            ", and the model's vocabulary ends at ", vocabulary - 1);
+  }
+}
+
 }  // namespace
 
 std::string tokenizer_name(const fs::path& checkpoint, const Config& config) {
@@ -42,9 +53,39 @@ std::string tokenizer_name(const fs::path& checkpoint, const Config& config) {
   return config.data.path.empty() ? "bytes" : "";
 }
 
-ModelText::ModelText(const fs::path& checkpoint, const Config& config) {
+ModelText::ModelText(const fs::path& checkpoint, const Config& config) : chat_(config.data.chat) {
   const std::string name = tokenizer_name(checkpoint, config);
   if (!name.empty()) tokenizer_ = data::open_tokenizer(name);
+  const data::ChatTemplate* known = data::chat_template_of(tokenizer_.get());
+  if (chat_.assistant.empty() && known != nullptr) chat_ = *known;
+}
+
+const data::ChatTemplate& ModelText::chat() const {
+  require(tokenizer_ != nullptr && !chat_.assistant.empty(),
+          "nothing says how a conversation becomes text for this model: it was trained without "
+          "data.template, and its tokenizer has no tokens for turns; leave out --chat and "
+          "--messages");
+  return chat_;
+}
+
+// Where the assistant's words begin among the tokens depends on them: " Hello" is one token, and
+// the space before it stands in the template. What every answer has in common goes before it.
+std::vector<std::int32_t> ModelText::conversation(std::span<const data::ChatMessage> messages,
+                                                  std::int64_t vocabulary) const {
+  const std::string text = data::chat_prompt(messages, chat(), kConversation);
+  std::vector<std::int32_t> tokens = tokenizer_->encode(text);
+  const std::vector<std::int32_t> answered = tokenizer_->encode(text + "a");
+  tokens.erase(std::ranges::mismatch(tokens, answered).in1, tokens.end());
+  check_tokens(tokens, vocabulary);
+  return tokens;
+}
+
+std::string ModelText::turn_end() const {
+  return data::chat_turn_end(chat());
+}
+
+std::vector<std::int32_t> ModelText::turn_end_tokens() const {
+  return tokenizer_->encode(turn_end());
 }
 
 std::vector<std::int32_t> ModelText::tokens_of(std::string_view text) const {
@@ -61,10 +102,7 @@ std::vector<std::int32_t> ModelText::prompt(std::string_view text, std::int64_t 
     const std::int32_t first = end ? *end : newline.value_or(0);
     tokens.push_back(first < vocabulary ? first : 0);
   }
-  for (const std::int32_t token : tokens) {
-    require(token >= 0 && token < vocabulary, "the prompt has token ", token,
-            ", and the model's vocabulary ends at ", vocabulary - 1);
-  }
+  check_tokens(tokens, vocabulary);
   return tokens;
 }
 

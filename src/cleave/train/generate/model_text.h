@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cleave/data/chat.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 #include "cleave/train/config/config.h"
 
@@ -28,13 +30,24 @@ class ModelText {
   /// token outside the vocabulary, or for what is no list of numbers.
   std::vector<std::int32_t> prompt(std::string_view text, std::int64_t vocabulary) const;
 
+  /// The tokens of a conversation up to where the assistant speaks, as training has them. Throws
+  /// UserError if nothing says how conversations become text, or as prompt() does.
+  std::vector<std::int32_t> conversation(std::span<const data::ChatMessage> messages,
+                                         std::int64_t vocabulary) const;
+
+  /// What ends a turn of the assistant: as text, and as tokens.
+  std::string turn_end() const;
+  std::vector<std::int32_t> turn_end_tokens() const;
+
   /// Null: numbers.
   const data::Tokenizer* tokenizer() const { return tokenizer_.get(); }
 
  private:
   std::vector<std::int32_t> tokens_of(std::string_view text) const;
+  const data::ChatTemplate& chat() const;
 
   std::unique_ptr<const data::Tokenizer> tokenizer_;
+  data::ChatTemplate chat_;  ///< without a text for the assistant: there is none
 };
 
 /// The bytes of tokens that come one by one.
