@@ -23,6 +23,13 @@ target_include_directories(cleave_test_paths PRIVATE ${PROJECT_SOURCE_DIR}/tests
 target_compile_definitions(cleave_test_paths PRIVATE CLEAVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                      CLEAVE_BINARY="$<TARGET_FILE:cleave>")
 
+# Seconds after which a test counts as hanging: many times what it takes, since it may share its cores
+# with anything. Sanitizers make programs slower still.
+set(CLEAVE_TEST_PATIENCE 600)
+if(CLEAVE_SANITIZE)
+  set(CLEAVE_TEST_PATIENCE 1800)
+endif()
+
 # cleave_add_test(<name> SOURCES <file>... LINKS <module>... [USES <target>...] [LABEL unit|slow]
 #                 [OPTIMISED] [PARTS <n>])
 #
@@ -44,14 +51,14 @@ function(cleave_add_test name)
   endif()
   if(NOT arg_PARTS)
     add_test(NAME ${name} COMMAND ${name}_test)
-    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300)
+    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CLEAVE_TEST_PATIENCE})
     return()
   endif()
   math(EXPR last "${arg_PARTS} - 1")
   foreach(index RANGE ${last})
     math(EXPR part "${index} + 1")
     add_test(NAME ${name}_${part} COMMAND ${name}_test)
-    set_tests_properties(${name}_${part} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300
+    set_tests_properties(${name}_${part} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CLEAVE_TEST_PATIENCE}
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_PARTS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
@@ -64,7 +71,7 @@ function(cleave_add_lowered_test name)
   foreach(level sse4 avx2)
     add_test(NAME ${name}_with_${level} COMMAND ${PROJECT_SOURCE_DIR}/tests/support/lowered ${level}
                                                 $<TARGET_FILE:${name}_test>)
-    set_tests_properties(${name}_with_${level} PROPERTIES LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(${name}_with_${level} PROPERTIES LABELS unit TIMEOUT ${CLEAVE_TEST_PATIENCE} SKIP_RETURN_CODE 77)
     if(arg_FILTER)
       set_tests_properties(${name}_with_${level} PROPERTIES ENVIRONMENT "GTEST_FILTER=${arg_FILTER}")
     endif()
@@ -90,7 +97,7 @@ function(cleave_add_mpi_test name)
     add_test(NAME ${name}_on_${ranks}_ranks
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
                      $<TARGET_FILE:${name}_test> ${ranks})
-    set_tests_properties(${name}_on_${ranks}_ranks PROPERTIES LABELS mpi TIMEOUT 30
+    set_tests_properties(${name}_on_${ranks}_ranks PROPERTIES LABELS mpi TIMEOUT ${CLEAVE_TEST_PATIENCE}
                          PROCESSORS ${ranks} ENVIRONMENT "${CLEAVE_MPI_ENVIRONMENT}")
   endforeach()
 endfunction()
