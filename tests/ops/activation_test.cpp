@@ -218,5 +218,70 @@ TEST(Swiglu, ReferenceBackwardIsTheSlopeOfForward) {
   }
 }
 
+TEST(Geglu, IsGeluTimesUp) {
+  on_every_target([](Compute& compute) {
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      for (std::int64_t columns : kColumns) {
+        Tensor gate_up = spread_values(dtype, {9, 2 * columns}, 10, 1);
+        const View gate = gate_up.view().slice(1, 0, columns);
+        fill(compute, 1, gate_up.view().slice(1, columns, columns));
+        Tensor dy = Tensor::random(dtype, {9, columns}, 2);
+        Tensor y(dtype, {9, columns}), expected = y, dx = y;
+        Tensor dgate_up(dtype, {9, 2 * columns});
+
+        geglu(compute, gate_up.view(), y.view());
+        gelu(compute, gate, expected.view());
+        expect_same_bits(y.view(), expected.view());
+
+        geglu_backward(compute, gate_up.view(), dy.view(), dgate_up.view());
+        gelu_backward(compute, gate, dy.view(), dx.view());
+        Tensor dgate(dtype, {9, columns});
+        copy(compute, dgate_up.view().slice(1, 0, columns), dgate.view());
+        expect_same_bits(dgate.view(), dx.view());
+      }
+    }
+  });
+}
+
+TEST(Geglu, AgreesWithTheReference) {
+  on_every_target([](Compute& compute) {
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      for (std::int64_t columns : kColumns) {
+        Tensor gate_up = spread_values(dtype, {9, 2 * columns}, 10, 1);
+        Tensor dy = Tensor::random(dtype, {9, columns}, 2);
+        Tensor y(dtype, {9, columns});
+        Tensor dgate_up(dtype, {9, 2 * columns});
+        Tensor expected(DType::F32, {9, columns});
+        Tensor slopes(DType::F32, {9, 2 * columns});
+
+        geglu(compute, gate_up.view(), y.view());
+        reference::geglu(gate_up.view(), expected.view());
+        geglu_backward(compute, gate_up.view(), dy.view(), dgate_up.view());
+        reference::geglu_backward(gate_up.view(), dy.view(), slopes.view());
+
+        // gelu as above, times an up of at most 10.
+        expect_close(y, expected, kGeluError * 10 * 10);
+        expect_close(dgate_up, slopes, 80 * kRound * 10);
+      }
+    }
+  });
+}
+
+TEST(Geglu, ReferenceBackwardIsTheSlopeOfForward) {
+  Tensor gate_up = Tensor::random(DType::F32, {2, 20}, 1);
+  Tensor dy = Tensor::random(DType::F32, {2, 10}, 2);
+  Tensor y(DType::F32, {2, 10});
+  Tensor dgate_up(DType::F32, {2, 20});
+  reference::geglu_backward(gate_up.view(), dy.view(), dgate_up.view());
+  const auto loss = [&] {
+    reference::geglu(gate_up.view(), y.view());
+    return dot(y, dy);
+  };
+
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_NEAR(dgate_up[i], slope(gate_up.view().as<float>()[i], loss), 20 * kRound * 1.5 * 64);
+  }
+}
+
 }  // namespace
 }  // namespace cleave::ops

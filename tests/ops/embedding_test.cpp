@@ -75,6 +75,31 @@ TEST(Embedding, BackwardAddsInTokenOrder) {
   });
 }
 
+TEST(Embedding, RowsMayBeScaled) {
+  Tensor ids = repeating_ids();
+  on_every_target([&](Compute& compute) {
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      for (std::int64_t hidden : {1, 65, 768}) {
+        const VocabRows rows{.scale = 1.7f};
+        Tensor table = Tensor::random(dtype, {kVocab, hidden}, 1);
+        Tensor dy = Tensor::random(dtype, {kTokens, hidden}, 3);
+        Tensor y(dtype, {kTokens, hidden}), expected = y;
+        Tensor dtable = Tensor::random(DType::F32, {kVocab, hidden}, 4);
+        Tensor expected_table = dtable;
+
+        embedding(compute, {.ids = ids.view(), .table = table.view(), .rows = rows, .y = y.view()});
+        reference::embedding(
+            {.ids = ids.view(), .table = table.view(), .rows = rows, .y = expected.view()});
+        embedding_backward(compute, ids.view(), dy.view(), dtable.view(), rows);
+        reference::embedding_backward(ids.view(), dy.view(), expected_table.view(), rows.scale);
+
+        expect_same_bits(y.view(), expected.view());
+        expect_same_bits(dtable.view(), expected_table.view());
+      }
+    }
+  });
+}
+
 // Embedding is linear in its tables, so ⟨dy, y⟩ = ⟨dtable, table⟩ + ⟨dpositions, positions⟩.
 TEST(Embedding, BackwardIsTheAdjointOfForward) {
   Compute compute(2);

@@ -63,18 +63,31 @@ LayernormBackwardArgs backward_of(Problem& p, Results& r) {
           .dbias = r.dbias.view()};
 }
 
-RmsnormArgs rms_forward_of(Problem& p, Results& r) {
-  return {.x = p.x.view(), .weight = p.weight.view(), .y = r.y.view(), .rstd = r.rstd.view()};
+RmsnormArgs rms_forward_of(Problem& p, Results& r, NormWeight form = NormWeight::Plain) {
+  return {.x = p.x.view(),
+          .weight = p.weight.view(),
+          .form = form,
+          .y = r.y.view(),
+          .rstd = r.rstd.view()};
 }
 
-RmsnormBackwardArgs rms_backward_of(Problem& p, Results& r) {
+RmsnormBackwardArgs rms_backward_of(Problem& p, Results& r, NormWeight form = NormWeight::Plain) {
   return {.dy = p.dy.view(),
           .x = p.x.view(),
           .weight = p.weight.view(),
+          .form = form,
           .rstd = r.rstd.view(),
           .add = p.add.view(),
           .dx = r.dx.view(),
           .dweight = r.dweight.view()};
+}
+
+void set(Tensor& vector, std::int64_t i, float value) {
+  if (vector.view().dtype() == DType::BF16) {
+    vector.view().as<BFloat16>()[i] = to_bf16(value);
+  } else {
+    vector.view().as<float>()[i] = value;
+  }
 }
 
 /// The largest |x - mean| rstd, and rstd, that the data has.
@@ -163,6 +176,33 @@ TEST(Rmsnorm, AgreesWithTheReference) {
         reference::rmsnorm_backward(rms_backward_of(p, expected));
         expect_close(r.dx, expected.dx, backward_error(hidden, expected));
         expect_close(r.dweight, expected.dweight, weight_error(expected));
+      }
+    }
+  });
+}
+
+// With weights that are exact beside 1, one plus the weight is a weight like any other.
+TEST(Rmsnorm, OnePlusTheWeightIsAWeight) {
+  on_every_target([](Compute& compute) {
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      for (std::int64_t hidden : kColumns) {
+        Problem p(dtype, hidden), shifted(dtype, hidden);
+        Tensor steps = Tensor::random(DType::F32, {hidden}, 9);
+        for (std::int64_t i = 0; i < hidden; ++i) {
+          const auto step = static_cast<float>(std::lround(steps[i] * 32));
+          set(shifted.weight, i, step / 64);
+          set(p.weight, i, 1 + step / 64);
+        }
+        Results r(dtype, hidden), expected(dtype, hidden);
+        compute.set_scratch(p.scratch.bytes());
+
+        rmsnorm(compute, rms_forward_of(shifted, r, NormWeight::OnePlus));
+        rmsnorm(compute, rms_forward_of(p, expected));
+        expect_same_bits(r.y.view(), expected.y.view());
+        rmsnorm_backward(compute, rms_backward_of(shifted, r, NormWeight::OnePlus));
+        rmsnorm_backward(compute, rms_backward_of(p, expected));
+        expect_same_bits(r.dx.view(), expected.dx.view());
+        expect_same_bits(r.dweight.view(), expected.dweight.view());
       }
     }
   });

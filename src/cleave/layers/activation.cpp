@@ -29,4 +29,12 @@ void Swiglu::backward_input(ops::Compute& compute, const LayerCall& call) {
   ops::swiglu_backward(compute, call.x, call.dy, call.dx);
 }
 
+void Geglu::forward(ops::Compute& compute, const LayerCall& call) {
+  ops::geglu(compute, call.x, call.y);
+}
+
+void Geglu::backward_input(ops::Compute& compute, const LayerCall& call) {
+  ops::geglu_backward(compute, call.x, call.dy, call.dx);
+}
+
 }  // namespace cleave

@@ -20,4 +20,12 @@ class Swiglu : public Layer {
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
 };
 
+/// y = gelu(gate) · up, likewise.
+class Geglu : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+};
+
 }  // namespace cleave

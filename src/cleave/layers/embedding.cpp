@@ -2,12 +2,16 @@
 
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/embedding.h"
+#include "cleave/tensor/bf16.h"
 
 namespace cleave {
 
 ops::VocabRows Embedding::rows() const {
   const auto& attributes = spec().as<EmbeddingAttributes>();
-  return {attributes.first, attributes.vocabulary};
+  // The scale is a number of the model's format, as it is where Hugging Face multiplies by it.
+  const bool narrow = spec().y.dtype == DType::BF16;
+  const float scale = narrow ? to_float(to_bf16(attributes.scale)) : attributes.scale;
+  return {attributes.first, attributes.vocabulary, scale};
 }
 
 void Embedding::forward(ops::Compute& compute, const LayerCall& call) {

@@ -34,16 +34,22 @@ LayerKinds::LayerKinds()
               layer_kind<LoraRow>("lora_row", shard::lora_row_traits()),
               layer_kind<LoraUp>("lora_up", shard::lora_up_traits()),
               layer_kind<Layernorm>("layernorm", shard::layernorm_traits()),
-              layer_kind<Rmsnorm>("rmsnorm", shard::rmsnorm_traits()), layer_kind<QkNorm>("qknorm"),
+              layer_kind<Rmsnorm>("rmsnorm", shard::rmsnorm_traits()),
+              layer_kind<QkNorm>("qknorm"),
               layer_kind<Attention>("attention", shard::attention_traits()),
               layer_kind<Gelu>("gelu", shard::activation_traits()),
               layer_kind<Swiglu>("swiglu", shard::activation_traits()),
+              layer_kind<Geglu>("geglu", shard::activation_traits()),
               layer_kind<Residual>("residual", shard::residual_traits()),
               layer_kind<Embedding>("embedding", shard::embedding_traits()),
-              layer_kind<Loss>("loss", shard::loss_traits()), layer_kind<ClassToken>("class_token"),
-              layer_kind<FirstRow>("first_row"), layer_kind<ClassLoss>("class_loss"),
-              layer_kind<Convolution>("convolution"), layer_kind<MaxPool>("max_pool"),
-              layer_kind<Relu>("relu"), layer_kind<ChannelsFirst>("channels_first")}) {
+              layer_kind<Loss>("loss", shard::loss_traits()),
+              layer_kind<ClassToken>("class_token"),
+              layer_kind<FirstRow>("first_row"),
+              layer_kind<ClassLoss>("class_loss"),
+              layer_kind<Convolution>("convolution"),
+              layer_kind<MaxPool>("max_pool"),
+              layer_kind<Relu>("relu"),
+              layer_kind<ChannelsFirst>("channels_first")}) {
   kinds_.insert(kinds_.end(), added_kinds().begin(), added_kinds().end());
 }
 

@@ -54,6 +54,7 @@ void Layernorm::backward_weight(ops::Compute& compute, const LayerCall& call) {
 void Rmsnorm::forward(ops::Compute& compute, const LayerCall& call) {
   ops::rmsnorm(compute, {.x = call.x,
                          .weight = parameter(0).value,
+                         .form = spec().as<NormAttributes>().form,
                          .eps = spec().as<NormAttributes>().epsilon,
                          .y = call.y,
                          .rstd = call.kept_by_forward[kRstd]});
@@ -63,6 +64,7 @@ void Rmsnorm::backward_input(ops::Compute& compute, const LayerCall& call) {
   ops::rmsnorm_backward(compute, {.dy = call.dy,
                                   .x = call.x,
                                   .weight = parameter(0).value,
+                                  .form = spec().as<NormAttributes>().form,
                                   .rstd = call.kept_by_forward[kRstd],
                                   .add = call.add,
                                   .dx = call.dx,

@@ -17,7 +17,7 @@ class Layernorm : public Layer {
   bool adds_branch() const override { return true; }
 };
 
-/// y = x / root mean square · weight, for each token.
+/// y = x / root mean square · weight, or · (1 + weight), for each token.
 class Rmsnorm : public Layer {
  public:
   using Layer::Layer;

@@ -34,6 +34,7 @@ void QkNorm::forward(ops::Compute& compute, const LayerCall& call) {
     const std::int64_t width = attributes().parts[part].width;
     ops::rmsnorm(compute, {.x = call.x.slice(1, first, width),
                            .weight = parameter(part).value,
+                           .form = attributes().form,
                            .eps = attributes().epsilon,
                            .y = call.y.slice(1, first, width),
                            .rstd = row_at(call.kept_by_forward[part], row)});
@@ -47,6 +48,7 @@ void QkNorm::backward_input(ops::Compute& compute, const LayerCall& call) {
     ops::rmsnorm_backward(compute, {.dy = call.dy.slice(1, first, width),
                                     .x = call.x.slice(1, first, width),
                                     .weight = parameter(part).value,
+                                    .form = attributes().form,
                                     .rstd = row_at(call.kept_by_forward[part], row),
                                     .dx = call.dx.slice(1, first, width),
                                     .dweight = row_at(call.kept_by_input[part], row)});

@@ -1,5 +1,6 @@
 #include "cleave/model/decoder.h"
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -73,7 +74,8 @@ class Block {
   int next() const { return static_cast<int>(layers_.size()); }
   void add(LayerSpec layer) { layers_.push_back(std::move(layer)); }
   void norm(const std::string& name) {
-    add(spec::rmsnorm(name_ + name, flow_, s_.hidden, static_cast<float>(s_.norm_eps)));
+    add(spec::rmsnorm(name_ + name, flow_, s_.hidden, static_cast<float>(s_.norm_eps),
+                      style_.norm_weight));
   }
 
   CutSpan heads() const {
@@ -91,9 +93,17 @@ class Block {
             .spans = {wide}};
   }
 
+  Rope rope() const {
+    if (s_.nope_every > 0 && (index_ + 1) % s_.nope_every == 0) return {};
+    if (!style_.local_rope || !s_.has_window(index_))
+      return scaled_rope(s_.rope_theta, rotary_dim(), s_.rope_scaling);
+    Rope local = scaled_rope(s_.local_rope_theta, rotary_dim(), {});
+    local.tables = "local rope";
+    return local;
+  }
+
   AttentionAttributes attention() const {
     const bool windowed = s_.has_window(index_);
-    const bool turns = s_.nope_every == 0 || (index_ + 1) % s_.nope_every != 0;
     return {.shape = {.sequences = flow_.sequences,
                       .sequence = flow_.sequence,
                       .heads = s_.heads,
@@ -102,7 +112,7 @@ class Block {
                       .mask = windowed ? AttentionMask::Window : AttentionMask::Causal,
                       .window = windowed ? s_.window : 0,
                       .scale = static_cast<float>(s_.attention_scale)},
-            .rope = turns ? scaled_rope(s_.rope_theta, rotary_dim(), s_.rope_scaling) : Rope{},
+            .rope = rope(),
             .cache = flow_.cache};
   }
 
@@ -123,6 +133,7 @@ class Block {
                         .head_dim = s_.head_size(),
                         .per_head = style_.qk_norm == DecoderStyle::QkNorm::Heads,
                         .epsilon = static_cast<float>(s_.norm_eps),
+                        .form = style_.norm_weight,
                         .q_name = name + "q_norm.weight",
                         .k_name = name + "k_norm.weight"}));
     }
@@ -136,7 +147,8 @@ class Block {
     gate_up.add(name + "gate_proj", ffn());
     gate_up.add(name + "up_proj", ffn());
     add(spec::linear(name + "gate_up_proj", flow_, gate_up.shape(s_.hidden, s_.mlp_bias)));
-    add(spec::swiglu(name + "act", flow_, s_.ffn));
+    const bool silu = style_.gate == DecoderStyle::Gate::Silu;
+    add((silu ? spec::swiglu : spec::geglu)(name + "act", flow_, s_.ffn));
     add(spec::linear(name + "down_proj", flow_, back(ffn(), s_.mlp_bias)));
   }
 
@@ -156,8 +168,12 @@ Graph decoder(const ModelShape& shape, const DecoderStyle& style, const Flow& fl
   for (std::int64_t i = 0; i < shape.layers; ++i)
     blocks.push_back(Block(shape, style, flow, i).made());
   return language_model(
-      shape, flow, loss_blocks, {.tokens = "model.embed_tokens.weight"}, std::move(blocks),
-      spec::rmsnorm("model.norm", flow, shape.hidden, static_cast<float>(shape.norm_eps)));
+      shape, flow, loss_blocks,
+      {.tokens = "model.embed_tokens.weight",
+       .token_scale = style.scaled_embedding ? std::sqrt(static_cast<float>(shape.hidden)) : 1},
+      std::move(blocks),
+      spec::rmsnorm("model.norm", flow, shape.hidden, static_cast<float>(shape.norm_eps),
+                    style.norm_weight));
 }
 
 void check_decoder(const ModelShape& s) {

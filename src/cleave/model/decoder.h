@@ -17,10 +17,16 @@ struct DecoderStyle {
   };
   enum class Norms : std::uint8_t { Before, After, Around };  ///< attention and feed-forward part
 
+  enum class Gate : std::uint8_t { Silu, Gelu };  ///< of the feed-forward part
+
   bool qkv_bias = false;
   bool out_bias = false;
   QkNorm qk_norm = QkNorm::None;
   Norms norms = Norms::Before;
+  NormWeight norm_weight = NormWeight::Plain;
+  Gate gate = Gate::Silu;
+  bool scaled_embedding = false;  ///< the rows of the token table are multiplied by √hidden
+  bool local_rope = false;  ///< layers with a window turn by local_rope_theta, without scaling
   bool fused_tensors =
       false;  ///< checkpoints have q, k and v in one tensor, gate and up in another
 };

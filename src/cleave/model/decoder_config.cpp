@@ -35,9 +35,30 @@ double attention_factor(const ConfigJson& rope, double factor) {
   return yarn_magnitude(factor, 1);
 }
 
-/// `rope` is the table inside `config` that says how; the context before the scaling may stand in
-/// either.
-RopeScaling read_scaling(const ConfigJson& config, const ConfigJson& rope, double context) {
+/// Either rope_theta beside rope_scaling, or rope_parameters with both.
+void read_rope(const ConfigJson& config, const DecoderDefaults& defaults, ModelShape& shape) {
+  shape.rope_theta = config.number("rope_theta", defaults.rope_theta);
+  double share = config.number("partial_rotary_factor", 1);
+  config.number("original_max_position_embeddings", 0);  // which only a scaling reads
+  std::optional<ConfigJson> rope = config.table("rope_scaling");
+  const std::optional<ConfigJson> newer = config.table("rope_parameters");
+  if (!rope) rope = newer;
+  if (rope) {
+    shape.rope_theta = rope->number("rope_theta", shape.rope_theta);
+    share = rope->number("partial_rotary_factor", share);
+    shape.rope_scaling = read_rope_scaling(config, *rope, static_cast<double>(shape.context));
+    rope->finish();
+  }
+  if (share == 1) return;
+  shape.rotary_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_size()) * share);
+  if (shape.rotary_dim < 2 || shape.rotary_dim > shape.head_size())
+    config.refuse("partial_rotary_factor", "at least one pair of a head must turn");
+}
+
+}  // namespace
+
+// The context before the scaling may stand in either.
+RopeScaling read_rope_scaling(const ConfigJson& config, const ConfigJson& rope, double context) {
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   const auto* found = std::ranges::find(kRopeTypes, type, &RopeType::name);
   if (found == std::end(kRopeTypes)) {
@@ -65,26 +86,6 @@ RopeScaling read_scaling(const ConfigJson& config, const ConfigJson& rope, doubl
     scaling.attention_factor = attention_factor(rope, scaling.factor);
   }
   return scaling;
-}
-
-/// Either rope_theta beside rope_scaling, or rope_parameters with both.
-void read_rope(const ConfigJson& config, const DecoderDefaults& defaults, ModelShape& shape) {
-  shape.rope_theta = config.number("rope_theta", defaults.rope_theta);
-  double share = config.number("partial_rotary_factor", 1);
-  config.number("original_max_position_embeddings", 0);  // which only a scaling reads
-  std::optional<ConfigJson> rope = config.table("rope_scaling");
-  const std::optional<ConfigJson> newer = config.table("rope_parameters");
-  if (!rope) rope = newer;
-  if (rope) {
-    shape.rope_theta = rope->number("rope_theta", shape.rope_theta);
-    share = rope->number("partial_rotary_factor", share);
-    shape.rope_scaling = read_scaling(config, *rope, static_cast<double>(shape.context));
-    rope->finish();
-  }
-  if (share == 1) return;
-  shape.rotary_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_size()) * share);
-  if (shape.rotary_dim < 2 || shape.rotary_dim > shape.head_size())
-    config.refuse("partial_rotary_factor", "at least one pair of a head must turn");
 }
 
 void write_rope(const ModelShape& shape, ConfigJsonText& config) {
@@ -116,9 +117,8 @@ void write_rope(const ModelShape& shape, ConfigJsonText& config) {
   config.set("rope_scaling", rope);
 }
 
-}  // namespace
-
-void read_decoder(const ConfigJson& config, const DecoderDefaults& defaults, ModelShape& shape) {
+void read_decoder_sizes(const ConfigJson& config, const DecoderDefaults& defaults,
+                        ModelShape& shape) {
   shape.layers = config.whole("num_hidden_layers");
   shape.hidden = config.whole("hidden_size");
   shape.heads = config.whole("num_attention_heads");
@@ -130,13 +130,17 @@ void read_decoder(const ConfigJson& config, const DecoderDefaults& defaults, Mod
   shape.context = config.whole("max_position_embeddings");
   shape.norm_eps = config.number("rms_norm_eps", defaults.norm_eps);
   shape.tie_embeddings = config.truth("tie_word_embeddings", defaults.tie_embeddings);
+}
+
+void read_decoder(const ConfigJson& config, const DecoderDefaults& defaults, ModelShape& shape) {
+  read_decoder_sizes(config, defaults, shape);
   const std::string activation = config.text("hidden_act", "silu");
   if (activation != "silu" && activation != "swish")
     config.refuse("hidden_act", "cleave has \"silu\" in this family");
   read_rope(config, defaults, shape);
 }
 
-void write_decoder(const ModelShape& shape, ConfigJsonText& config) {
+void write_decoder_sizes(const ModelShape& shape, ConfigJsonText& config) {
   config.set("num_hidden_layers", shape.layers);
   config.set("hidden_size", shape.hidden);
   config.set("num_attention_heads", shape.heads);
@@ -146,6 +150,10 @@ void write_decoder(const ModelShape& shape, ConfigJsonText& config) {
   config.set("vocab_size", shape.vocab);
   config.set("max_position_embeddings", shape.context);
   config.set("rms_norm_eps", shape.norm_eps);
+}
+
+void write_decoder(const ModelShape& shape, ConfigJsonText& config) {
+  write_decoder_sizes(shape, config);
   config.set("hidden_act", std::string("silu"));
   write_rope(shape, config);
 }

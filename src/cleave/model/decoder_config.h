@@ -19,6 +19,15 @@ struct DecoderDefaults {
 void read_decoder(const ConfigJson& config, const DecoderDefaults& defaults, ModelShape& shape);
 void write_decoder(const ModelShape& shape, ConfigJsonText& config);
 
+/// Sizes, norms and ties alone.
+void read_decoder_sizes(const ConfigJson& config, const DecoderDefaults& defaults,
+                        ModelShape& shape);
+void write_decoder_sizes(const ModelShape& shape, ConfigJsonText& config);
+
+/// What a table such as rope_scaling says inside `config`.
+RopeScaling read_rope_scaling(const ConfigJson& config, const ConfigJson& rope, double context);
+void write_rope(const ModelShape& shape, ConfigJsonText& config);
+
 /// layer_types, by which layers have the window of `sliding_window` or not. What is set in the
 /// shape before holds if the key is missing.
 void read_layer_types(const ConfigJson& config, ModelShape& shape);

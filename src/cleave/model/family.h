@@ -49,6 +49,7 @@ extern const Family qwen3;
 extern const Family olmo2;
 extern const Family phi3;
 extern const Family smollm3;
+extern const Family gemma3;
 extern const Family vit;
 extern const Family cnn;
 

@@ -10,10 +10,11 @@
 
 namespace cleave::model {
 
-/// The names of the parameters outside the blocks, as Hugging Face has them.
+/// The parameters outside the blocks, with the names that Hugging Face gives them.
 struct LanguageModelNames {
   std::string tokens;          ///< the table of token embeddings
   std::string positions = {};  ///< the table of positions; empty: the model has none
+  float token_scale = 1;       ///< by which the rows of the token table are multiplied
 };
 
 /// The graph of a model that predicts the next token: an embedding, `blocks`, then `norm` and the

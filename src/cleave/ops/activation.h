@@ -31,4 +31,8 @@ void swiglu(Compute& compute, ConstView gate_up, View y);
 ///   dy                 [tokens, ffn]
 void swiglu_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up);
 
+/// y = gelu(gate) · up, with the tanh form; arguments as those of swiglu.
+void geglu(Compute& compute, ConstView gate_up, View y);
+void geglu_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up);
+
 }  // namespace cleave::ops

@@ -12,9 +12,10 @@ namespace cleave::ops {
 struct VocabRows {
   std::int64_t first = 0;
   std::int64_t vocabulary = 0;  // 0: as many as the table has
+  float scale = 1;              // by which they are multiplied; another than 1 without positions
 };
 
-/// y[t] = table[ids[t]] + positions[first_position + t % sequence].
+/// y[t] = scale · table[ids[t]] + positions[first_position + t % sequence].
 struct EmbeddingArgs {
   ConstView ids;    // i32 [tokens], each in [0, vocab)
   ConstView table;  // [vocab, hidden], or the rows that `rows` says
@@ -26,7 +27,7 @@ struct EmbeddingArgs {
 };
 void embedding(Compute& compute, const EmbeddingArgs& args);
 
-/// dtable[ids[t]] += dy[t], in token order: threads divide the columns.
+/// dtable[ids[t]] += scale · dy[t], in token order: threads divide the columns.
 ///
 ///   ids     i32 [tokens]
 ///   dy      [tokens, hidden]   f32 or bf16

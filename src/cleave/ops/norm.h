@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cleave/ops/compute.h"
+#include "cleave/spec/norm_weight.h"
 #include "cleave/tensor/view.h"
 
 namespace cleave::ops {
@@ -38,6 +39,7 @@ void layernorm_backward(Compute& compute, const LayernormBackwardArgs& args);
 struct RmsnormArgs {
   ConstView x;       // [tokens, hidden]
   ConstView weight;  // [hidden]
+  NormWeight form = NormWeight::Plain;
   float eps = 1e-5f;
   View y;          // [tokens, hidden]
   View rstd = {};  // f32 [tokens], or empty
@@ -46,9 +48,10 @@ void rmsnorm(Compute& compute, const RmsnormArgs& args);
 
 /// Needs rmsnorm_backward_scratch_bytes(tokens, hidden) of scratch.
 struct RmsnormBackwardArgs {
-  ConstView dy;        // [tokens, hidden]
-  ConstView x;         // [tokens, hidden]
-  ConstView weight;    // [hidden]
+  ConstView dy;      // [tokens, hidden]
+  ConstView x;       // [tokens, hidden]
+  ConstView weight;  // [hidden]
+  NormWeight form = NormWeight::Plain;
   ConstView rstd;      // f32 [tokens]
   ConstView add = {};  // [tokens, hidden], added into dx; or empty
   View dx;             // [tokens, hidden]

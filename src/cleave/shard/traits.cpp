@@ -104,8 +104,11 @@ std::optional<LayerShard> cut_embedding(const LayerSpec& whole, const ShardNumbe
   LayerShard cut{.layer = whole, .reads = ShardReads::All, .gives = ShardGives::Addend};
   cut.layer.name = shard_name(whole.name, shard.local);
   cut.layer.parameters = {part};
-  cut.layer.attributes = EmbeddingAttributes{
-      embedding.sequence, vocabulary_border(entries, shard.index, shard.of), entries};
+  cut.layer.attributes =
+      EmbeddingAttributes{.sequence = embedding.sequence,
+                          .first = vocabulary_border(entries, shard.index, shard.of),
+                          .vocabulary = entries,
+                          .scale = embedding.scale};
   if (whole.parameters.size() > 1) {
     cut.added = {.what = AfterSum::Positions,
                  .parameter = whole.parameters[1],
@@ -122,12 +125,15 @@ LayerSpec fewer_rows(const LayerSpec& whole, std::int64_t rows) {
   return layer;
 }
 
-template <class Norm>
-LayerTraits norm_traits(Norm norm) {
-  return {.with_rows = [norm](const LayerSpec& whole, std::int64_t rows) {
-    return norm(whole.name, Flow{.sequence = rows, .dtype = whole.y.dtype}, whole.x.shape[1],
-                whole.as<NormAttributes>().epsilon);
-  }};
+LayerSpec layernorm_of_rows(const LayerSpec& whole, std::int64_t rows) {
+  return spec::layernorm(whole.name, {.sequence = rows, .dtype = whole.y.dtype}, whole.x.shape[1],
+                         whole.as<NormAttributes>().epsilon);
+}
+
+LayerSpec rmsnorm_of_rows(const LayerSpec& whole, std::int64_t rows) {
+  const auto& attributes = whole.as<NormAttributes>();
+  return spec::rmsnorm(whole.name, {.sequence = rows, .dtype = whole.y.dtype}, whole.x.shape[1],
+                       attributes.epsilon, attributes.form);
 }
 
 }  // namespace
@@ -160,10 +166,10 @@ LayerTraits activation_traits() {
   return {.cut = cut_features, .with_rows = fewer_rows};
 }
 LayerTraits layernorm_traits() {
-  return norm_traits(spec::layernorm);
+  return {.with_rows = layernorm_of_rows};
 }
 LayerTraits rmsnorm_traits() {
-  return norm_traits(spec::rmsnorm);
+  return {.with_rows = rmsnorm_of_rows};
 }
 LayerTraits residual_traits() {
   return {.with_rows = fewer_rows};

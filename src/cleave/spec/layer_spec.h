@@ -9,6 +9,7 @@
 #include "cleave/spec/attributes.h"
 #include "cleave/spec/dtype.h"
 #include "cleave/spec/matmul_spec.h"
+#include "cleave/spec/norm_weight.h"
 #include "cleave/spec/rope_spec.h"
 #include "cleave/spec/shape.h"
 
@@ -119,6 +120,7 @@ struct ParameterSpec {
 // The attributes of cleave's own kinds of layers.
 struct NormAttributes {
   float epsilon = 1e-5f;
+  NormWeight form = NormWeight::Plain;  ///< of root-mean-square norms
 
   friend bool operator==(const NormAttributes&, const NormAttributes&) = default;
 };
@@ -133,6 +135,7 @@ struct QkNormAttributes {
   };
   std::vector<Part> parts;  ///< of q and of k; what follows them stays as it is
   float epsilon = 1e-6f;
+  NormWeight form = NormWeight::Plain;
 
   friend bool operator==(const QkNormAttributes&, const QkNormAttributes&) = default;
 };
@@ -153,6 +156,7 @@ struct EmbeddingAttributes {
   std::int64_t sequence = 0;
   std::int64_t first = 0;       ///< entry of the vocabulary that the table begins with
   std::int64_t vocabulary = 0;  ///< entries; ids that the table does not have yield zeros
+  float scale = 1;              ///< of the table's rows
 
   friend bool operator==(const EmbeddingAttributes&, const EmbeddingAttributes&) = default;
 };

@@ -47,6 +47,11 @@ LayerSpec layer(std::string kind, const std::string& name, TensorSpec x, TensorS
   return spec;
 }
 
+/// The weight that leaves what was normed as it is.
+float neutral(NormWeight form) {
+  return form == NormWeight::OnePlus ? 0 : 1;
+}
+
 LayerSpec norm(std::string kind, const std::string& name, const Flow& flow, std::int64_t features) {
   LayerSpec spec =
       layer(std::move(kind), name, rows("x", flow, features), rows("y", flow, features));
@@ -55,6 +60,15 @@ LayerSpec norm(std::string kind, const std::string& name, const Flow& flow, std:
   spec.parameters.push_back(vector_parameter(name + ".weight", features, 1));
   spec.kept_by_forward = {{{"rstd", DType::F32, {flow.tokens()}}, Until::Input}};
   spec.kept_by_input = {{"dweight", DType::F32, {features}}};
+  return spec;
+}
+
+LayerSpec gated(std::string kind, const std::string& name, const Flow& flow,
+                std::int64_t features) {
+  LayerSpec spec =
+      layer(std::move(kind), name, rows("x", flow, 2 * features), rows("y", flow, features));
+  spec.x_until = Until::Input;
+  spec.cheap = true;
   return spec;
 }
 
@@ -71,10 +85,12 @@ LayerSpec layernorm(const std::string& name, const Flow& flow, std::int64_t feat
   return spec;
 }
 
-LayerSpec rmsnorm(const std::string& name, const Flow& flow, std::int64_t features, float epsilon) {
+LayerSpec rmsnorm(const std::string& name, const Flow& flow, std::int64_t features, float epsilon,
+                  NormWeight form) {
   LayerSpec spec = norm("rmsnorm", name, flow, features);
+  spec.parameters[0].init.mean = neutral(form);
   spec.scratch = rmsnorm_backward_scratch_bytes(flow.tokens(), features);
-  spec.attributes = NormAttributes{epsilon};
+  spec.attributes = NormAttributes{epsilon, form};
   return spec;
 }
 
@@ -138,7 +154,7 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
 
 LayerSpec qknorm(const std::string& name, const Flow& flow, const QkNormShape& shape) {
   const std::int64_t wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-  QkNormAttributes attributes{.epsilon = shape.epsilon};
+  QkNormAttributes attributes{.epsilon = shape.epsilon, .form = shape.form};
   std::int64_t first = 0;
   for (const std::int64_t heads : {shape.heads, shape.kv_heads}) {
     const std::int64_t rows = shape.per_head ? heads : 1;
@@ -150,7 +166,7 @@ LayerSpec qknorm(const std::string& name, const Flow& flow, const QkNormShape& s
   const std::string* names[] = {&shape.q_name, &shape.k_name};
   for (std::size_t i = 0; i < attributes.parts.size(); ++i) {
     const auto& [_, count, width] = attributes.parts[i];
-    spec.parameters.push_back(vector_parameter(*names[i], width, 1));
+    spec.parameters.push_back(vector_parameter(*names[i], width, neutral(shape.form)));
     spec.kept_by_forward.push_back(
         {{"rstd " + *names[i], DType::F32, {count, flow.tokens()}}, Until::Input});
     spec.kept_by_input.push_back({"d " + *names[i], DType::F32, {count, width}});
@@ -200,10 +216,11 @@ LayerSpec gelu(const std::string& name, const Flow& flow, std::int64_t features)
 }
 
 LayerSpec swiglu(const std::string& name, const Flow& flow, std::int64_t features) {
-  LayerSpec spec = layer("swiglu", name, rows("x", flow, 2 * features), rows("y", flow, features));
-  spec.x_until = Until::Input;
-  spec.cheap = true;
-  return spec;
+  return gated("swiglu", name, flow, features);
+}
+
+LayerSpec geglu(const std::string& name, const Flow& flow, std::int64_t features) {
+  return gated("geglu", name, flow, features);
 }
 
 LayerSpec residual(const std::string& name, const Flow& flow, std::int64_t features, int skip) {
@@ -226,7 +243,7 @@ LayerSpec embedding(const std::string& name, const Flow& flow, const EmbeddingSh
     spec.parameters.push_back(
         matrix_parameter(shape.position_name, {shape.context, shape.features}, 0.02f));
   }
-  spec.attributes = EmbeddingAttributes{flow.sequence};
+  spec.attributes = EmbeddingAttributes{.sequence = flow.sequence, .scale = shape.scale};
   return spec;
 }
 

@@ -41,7 +41,8 @@ LayerSpec layernorm(const std::string& name, const Flow& flow, std::int64_t feat
                     float epsilon);
 
 /// kind "rmsnorm": parameter weight [features].
-LayerSpec rmsnorm(const std::string& name, const Flow& flow, std::int64_t features, float epsilon);
+LayerSpec rmsnorm(const std::string& name, const Flow& flow, std::int64_t features, float epsilon,
+                  NormWeight form = NormWeight::Plain);
 
 /// kind "linear": y = x · w + bias.
 LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& shape);
@@ -54,6 +55,7 @@ struct QkNormShape {
   std::int64_t head_dim = 0;
   bool per_head = true;  ///< false: all heads of q are one row, and all heads of k another
   float epsilon = 1e-6f;
+  NormWeight form = NormWeight::Plain;
   std::string q_name = {};  ///< of the weights' parameters
   std::string k_name = {};
 };
@@ -70,6 +72,9 @@ LayerSpec gelu(const std::string& name, const Flow& flow, std::int64_t features)
 /// kind "swiglu": x [tokens, 2·features] (gate, then up) -> y [tokens, features].
 LayerSpec swiglu(const std::string& name, const Flow& flow, std::int64_t features);
 
+/// kind "geglu": likewise, with gelu in its tanh form instead of silu.
+LayerSpec geglu(const std::string& name, const Flow& flow, std::int64_t features);
+
 /// kind "residual": y = x + the x of layer `skip` of the segment.
 LayerSpec residual(const std::string& name, const Flow& flow, std::int64_t features, int skip);
 
@@ -78,6 +83,7 @@ struct EmbeddingShape {
   std::int64_t vocabulary = 0;
   std::int64_t features = 0;
   std::int64_t context = 0;
+  float scale = 1;                 ///< of the token table's rows
   std::string token_name = {};     ///< of the token table's parameter
   std::string position_name = {};  ///< of the position table's parameter
 };

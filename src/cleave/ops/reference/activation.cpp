@@ -34,6 +34,52 @@ double gelu_slope(double v, GeluForm form) {
   return 0.5 * (1 + tanh) + 0.5 * v * (1 - tanh * tanh) * inner;
 }
 
+double tanh_gelu_of(double v) {
+  return gelu_of(v, GeluForm::Tanh);
+}
+double tanh_gelu_slope(double v) {
+  return gelu_slope(v, GeluForm::Tanh);
+}
+
+double silu_of(double v) {
+  return v * sigmoid(v);
+}
+double silu_slope(double v) {
+  const double s = sigmoid(v);
+  return s + v * s * (1 - s);
+}
+
+using Function = double (*)(double);
+
+/// y = activation(gate) · up.
+void gated(ConstView gate_up, View y, Function activation) {
+  const std::int64_t ffn = y.size(1);
+  for (std::int64_t t = 0; t < y.size(0); ++t) {
+    for (std::int64_t i = 0; i < ffn; ++i)
+      set(y, {t, i}, activation(get(gate_up, {t, i})) * get(gate_up, {t, ffn + i}));
+  }
+}
+
+struct GatedBackward {
+  ConstView gate_up;
+  ConstView dy;
+  View dgate_up;
+};
+
+void gated_backward(const GatedBackward& views, Function activation, Function slope) {
+  const auto& [gate_up, dy, dgate_up] = views;
+  const std::int64_t ffn = dy.size(1);
+  for (std::int64_t t = 0; t < dy.size(0); ++t) {
+    for (std::int64_t i = 0; i < ffn; ++i) {
+      const double gate = get(gate_up, {t, i});
+      const double up = get(gate_up, {t, ffn + i});
+      const double d = get(dy, {t, i});
+      set(dgate_up, {t, i}, d * up * slope(gate));
+      set(dgate_up, {t, ffn + i}, d * activation(gate));
+    }
+  }
+}
+
 }  // namespace
 
 void gelu(ConstView x, View y, GeluForm form) {
@@ -50,27 +96,19 @@ void gelu_backward(ConstView x, ConstView dy, View dx, GeluForm form) {
 }
 
 void swiglu(ConstView gate_up, View y) {
-  const std::int64_t ffn = y.size(1);
-  for (std::int64_t t = 0; t < y.size(0); ++t) {
-    for (std::int64_t i = 0; i < ffn; ++i) {
-      const double gate = get(gate_up, {t, i});
-      set(y, {t, i}, gate * sigmoid(gate) * get(gate_up, {t, ffn + i}));
-    }
-  }
+  gated(gate_up, y, silu_of);
 }
 
 void swiglu_backward(ConstView gate_up, ConstView dy, View dgate_up) {
-  const std::int64_t ffn = dy.size(1);
-  for (std::int64_t t = 0; t < dy.size(0); ++t) {
-    for (std::int64_t i = 0; i < ffn; ++i) {
-      const double gate = get(gate_up, {t, i});
-      const double up = get(gate_up, {t, ffn + i});
-      const double d = get(dy, {t, i});
-      const double s = sigmoid(gate);
-      set(dgate_up, {t, i}, d * up * (s + gate * s * (1 - s)));
-      set(dgate_up, {t, ffn + i}, d * gate * s);
-    }
-  }
+  gated_backward({gate_up, dy, dgate_up}, silu_of, silu_slope);
+}
+
+void geglu(ConstView gate_up, View y) {
+  gated(gate_up, y, tanh_gelu_of);
+}
+
+void geglu_backward(ConstView gate_up, ConstView dy, View dgate_up) {
+  gated_backward({gate_up, dy, dgate_up}, tanh_gelu_of, tanh_gelu_slope);
 }
 
 }  // namespace cleave::ops::reference

@@ -10,5 +10,7 @@ void gelu(ConstView x, View y, GeluForm form = GeluForm::Tanh);
 void gelu_backward(ConstView x, ConstView dy, View dx, GeluForm form = GeluForm::Tanh);
 void swiglu(ConstView gate_up, View y);
 void swiglu_backward(ConstView gate_up, ConstView dy, View dgate_up);
+void geglu(ConstView gate_up, View y);
+void geglu_backward(ConstView gate_up, ConstView dy, View dgate_up);
 
 }  // namespace cleave::ops::reference

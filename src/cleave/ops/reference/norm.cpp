@@ -6,6 +6,13 @@
 #include "cleave/ops/reference/element.h"
 
 namespace cleave::ops::reference {
+namespace {
+
+double factor(ConstView weight, NormWeight form, std::int64_t i) {
+  return get(weight, {i}) + (form == NormWeight::OnePlus ? 1.0 : 0.0);
+}
+
+}  // namespace
 
 void layernorm(const LayernormArgs& args) {
   const std::int64_t hidden = args.x.size(1);
@@ -64,7 +71,7 @@ void rmsnorm(const RmsnormArgs& args) {
     for (std::int64_t i = 0; i < hidden; ++i) squares += std::pow(get(args.x, {t, i}), 2);
     const double rstd = 1 / std::sqrt(squares / static_cast<double>(hidden) + args.eps);
     for (std::int64_t i = 0; i < hidden; ++i) {
-      set(args.y, {t, i}, get(args.x, {t, i}) * rstd * get(args.weight, {i}));
+      set(args.y, {t, i}, get(args.x, {t, i}) * rstd * factor(args.weight, args.form, i));
     }
     if (args.rstd) set(args.rstd, {t}, rstd);
   }
@@ -77,7 +84,7 @@ void rmsnorm_backward(const RmsnormBackwardArgs& args) {
     const double rstd = get(args.rstd, {t});
     const auto xhat = [&](std::int64_t i) { return get(args.x, {t, i}) * rstd; };
     const auto g = [&](std::int64_t i) {
-      return static_cast<double>(get(args.dy, {t, i})) * get(args.weight, {i});
+      return static_cast<double>(get(args.dy, {t, i})) * factor(args.weight, args.form, i);
     };
     double mean_g_xhat = 0;
     for (std::int64_t i = 0; i < hidden; ++i) {

@@ -32,17 +32,32 @@ namespace {
 inline constexpr float kLinear = 1.5957691216057308f;  // 2 √(2/π)
 inline constexpr float kCubic = 0.0713548162726009f;   // 0.044715 · kLinear
 
+/// What an activation is at some place, and how fast it grows there.
+struct Activated {
+  Vec value;
+  Vec slope;
+};
+
 struct TanhGelu {
   static HWY_INLINE Vec value(Vec v) {
     const Vec u = hn::Mul(v, mul_add(hn::Mul(v, v), set(kCubic), set(kLinear)));
     return hn::Mul(v, sigmoid(u).value);
   }
-  static HWY_INLINE Vec slope(Vec v) {
+  static HWY_INLINE Activated both(Vec v) {
     const Vec square = hn::Mul(v, v);
     const Vec u = hn::Mul(v, mul_add(square, set(kCubic), set(kLinear)));
     const Vec du = mul_add(square, set(3 * kCubic), set(kLinear));
     const Sigmoid s = sigmoid(u);
-    return mul_add(hn::Mul(v, du), s.slope, s.value);
+    return {hn::Mul(v, s.value), mul_add(hn::Mul(v, du), s.slope, s.value)};
+  }
+  static HWY_INLINE Vec slope(Vec v) { return both(v).slope; }
+};
+
+struct Silu {
+  static HWY_INLINE Vec value(Vec v) { return hn::Mul(v, sigmoid(v).value); }
+  static HWY_INLINE Activated both(Vec v) {
+    const Sigmoid s = sigmoid(v);
+    return {hn::Mul(v, s.value), mul_add(v, s.slope, s.value)};
   }
 };
 
@@ -109,25 +124,21 @@ HWY_INLINE void with_form(GeluForm form, const Fn& fn) {
   }
 }
 
-template <class T>
-void swiglu_elements(const T* gate, const T* up, T* y, std::size_t n) {
+template <class Form, class T>
+void gated_elements(const T* gate, const T* up, T* y, std::size_t n) {
   for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
-    const Vec g = load(gate + i, part);
-    const Vec silu = hn::Mul(g, sigmoid(g).value);
-    store(hn::Mul(silu, load(up + i, part)), y + i, part);
+    store(hn::Mul(Form::value(load(gate + i, part)), load(up + i, part)), y + i, part);
   });
 }
 
-template <class T>
-void swiglu_backward_elements(const T* gate_up, const T* dy, T* dgate_up, std::size_t n) {
+template <class Form, class T>
+void gated_backward_elements(const T* gate_up, const T* dy, T* dgate_up, std::size_t n) {
   for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
-    const Vec g = load(gate_up + i, part);
+    const Activated gate = Form::both(load(gate_up + i, part));
     const Vec u = load(gate_up + n + i, part);
     const Vec d = load(dy + i, part);
-    const Sigmoid s = sigmoid(g);
-    const Vec slope = mul_add(g, s.slope, s.value);
-    store(hn::Mul(hn::Mul(d, u), slope), dgate_up + i, part);
-    store(hn::Mul(d, hn::Mul(g, s.value)), dgate_up + n + i, part);
+    store(hn::Mul(hn::Mul(d, u), gate.slope), dgate_up + i, part);
+    store(hn::Mul(d, gate.value), dgate_up + n + i, part);
   });
 }
 
@@ -151,21 +162,39 @@ void gelu_backward_span(DType dtype, GeluForm form, const GeluBackwardSpan& span
   });
 }
 
-void swiglu_row(DType dtype, const std::byte* gate_up, std::byte* y, std::size_t n) {
+template <class Form>
+void gated_row(DType dtype, const std::byte* gate_up, std::byte* y, std::size_t n) {
   with_element(dtype, [=](auto element) HWY_ATTR {
     using T = decltype(element);
     const T* gate = reinterpret_cast<const T*>(gate_up);
-    swiglu_elements(gate, gate + n, reinterpret_cast<T*>(y), n);
+    gated_elements<Form>(gate, gate + n, reinterpret_cast<T*>(y), n);
   });
 }
 
-void swiglu_backward_row(DType dtype, const std::byte* gate_up, const std::byte* dy,
-                         std::byte* dgate_up, std::size_t n) {
+template <class Form>
+void gated_backward_row(DType dtype, const std::byte* gate_up, const std::byte* dy,
+                        std::byte* dgate_up, std::size_t n) {
   with_element(dtype, [=](auto element) HWY_ATTR {
     using T = decltype(element);
-    swiglu_backward_elements(reinterpret_cast<const T*>(gate_up), reinterpret_cast<const T*>(dy),
-                             reinterpret_cast<T*>(dgate_up), n);
+    gated_backward_elements<Form>(reinterpret_cast<const T*>(gate_up),
+                                  reinterpret_cast<const T*>(dy), reinterpret_cast<T*>(dgate_up),
+                                  n);
   });
+}
+
+void swiglu_row(DType dtype, const std::byte* gate_up, std::byte* y, std::size_t n) {
+  gated_row<Silu>(dtype, gate_up, y, n);
+}
+void swiglu_backward_row(DType dtype, const std::byte* gate_up, const std::byte* dy,
+                         std::byte* dgate_up, std::size_t n) {
+  gated_backward_row<Silu>(dtype, gate_up, dy, dgate_up, n);
+}
+void geglu_row(DType dtype, const std::byte* gate_up, std::byte* y, std::size_t n) {
+  gated_row<TanhGelu>(dtype, gate_up, y, n);
+}
+void geglu_backward_row(DType dtype, const std::byte* gate_up, const std::byte* dy,
+                        std::byte* dgate_up, std::size_t n) {
+  gated_backward_row<TanhGelu>(dtype, gate_up, dy, dgate_up, n);
 }
 
 }  // namespace
@@ -179,6 +208,43 @@ HWY_EXPORT(gelu_span);
 HWY_EXPORT(gelu_backward_span);
 HWY_EXPORT(swiglu_row);
 HWY_EXPORT(swiglu_backward_row);
+HWY_EXPORT(geglu_row);
+HWY_EXPORT(geglu_backward_row);
+
+namespace {
+
+using GatedRow = void (*)(DType, const std::byte* gate_up, std::byte* y, std::size_t n);
+using GatedBackwardRow = void (*)(DType, const std::byte* gate_up, const std::byte* dy,
+                                  std::byte* dgate_up, std::size_t n);
+
+void run_gated(Compute& compute, ConstView gate_up, View y, GatedRow kernel) {
+  const std::int64_t ffn = y.size(1);
+  check_float("gated gate_up", gate_up);
+  check_view("gated gate_up", gate_up, gate_up.dtype(), {y.size(0), 2 * ffn});
+  check_view("gated y", y, gate_up.dtype(), y.shape());
+  parallel_for(compute, y.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      kernel(y.dtype(), row_bytes(gate_up, row), row_bytes(y, row), ffn);
+    }
+  });
+}
+
+void run_gated_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up,
+                        GatedBackwardRow kernel) {
+  const std::int64_t ffn = dy.size(1);
+  check_float("gated gate_up", gate_up);
+  check_view("gated gate_up", gate_up, gate_up.dtype(), {dy.size(0), 2 * ffn});
+  check_view("gated dy", dy, gate_up.dtype(), dy.shape());
+  check_view("gated dgate_up", dgate_up, gate_up.dtype(), gate_up.shape());
+  parallel_for(compute, dy.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      kernel(dy.dtype(), row_bytes(gate_up, row), row_bytes(dy, row), row_bytes(dgate_up, row),
+             ffn);
+    }
+  });
+}
+
+}  // namespace
 
 void gelu(Compute& compute, ConstView x, View y, GeluForm form) {
   check_float("gelu x", x);
@@ -204,30 +270,19 @@ void gelu_backward(Compute& compute, ConstView x, ConstView dy, View dx, GeluFor
 }
 
 void swiglu(Compute& compute, ConstView gate_up, View y) {
-  const std::int64_t ffn = y.size(1);
-  check_float("swiglu gate_up", gate_up);
-  check_view("swiglu gate_up", gate_up, gate_up.dtype(), {y.size(0), 2 * ffn});
-  check_view("swiglu y", y, gate_up.dtype(), y.shape());
-  parallel_for(compute, y.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      HWY_DYNAMIC_DISPATCH(swiglu_row)
-      (y.dtype(), row_bytes(gate_up, row), row_bytes(y, row), ffn);
-    }
-  });
+  run_gated(compute, gate_up, y, HWY_DYNAMIC_DISPATCH(swiglu_row));
 }
 
 void swiglu_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up) {
-  const std::int64_t ffn = dy.size(1);
-  check_float("swiglu gate_up", gate_up);
-  check_view("swiglu gate_up", gate_up, gate_up.dtype(), {dy.size(0), 2 * ffn});
-  check_view("swiglu dy", dy, gate_up.dtype(), dy.shape());
-  check_view("swiglu dgate_up", dgate_up, gate_up.dtype(), gate_up.shape());
-  parallel_for(compute, dy.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      HWY_DYNAMIC_DISPATCH(swiglu_backward_row)
-      (dy.dtype(), row_bytes(gate_up, row), row_bytes(dy, row), row_bytes(dgate_up, row), ffn);
-    }
-  });
+  run_gated_backward(compute, gate_up, dy, dgate_up, HWY_DYNAMIC_DISPATCH(swiglu_backward_row));
+}
+
+void geglu(Compute& compute, ConstView gate_up, View y) {
+  run_gated(compute, gate_up, y, HWY_DYNAMIC_DISPATCH(geglu_row));
+}
+
+void geglu_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up) {
+  run_gated_backward(compute, gate_up, dy, dgate_up, HWY_DYNAMIC_DISPATCH(geglu_backward_row));
 }
 
 }  // namespace cleave::ops

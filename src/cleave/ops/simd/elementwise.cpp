@@ -34,6 +34,17 @@ void accumulate_elements(DType dtype, const std::byte* a, float* out, std::size_
   });
 }
 
+void accumulate_scaled_elements(DType dtype, const std::byte* a, float factor, float* out,
+                                std::size_t n) {
+  with_element(dtype, [=](auto element) HWY_ATTR {
+    const auto* from = reinterpret_cast<const decltype(element)*>(a);
+    for_vectors(n, [=](std::size_t i, auto part) HWY_ATTR {
+      const Vec scaled = hn::Mul(load(from + i, part), set(factor));
+      store(hn::Add(load(out + i, part), scaled), out + i, part);
+    });
+  });
+}
+
 void scale_elements(DType dtype, const std::byte* a, float factor, std::byte* out, std::size_t n) {
   with_element(dtype, [=](auto element) HWY_ATTR {
     using T = decltype(element);
@@ -85,6 +96,7 @@ namespace cleave::ops {
 
 HWY_EXPORT(add_elements);
 HWY_EXPORT(accumulate_elements);
+HWY_EXPORT(accumulate_scaled_elements);
 HWY_EXPORT(scale_elements);
 HWY_EXPORT(weighted_elements);
 HWY_EXPORT(fill_elements);
@@ -97,6 +109,15 @@ void add_span(DType dtype, const std::byte* a, const std::byte* b, std::byte* ou
 
 void accumulate_span(DType dtype, const std::byte* a, float* out, std::size_t n) {
   HWY_DYNAMIC_DISPATCH(accumulate_elements)(dtype, a, out, n);
+}
+
+void scale_span(DType dtype, const std::byte* a, float factor, std::byte* out, std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(scale_elements)(dtype, a, factor, out, n);
+}
+
+void accumulate_scaled_span(DType dtype, const std::byte* a, float factor, float* out,
+                            std::size_t n) {
+  HWY_DYNAMIC_DISPATCH(accumulate_scaled_elements)(dtype, a, factor, out, n);
 }
 
 void add(Compute& compute, ConstView a, ConstView b, View out) {
@@ -115,8 +136,7 @@ void scale(Compute& compute, ConstView a, float factor, View out) {
   check_view("scale a", a, a.dtype(), a.shape());
   check_view("scale out", out, a.dtype(), a.shape());
   for_spans(compute, {a, out}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
-    HWY_DYNAMIC_DISPATCH(scale_elements)
-    (a.dtype(), row_bytes(a, row, column), factor, row_bytes(out, row, column), n);
+    scale_span(a.dtype(), row_bytes(a, row, column), factor, row_bytes(out, row, column), n);
   });
 }
 

@@ -32,6 +32,7 @@ void embedding(Compute& compute, const EmbeddingArgs& args) {
   check_view("embedding y", args.y, table.dtype(), {tokens, hidden});
   check_ids(args.ids, table.size(0), args.rows);
   if (args.positions) {
+    CLEAVE_CHECK(args.rows.scale == 1, "embedding with positions and a scale of ", args.rows.scale);
     const std::int64_t context = args.positions.size(0);
     check_view("embedding positions", args.positions, table.dtype(), {context, hidden});
     CLEAVE_CHECK(args.first_position + args.sequence <= context, "positions ", args.first_position,
@@ -50,6 +51,8 @@ void embedding(Compute& compute, const EmbeddingArgs& args) {
       if (args.positions) {
         const std::int64_t position = args.first_position + token % args.sequence;
         add_span(table.dtype(), entry, row_bytes(args.positions, position), y, hidden);
+      } else if (args.rows.scale != 1) {
+        scale_span(table.dtype(), entry, args.rows.scale, y, hidden);
       } else {
         std::memcpy(y, entry, hidden * size_of(table.dtype()));
       }
@@ -71,8 +74,13 @@ void embedding_backward(Compute& compute, ConstView ids, ConstView dy, View dtab
     for (std::int64_t token = 0; token < tokens; ++token) {
       const std::int64_t row = id[token] - rows.first;
       if (row < 0 || row >= dtable.size(0)) continue;
-      accumulate_span(dy.dtype(), row_bytes(dy, token, begin), row_of<float>(dtable, row) + begin,
-                      end - begin);
+      const std::byte* from = row_bytes(dy, token, begin);
+      float* to = row_of<float>(dtable, row) + begin;
+      if (rows.scale == 1) {
+        accumulate_span(dy.dtype(), from, to, end - begin);
+      } else {
+        accumulate_scaled_span(dy.dtype(), from, rows.scale, to, end - begin);
+      }
     }
   });
 }

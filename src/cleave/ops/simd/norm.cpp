@@ -16,8 +16,23 @@ HWY_BEFORE_NAMESPACE();
 namespace cleave::ops::HWY_NAMESPACE {
 namespace {
 
-template <class T, bool kCentred>
+/// How a norm is computed. Centred: the mean is taken off, and there is a bias.
+struct LayerForm {
+  static constexpr bool kCentred = true;
+  static HWY_INLINE Vec factor(Vec weight) { return weight; }
+};
+struct RmsForm {
+  static constexpr bool kCentred = false;
+  static HWY_INLINE Vec factor(Vec weight) { return weight; }
+};
+struct OnePlusRmsForm {
+  static constexpr bool kCentred = false;
+  static HWY_INLINE Vec factor(Vec weight) { return hn::Add(weight, set(1.0f)); }
+};
+
+template <class T, class Form>
 void forward_row(const LayernormArgs& args, std::int64_t row) {
+  constexpr bool kCentred = Form::kCentred;
   const std::size_t hidden = args.x.size(1);
   const float count = static_cast<float>(hidden);
   const T* x = row_of<T>(args.x, row);
@@ -43,7 +58,7 @@ void forward_row(const LayernormArgs& args, std::int64_t row) {
 
   for_vectors(hidden, [=](std::size_t i, auto part) HWY_ATTR {
     const Vec xhat = hn::Mul(centred(i, part), set(rstd));
-    const Vec w = load(weight + i, part);
+    const Vec w = Form::factor(load(weight + i, part));
     if constexpr (kCentred) {
       store(mul_add(xhat, w, load(bias + i, part)), y + i, part);
     } else {
@@ -54,20 +69,21 @@ void forward_row(const LayernormArgs& args, std::int64_t row) {
   if (args.rstd) *row_of<float>(args.rstd, row) = rstd;
 }
 
-template <bool kCentred>
+template <class Form>
 void forward_rows(const LayernormArgs& args, std::int64_t begin, std::int64_t end) {
   with_element(args.x.dtype(), [&](auto element) HWY_ATTR {
     for (std::int64_t row = begin; row < end; ++row) {
-      forward_row<decltype(element), kCentred>(args, row);
+      forward_row<decltype(element), Form>(args, row);
     }
   });
 }
 
 /// With xhat = (x - mean) rstd and g = dy weight:
 ///   dx = rstd (g - mean(g) - xhat mean(g xhat)) + add,  dweight += dy xhat,  dbias += dy.
-template <class T, bool kCentred>
+template <class T, class Form>
 void backward_row(const LayernormBackwardArgs& args, std::int64_t row, float* dweight,
                   float* dbias) {
+  constexpr bool kCentred = Form::kCentred;
   const std::size_t hidden = args.x.size(1);
   const float count = static_cast<float>(hidden);
   const T* dy = row_of<T>(args.dy, row);
@@ -87,7 +103,7 @@ void backward_row(const LayernormBackwardArgs& args, std::int64_t row, float* dw
   sum_vectors<kCentred ? 2 : 1>(hidden, totals, [=](std::size_t i, auto part, Vec* sums) HWY_ATTR {
     const Vec d = load(dy + i, part);
     const Vec xhat = normalized(i, part);
-    const Vec g = hn::Mul(d, load(weight + i, part));
+    const Vec g = hn::Mul(d, Form::factor(load(weight + i, part)));
     sums[0] = mul_add(g, xhat, sums[0]);
     store(mul_add(d, xhat, load(dweight + i, part)), dweight + i, part);
     if constexpr (kCentred) {
@@ -99,7 +115,7 @@ void backward_row(const LayernormBackwardArgs& args, std::int64_t row, float* dw
   const Vec mean_g = set(totals[1] / count);
 
   for_vectors(hidden, [=](std::size_t i, auto part) HWY_ATTR {
-    Vec g = hn::Mul(load(dy + i, part), load(weight + i, part));
+    Vec g = hn::Mul(load(dy + i, part), Form::factor(load(weight + i, part)));
     if constexpr (kCentred) g = hn::Sub(g, mean_g);
     g = hn::Mul(rstd, neg_mul_add(normalized(i, part), mean_along, g));
     if (add != nullptr) g = hn::Add(g, load(add + i, part));
@@ -107,31 +123,38 @@ void backward_row(const LayernormBackwardArgs& args, std::int64_t row, float* dw
   });
 }
 
-template <bool kCentred>
+template <class Form>
 void backward_rows(const LayernormBackwardArgs& args, std::int64_t begin, std::int64_t end,
                    float* partial) {
   const std::int64_t hidden = args.x.size(1);
-  std::memset(partial, 0, (kCentred ? 2 : 1) * hidden * sizeof(float));
+  std::memset(partial, 0, (Form::kCentred ? 2 : 1) * hidden * sizeof(float));
   with_element(args.x.dtype(), [&](auto element) HWY_ATTR {
     for (std::int64_t row = begin; row < end; ++row) {
-      backward_row<decltype(element), kCentred>(args, row, partial, partial + hidden);
+      backward_row<decltype(element), Form>(args, row, partial, partial + hidden);
     }
   });
 }
 
 void layernorm_rows(const LayernormArgs& args, std::int64_t begin, std::int64_t end) {
-  forward_rows<true>(args, begin, end);
+  forward_rows<LayerForm>(args, begin, end);
 }
 void rmsnorm_rows(const LayernormArgs& args, std::int64_t begin, std::int64_t end) {
-  forward_rows<false>(args, begin, end);
+  forward_rows<RmsForm>(args, begin, end);
+}
+void one_plus_rmsnorm_rows(const LayernormArgs& args, std::int64_t begin, std::int64_t end) {
+  forward_rows<OnePlusRmsForm>(args, begin, end);
 }
 void layernorm_slice(const LayernormBackwardArgs& args, std::int64_t begin, std::int64_t end,
                      float* partial) {
-  backward_rows<true>(args, begin, end, partial);
+  backward_rows<LayerForm>(args, begin, end, partial);
 }
 void rmsnorm_slice(const LayernormBackwardArgs& args, std::int64_t begin, std::int64_t end,
                    float* partial) {
-  backward_rows<false>(args, begin, end, partial);
+  backward_rows<RmsForm>(args, begin, end, partial);
+}
+void one_plus_rmsnorm_slice(const LayernormBackwardArgs& args, std::int64_t begin, std::int64_t end,
+                            float* partial) {
+  backward_rows<OnePlusRmsForm>(args, begin, end, partial);
 }
 
 /// out = partial[0] + partial[1] + …, in this order; `stride` between partial sums.
@@ -155,8 +178,10 @@ namespace cleave::ops {
 
 HWY_EXPORT(layernorm_rows);
 HWY_EXPORT(rmsnorm_rows);
+HWY_EXPORT(one_plus_rmsnorm_rows);
 HWY_EXPORT(layernorm_slice);
 HWY_EXPORT(rmsnorm_slice);
+HWY_EXPORT(one_plus_rmsnorm_slice);
 HWY_EXPORT(add_partials);
 
 namespace {
@@ -230,7 +255,8 @@ void layernorm(Compute& compute, const LayernormArgs& args) {
 void rmsnorm(Compute& compute, const RmsnormArgs& args) {
   run_forward(compute,
               {.x = args.x, .weight = args.weight, .eps = args.eps, .y = args.y, .rstd = args.rstd},
-              HWY_DYNAMIC_DISPATCH(rmsnorm_rows));
+              args.form == NormWeight::OnePlus ? HWY_DYNAMIC_DISPATCH(one_plus_rmsnorm_rows)
+                                               : HWY_DYNAMIC_DISPATCH(rmsnorm_rows));
 }
 
 void layernorm_backward(Compute& compute, const LayernormBackwardArgs& args) {
@@ -246,7 +272,8 @@ void rmsnorm_backward(Compute& compute, const RmsnormBackwardArgs& args) {
                 .add = args.add,
                 .dx = args.dx,
                 .dweight = args.dweight},
-               HWY_DYNAMIC_DISPATCH(rmsnorm_slice));
+               args.form == NormWeight::OnePlus ? HWY_DYNAMIC_DISPATCH(one_plus_rmsnorm_slice)
+                                                : HWY_DYNAMIC_DISPATCH(rmsnorm_slice));
 }
 
 }  // namespace cleave::ops

@@ -12,7 +12,14 @@ namespace cleave::ops {
 /// out = a + b.
 void add_span(DType dtype, const std::byte* a, const std::byte* b, std::byte* out, std::size_t n);
 
+/// out = factor · a.
+void scale_span(DType dtype, const std::byte* a, float factor, std::byte* out, std::size_t n);
+
 /// out += a, where only `a` has the dtype.
 void accumulate_span(DType dtype, const std::byte* a, float* out, std::size_t n);
+
+/// out += factor · a, where the product is rounded too.
+void accumulate_scaled_span(DType dtype, const std::byte* a, float factor, float* out,
+                            std::size_t n);
 
 }  // namespace cleave::ops

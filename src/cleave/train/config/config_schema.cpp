@@ -69,13 +69,17 @@ std::vector<Key> model_keys() {
       boolean(
           "model.tie_embeddings", "one matrix for embedding and head",
           [](auto& c) -> auto& { return c.model.tie_embeddings; })
-          .with({.otherwise = "true (gpt, smollm3), false (others)", .example = "false"}),
+          .with({.otherwise = "true (gpt, smollm3, gemma3), false (others)", .example = "false"}),
       number(
           "model.norm_eps", "a number > 0", above_zero, "added to the variance in norms",
           [](auto& c) -> auto& { return c.model.norm_eps; }),
       number(
           "model.rope_theta", "a number > 0", above_zero, "base of rotary positions (not gpt)",
           [](auto& c) -> auto& { return c.model.rope_theta; }),
+      number(
+          "model.local_rope_theta", "a number > 0", above_zero,
+          "the same in layers with a window (gemma3)",
+          [](auto& c) -> auto& { return c.model.local_rope_theta; }),
       {.name = "model.rope_scaling",
        .rule = rope_scaling_rule(),
        .help = "how rotary positions were stretched, with the numbers that config.json has for it",

@@ -134,7 +134,7 @@ class Walk {
     if (layer.kind == "embedding") return embedding(layer);
     if (layer.kind == "residual") return residual(bytes / share());
     if (layer.kind == "gelu") return stream(kGelu, bytes / share());
-    if (layer.kind == "swiglu") return swiglu(bytes / share());
+    if (layer.kind == "swiglu" || layer.kind == "geglu") return swiglu(bytes / share());
     CLEAVE_CHECK(layer.kind.ends_with("norm"), "no analytic cost for layer kind ", layer.kind);
     stream(kNorm, bytes / share());
     cost_.parameters += to_double(parameter_count(layer));
