@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "cleave/base/philox.h"
+
+namespace cleave::edge {
+
+/// How the numbers of a tensor travel: a row of a table. A codec changes bytes, never what they
+/// are.
+struct Codec {
+  std::string_view name;
+  bool keeps_error = false;  ///< what it left out is added to the next numbers
+  std::int64_t (*bytes)(std::int64_t elements) = nullptr;
+  /// `chance` decides which way each number is rounded; `out` has bytes(values.size()) bytes.
+  void (*encode)(std::span<const float> values, const Philox& chance,
+                 std::span<std::byte> out) = nullptr;
+  void (*decode)(std::span<const std::byte> in, std::span<float> values) = nullptr;
+};
+
+/// none (f32), bf16, int8 (blocks of 64 with an f32 scale), int4 (blocks of 32 with an f32 scale),
+/// topk (the tenth of the numbers that is largest, with their places). Rounding to int8 and int4 is
+/// stochastic: right in the mean, and a function of `chance`.
+std::span<const Codec> codecs();
+
+/// Null if there is none of that name.
+const Codec* find_codec(std::string_view name);
+
+}  // namespace cleave::edge
