@@ -9,6 +9,13 @@
 
 namespace cleave::testing {
 
+/// Clients share out the texts of three people; `keys` are those of [edge].
+inline std::string averaged(const std::string& keys) {
+  return "[data]\npath = [{path = \"DIR/client0.txt\", weight = 1}, {path = \"DIR/client1.txt\", "
+         "weight = 1}, {path = \"DIR/client2.txt\", weight = 1}]\n[edge]\nclients = 5\n" +
+         keys;
+}
+
 /// A tiny run whose data belong to clients, in a directory of its own.
 class EdgeRun {
  public:

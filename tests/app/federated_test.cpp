@@ -7,14 +7,8 @@ namespace cleave {
 namespace {
 
 using testing::Answer;
+using testing::averaged;
 using testing::EdgeRun;
-
-/// Clients share out the texts of three people.
-std::string averaged(const std::string& keys) {
-  return "[data]\npath = [{path = \"DIR/client0.txt\", weight = 1}, {path = \"DIR/client1.txt\", "
-         "weight = 1}, {path = \"DIR/client2.txt\", weight = 1}]\n[edge]\nclients = 5\n" +
-         keys;
-}
 
 TEST(Federated, GivesOneHashWhateverIsPlayedWhereAndWhoAnswersFirst) {
   const EdgeRun run(averaged("sync_every = 2\nsample = 3\nsums = \"fixed\"\n"), 3);

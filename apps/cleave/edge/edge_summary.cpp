@@ -1,9 +1,12 @@
 #include "edge/edge_summary.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/units.h"
+#include "cleave/train/step/round_clients.h"
 
 namespace cleave::app {
 namespace {
@@ -13,14 +16,27 @@ std::string describe_work(const train::EdgeConfig& edge) {
   return counted(edge.sync_every, edge.sync_epochs ? "epoch" : "local step");
 }
 
+/// What is done to updates on their way.
+std::string describe_privacy(const train::Config& config) {
+  const train::EdgeConfig& edge = config.edge;
+  std::string text;
+  if (edge.codec != "none") text += fmt::format(", updates as {}", edge.codec);
+  if (edge.secure) text += ", updates under masks";
+  if (edge.noise > 0)
+    text += fmt::format(", noise {} over updates of length {}: ε {:.4g} at δ {} after {}",
+                        edge.noise, edge.clip, train::privacy_spent(config, config.train.steps),
+                        edge.delta, counted(config.train.steps, "round"));
+  return text;
+}
+
 }  // namespace
 
 std::string describe_owners(const train::Config& config) {
   const train::EdgeConfig& edge = config.edge;
   if (edge.averages())
-    return fmt::format("averages {} of {} by {}, after {} of each; train.steps counts rounds\n",
+    return fmt::format("averages {} of {} by {}, after {} of each{}; train.steps counts rounds\n",
                        edge.per_round(), counted(edge.client_count(), "client"), edge.outer,
-                       describe_work(edge));
+                       describe_work(edge), describe_privacy(config));
   const std::vector<int> owners = train::device_owners(config);
   if (owners.empty()) return "";
   std::string text = "owners:";
@@ -34,14 +50,19 @@ std::string describe_owners(const train::Config& config) {
 
 std::string describe_rounds(const train::RunReport& report) {
   if (!report.averaged || report.averaged->rounds == 0) return "";
-  const auto& [clients, rounds, participants, steps, up, down] = *report.averaged;
-  return fmt::format(
+  const train::RunReport::Averaged& all = *report.averaged;
+  const double rounds = static_cast<double>(all.rounds);
+  const double taken = static_cast<double>(std::max<std::int64_t>(1, all.participants));
+  std::string text = fmt::format(
       "{} of {}, {:.3g} of which took part in each, with {:.3g} local steps; a client sends {} and "
-      "is sent {} in a round, {} in all\n",
-      counted(rounds, "round"), counted(clients, "client"),
-      static_cast<double>(participants) / static_cast<double>(rounds),
-      static_cast<double>(steps) / static_cast<double>(participants), format_bytes(up),
-      format_bytes(down), format_bytes(participants * (up + down)));
+      "is sent {} in a round, {} in all",
+      counted(all.rounds, "round"), counted(all.clients, "client"),
+      static_cast<double>(all.participants) / rounds, static_cast<double>(all.local_steps) / taken,
+      format_bytes(all.up_bytes), format_bytes(all.down_bytes),
+      format_bytes(all.sent_bytes + all.participants * all.down_bytes));
+  if (all.absent > 0) text += fmt::format("; {} did not answer", counted(all.absent, "client"));
+  if (all.epsilon > 0) text += fmt::format("; ε {:.4g} spent", all.epsilon);
+  return text + "\n";
 }
 
 nlohmann::json rounds_json(const train::RunReport& report) {
@@ -53,7 +74,10 @@ nlohmann::json rounds_json(const train::RunReport& report) {
           {"local_steps", averaged.local_steps},
           {"up_bytes", averaged.up_bytes},
           {"down_bytes", averaged.down_bytes},
-          {"bytes", averaged.participants * (averaged.up_bytes + averaged.down_bytes)}};
+          {"absent", averaged.absent},
+          {"sent_bytes", averaged.sent_bytes},
+          {"bytes", averaged.sent_bytes + averaged.participants * averaged.down_bytes},
+          {"epsilon", averaged.epsilon > 0 ? nlohmann::json(averaged.epsilon) : nlohmann::json()}};
 }
 
 }  // namespace cleave::app

@@ -133,6 +133,36 @@ void settle_split(const GivenKeys& given, std::int64_t clients, Config& c) {
   settle_memory(given, c);
 }
 
+/// What goes with masks, noise and codecs.
+void check_privacy(const Config& c) {
+  const EdgeConfig& e = c.edge;
+  const bool whole = c.parallel.tensor == 1 && c.parallel.zero == 0;
+  require(!e.secure || !edge::find_outer(e.outer)->median,
+          "edge.outer is \"median\", which looks at every update, and edge.secure shows the sum "
+          "alone; leave one of them out");
+  require(!e.secure || e.fixed_sums,
+          "edge.secure is true, and masks are gone only from sums in fixed point; set edge.sums to "
+          "\"fixed\"");
+  require(!e.secure || e.codec == "none", "edge.codec is \"", e.codec,
+          "\", and masked numbers cannot be made smaller; leave it out, or edge.secure");
+  require(!e.secure || e.per_round() >= 3, "edge.secure is true, and a round has ", e.per_round(),
+          " clients; it needs 3, because two know each other's from the sum");
+  require(e.quorum <= e.per_round(), "edge.quorum is ", e.quorum, ", and a round has ",
+          e.per_round(), " clients; lower it");
+  require(e.noise == 0 || e.clip > 0, "edge.noise is ", e.noise,
+          ", and edge.clip is not set, so nothing bounds what it hides; set it");
+  require(e.epsilon == 0 || e.noise > 0, "edge.epsilon is ", e.epsilon,
+          ", and without edge.noise no ε is ever reached; set it");
+  require(e.noise == 0 || !e.weigh_samples,
+          "edge.weights is \"samples\", and with edge.noise how many a client has must not show; "
+          "set it to \"equal\"");
+  require(e.clip == 0 || !edge::find_outer(e.outer)->median,
+          "edge.outer is \"median\", and edge.clip is for sums; leave one of them out");
+  require(whole || (e.codec == "none" && e.clip == 0),
+          "edge.codec and edge.clip need whole tensors on a device; leave them out, or "
+          "parallel.tensor and parallel.zero");
+}
+
 void check_averaging(const Config& c) {
   const EdgeConfig& e = c.edge;
   const edge::OuterKind& outer = *edge::find_outer(e.outer);
@@ -158,6 +188,7 @@ void check_averaging(const Config& c) {
   require(!c.devices.emulate,
           "devices.emulate sleeps, and rounds need clients that train; leave "
           "one of them out");
+  check_privacy(c);
   require(!e.has_own_data() || c.devices.transport == Transport::Local,
           "devices.transport is not \"local\", and owners with data of their own are played by "
           "threads of one process; leave it out");
@@ -204,6 +235,7 @@ std::vector<int> EdgeConfig::with_role(edge::Role role) const {
 void derive_edge(const GivenKeys& given, Config& c) {
   if (!c.edge.owners.empty()) check_names(c.edge);
   if (c.edge.averages()) {
+    if (c.edge.noise > 0 && !given.contains("edge.weights")) c.edge.weigh_samples = false;
     check_averaging(c);
     return settle_data(given, c);
   }

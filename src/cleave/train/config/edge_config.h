@@ -33,6 +33,14 @@ struct EdgeConfig {
   bool weigh_samples = true;  ///< a client counts for its sequences; else each for one
   bool fixed_sums = false;    ///< in fixed point, whoever comes first; else in client order
   bool keep_slots = false;    ///< of the clients' optimizers, from round to round
+  std::string codec = "none";  ///< of updates: a name of edge::codecs()
+  double drop = 0;             ///< chance of a client of a round not to answer
+  std::int64_t quorum = 1;     ///< answers that a round needs
+  bool secure = false;         ///< updates are masked, and the server sees their sum alone
+  double clip = 0;             ///< what an update is at most long; 0: as it is
+  double noise = 0;            ///< on the sum, over `clip`; 0: none
+  double delta = 1e-5;
+  double epsilon = 0;         ///< what all rounds may cost; 0: any
   std::int64_t arrival = 0;   ///< shuffles the order in which clients answer; 0: client order
 
   bool averages() const { return sync_every > 0; }

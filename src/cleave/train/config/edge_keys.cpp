@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cleave/edge/codec.h"
 #include "cleave/edge/partition.h"
 #include "cleave/train/config/config_rules.h"
 #include "cleave/train/config/owner_form.h"
@@ -56,6 +57,12 @@ Choices<std::string> named(const Names& names) {
 std::vector<std::string_view> outer_names() {
   std::vector<std::string_view> names;
   for (const edge::OuterKind& kind : edge::outer_kinds()) names.push_back(kind.name);
+  return names;
+}
+
+std::vector<std::string_view> codec_names() {
+  std::vector<std::string_view> names;
+  for (const edge::Codec& codec : edge::codecs()) names.push_back(codec.name);
   return names;
 }
 
@@ -151,6 +158,63 @@ std::vector<Key> outer_keys() {
   };
 }
 
+bool not_negative(double x) {
+  return x >= 0;
+}
+
+bool is_share(double x) {
+  return x >= 0 && x < 1;
+}
+
+/// What happens to updates on their way.
+std::vector<Key> update_keys() {
+  return {
+      averaging(choice<std::string>(
+                    "edge.codec", named(codec_names()),
+                    "how updates travel: f32, bf16, 8 or 4 bits with a scale, or the largest tenth",
+                    [](auto& c) -> auto& { return c.edge.codec; }),
+                "\"none\"", "\"int8\""),
+      averaging(number(
+                    "edge.drop", "a number from 0 to below 1", is_share,
+                    "chance of a client of a round not to answer, drawn from the seed",
+                    [](auto& c) -> auto& { return c.edge.drop; }),
+                "0.0", "0.2"),
+      averaging(whole(
+                    "edge.quorum", {1, 1 << 20}, "clients that must answer in every round",
+                    [](auto& c) -> auto& { return c.edge.quorum; }),
+                "1", "3"),
+      averaging(boolean(
+                    "edge.secure", "updates are masked: the server learns their sum alone",
+                    [](auto& c) -> auto& { return c.edge.secure; }),
+                "false", "true"),
+  };
+}
+
+std::vector<Key> privacy_keys() {
+  return {
+      averaging(number(
+                    "edge.clip", "a number ≥ 0", not_negative,
+                    "longer updates are shortened to this; 0: none is",
+                    [](auto& c) -> auto& { return c.edge.clip; }),
+                "0.0", "1.0"),
+      averaging(number(
+                    "edge.noise", "a number ≥ 0", not_negative,
+                    "deviation of the noise on the sum, in multiples of edge.clip",
+                    [](auto& c) -> auto& { return c.edge.noise; }),
+                "0.0", "1.1"),
+      averaging(
+          number(
+              "edge.delta", "a number from 0 to below 1", is_share,
+              "chance with which ε may not hold", [](auto& c) -> auto& { return c.edge.delta; }),
+          "1e-05", "1e-6"),
+      averaging(number(
+                    "edge.epsilon", "a number ≥ 0", not_negative,
+                    "what all rounds may cost at most; 0: whatever they do",
+                    [](auto& c) -> auto& { return c.edge.epsilon; }),
+                "0.0", "8.0"),
+  };
+}
+
 std::vector<Key> owner_keys() {
   return {
       {.name = "edge.owner",
@@ -189,7 +253,7 @@ std::vector<Key> owner_keys() {
 
 std::vector<Key> edge_keys() {
   std::vector<Key> keys;
-  for (auto group : {owner_keys, client_keys, outer_keys})
+  for (auto group : {owner_keys, client_keys, outer_keys, update_keys, privacy_keys})
     std::ranges::move(group(), std::back_inserter(keys));
   return keys;
 }

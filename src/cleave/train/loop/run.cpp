@@ -188,9 +188,10 @@ class DeviceRun {
       ++report_.averaged->rounds;
       report_.averaged->participants += step.participants;
       report_.averaged->local_steps += step.local_steps;
+      report_.averaged->absent += step.absent;
     }
-    times_.note(step.seconds / static_cast<double>(step.local_steps), executor.spans(),
-                executor.exchanges(), executor.held_up());
+    times_.note(step.seconds / static_cast<double>(std::max<std::int64_t>(1, step.local_steps)),
+                executor.spans(), executor.exchanges(), executor.held_up());
     if (index_ == 0) job_.observer.on_step(step);
   }
 
@@ -240,6 +241,12 @@ class DeviceRun {
   RunReport finish() {
     report_.steps = trainer_.steps_done();
     report_.epochs = epochs();
+    if (report_.averaged) {
+      double sent = static_cast<double>(trainer_.client_bytes());
+      world_.combine({&sent, 1}, comm::Combine::Sum);
+      report_.averaged->sent_bytes = static_cast<std::int64_t>(sent);
+      report_.averaged->epsilon = privacy_spent(job_.config, report_.steps);
+    }
     if (report_.losses.size() > kKeptLosses)
       report_.losses.erase(report_.losses.begin(), report_.losses.end() - kKeptLosses);
     report_.step_seconds = times_.seconds();

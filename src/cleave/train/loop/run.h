@@ -45,6 +45,9 @@ struct RunReport {
     std::int64_t local_steps = 0;   ///< over all of them
     std::int64_t up_bytes = 0;      ///< what a client sends in a round
     std::int64_t down_bytes = 0;    ///< what it is sent
+    std::int64_t absent = 0;        ///< clients that did not answer, over all rounds
+    std::int64_t sent_bytes = 0;    ///< what clients sent in all, counted
+    double epsilon = 0;             ///< spent since round 0; 0: there was no noise
   };
   std::optional<Averaged> averaged;
   bool exact = false;  ///< numerics.exact, as it was settled

@@ -60,14 +60,22 @@ void check_sound(const fs::path& checkpoint, checkpoint::Load what) {
   throw UserError(problems.front() + more + others_in(checkpoint, flag));
 }
 
+/// Which data clients have seen, what they keep and what was spent of ε follow from these keys and
+/// the number of rounds.
+bool is_of_rounds(std::string_view key) {
+  constexpr std::string_view kKeys[] = {"edge.outer",  "edge.keep_slots", "edge.clients",
+                                        "edge.sample", "edge.drop",       "edge.codec",
+                                        "edge.clip",   "edge.noise"};
+  return std::ranges::find(kKeys, key) != std::end(kKeys);
+}
+
 /// Shapes alone do not tell models apart: the number of heads, for one, does not show in them. And
 /// slots of one optimizer are no use to another.
 void check_same_model(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
   const Config saved = config_of(checkpoint);
   for (const Key& key : config_keys()) {
     const bool fixed = key.section() == "model" || key.section() == "lora" ||
-                       key.name == "train.optimizer" || key.name == "edge.outer" ||
-                       key.name == "edge.keep_slots";
+                       key.name == "train.optimizer" || is_of_rounds(key.name);
     if (!fixed || key.name == "model.preset" || key.name == "model.from" || key.name == "lora.from")
       continue;
     const auto ours = key.get(config);

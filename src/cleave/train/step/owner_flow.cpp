@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/base/check.h"
+#include "cleave/edge/codec.h"
 #include "cleave/spec/trainable.h"
 
 namespace cleave::train {
@@ -58,7 +59,8 @@ std::vector<edge::Crossing> round_flow(const Config& config, const Graph& model)
   for (const int client : clients) {
     const std::string path = detail::concat("data of ", owners[client].name, " → local steps → AGG",
                                             " → ", owners[server].name);
-    rows.push_back({client, {server}, Class::Update, {client}, bytes.up, path});
+    const Class sent = config.edge.secure ? Class::MaskedUpdate : Class::Update;
+    rows.push_back({client, {server}, sent, {client}, bytes.up, path});
     rows.push_back({client, {server}, Class::Statistic, {client}, kStatisticBytes, path});
   }
   for (const int client : clients)
@@ -88,8 +90,21 @@ std::vector<edge::Owner> flow_owners(const Config& config) {
 }
 
 RoundBytes round_bytes(const Config& config, const Graph& model) {
-  const std::int64_t elements = trained_count(model.segments);
-  return {.up = elements * (config.edge.fixed_sums ? 8 : 4), .down = elements * 4};
+  const edge::Codec& codec = *edge::find_codec(config.edge.codec);
+  RoundBytes bytes;
+  for (const SegmentSpec& segment : model.segments) {
+    for (const LayerSpec& layer : segment.layers) {
+      for (const ParameterSpec& parameter : layer.parameters) {
+        if (!parameter.trainable || !parameter.tied_to.empty()) continue;
+        for (const Piece& piece : parameter.pieces) {
+          const std::int64_t elements = parameter.shape.with(piece.dim, piece.whole).elements();
+          bytes.up += config.edge.secure ? elements * 8 : codec.bytes(elements);
+          bytes.down += elements * 4;
+        }
+      }
+    }
+  }
+  return bytes;
 }
 
 std::vector<edge::Crossing> owner_flow(const Config& config, const engine::CompiledStep& step) {

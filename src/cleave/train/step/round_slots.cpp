@@ -1,6 +1,7 @@
 #include "cleave/train/step/round_slots.h"
 
 #include "cleave/base/check.h"
+#include "cleave/edge/codec.h"
 
 namespace cleave::train {
 
@@ -23,11 +24,14 @@ bool is_inner(std::string_view slot) {
 std::vector<std::string> round_slots(const EdgeConfig& edge,
                                      const std::vector<std::string>& optimizer) {
   const edge::OuterKind& outer = *edge::find_outer(edge.outer);
+  const edge::Codec& codec = *edge::find_codec(edge.codec);
   std::vector<std::string> slots;
   if (outer.momentum) slots.emplace_back(kMomentumSlot);
   if (outer.squares) slots.emplace_back(kSquaresSlot);
   for (int client = 0; edge.keep_slots && client < edge.client_count(); ++client)
     for (const std::string& slot : optimizer) slots.push_back(client_slot(client, slot));
+  for (int client = 0; codec.keeps_error && client < edge.client_count(); ++client)
+    slots.push_back(client_slot(client, kErrorSlot));
   slots.emplace_back(kStartSlot);
   if (outer.median) {
     for (std::int64_t i = 0; i < edge.per_round(); ++i) slots.push_back(update_slot(i));

@@ -17,6 +17,7 @@ inline constexpr std::string_view kLowSlot = "round.low";      ///< a sum of 64 
 inline constexpr std::string_view kHighSlot = "round.high";
 inline constexpr std::string_view kMomentumSlot = "outer_momentum";
 inline constexpr std::string_view kSquaresSlot = "outer_squares";
+inline constexpr std::string_view kErrorSlot = "error";  ///< of a client: what its codec left out
 
 /// The update of the client that is at this place in a round, where all are needed at once.
 std::string update_slot(std::size_t place);

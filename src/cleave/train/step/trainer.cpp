@@ -84,6 +84,7 @@ void plan_copy_for_saving(const TrainConfig& train, engine::CompiledStep& step) 
 
 engine::CompiledStep compile_step(const Config& config) {
   engine::CompiledStep step = engine::compile(model_of(config), compile_options(config));
+  check_rounds(config);
   check_flow(config, step);
   plan_copy_for_saving(config.train, step);
   return step;
@@ -99,7 +100,7 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
       clients_(data.clients),
       source_(data.data->training(), compiled.model, share_of(config, compiled, device)) {
   if (config.edge.averages()) {
-    rounds_.emplace(config, *clients_, device_);
+    rounds_.emplace(config, compiled.tensor_names, *clients_, device_, world);
     optimizer_.hold_to(kStartSlot, config.edge.proximal);
   } else if (clients_ != nullptr) {
     source_.deal_to(*clients_, config.train.batch / clients_->clients());
@@ -163,7 +164,8 @@ StepReport Trainer::play_round(bool stop) {
           .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
           .stop = round.stop,
           .local_steps = round.steps,
-          .participants = round.participants};
+          .participants = round.participants,
+          .absent = round.absent};
 }
 
 StepReport Trainer::step(bool stop) {

@@ -31,6 +31,7 @@ struct StepReport {
   bool skipped = false;           ///< its numbers were no numbers, and nothing was updated
   std::int64_t local_steps = 1;   ///< of all clients, where it was a round of them
   std::int64_t participants = 0;  ///< clients of the round
+  std::int64_t absent = 0;        ///< clients that did not answer
 };
 
 /// The model of `config` in microbatches, as data.
@@ -79,6 +80,9 @@ class Trainer {
   std::int64_t evaluated_sequences() const { return validation_ ? validation_->sequences() : 0; }
 
   engine::Device& device() { return device_; }
+
+  /// What clients sent of this device's tensors in rounds.
+  std::int64_t client_bytes() const { return rounds_ ? rounds_->sent_bytes() : 0; }
 
  private:
   StepReport play_round(bool stop);

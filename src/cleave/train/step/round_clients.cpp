@@ -1,0 +1,107 @@
+#include "cleave/train/step/round_clients.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+#include "cleave/base/permutation.h"
+#include "cleave/base/philox.h"
+#include "cleave/secure/accountant.h"
+
+namespace cleave::train {
+namespace {
+
+using detail::concat;
+
+/// Below three, a sum says too much of each, and two who agree know the third.
+constexpr std::ptrdiff_t kFewestMasked = 3;
+
+/// Whether something of this chance happens to a client in a round.
+bool happens(const Config& config, std::string_view what, std::int64_t round, int client,
+             double chance) {
+  return Philox(static_cast<std::uint64_t>(config.train.seed), what, concat("round ", round))
+             .uniform(static_cast<std::uint64_t>(client)) < chance;
+}
+
+double chance_of(const EdgeConfig& edge) {
+  return static_cast<double>(edge.per_round()) / static_cast<double>(edge.client_count());
+}
+
+std::vector<int> chosen_of(const Config& config, std::int64_t round) {
+  const EdgeConfig& edge = config.edge;
+  std::vector<int> chosen;
+  if (edge.noise > 0) {
+    for (int client = 0; client < edge.client_count(); ++client)
+      if (happens(config, "cohort", round, client, chance_of(edge))) chosen.push_back(client);
+    return chosen;
+  }
+  const Permutation order(static_cast<std::uint64_t>(edge.client_count()),
+                          static_cast<std::uint64_t>(config.train.seed), "clients of a round");
+  for (std::int64_t i = 0; i < edge.per_round(); ++i)
+    chosen.push_back(static_cast<int>(
+        order.at(static_cast<std::uint64_t>(round), static_cast<std::uint64_t>(i))));
+  std::ranges::sort(chosen);
+  return chosen;
+}
+
+secure::NoisyRounds noisy_rounds(const EdgeConfig& edge) {
+  return {.noise = edge.noise, .rate = chance_of(edge), .delta = edge.delta};
+}
+
+void check_budget(const Config& config) {
+  const EdgeConfig& edge = config.edge;
+  if (edge.noise == 0 || edge.epsilon == 0) return;
+  const double cost = privacy_spent(config, config.train.steps);
+  require(cost <= edge.epsilon, "edge.epsilon is ", edge.epsilon, ", and ", config.train.steps,
+          " rounds with edge.noise ", edge.noise, " cost ", cost, "; take at most ",
+          secure::rounds_within(edge.epsilon, noisy_rounds(edge)),
+          " rounds, or more noise, or a smaller edge.sample");
+}
+
+}  // namespace
+
+std::vector<int> RoundClients::answering() const {
+  std::vector<int> clients;
+  for (std::size_t place = 0; place < chosen.size(); ++place)
+    if (answers[place]) clients.push_back(chosen[place]);
+  return clients;
+}
+
+int RoundClients::place_of(int client) const {
+  return static_cast<int>(std::ranges::lower_bound(chosen, client) - chosen.begin());
+}
+
+RoundClients clients_of_round(const Config& config, std::int64_t round) {
+  RoundClients clients{.chosen = chosen_of(config, round)};
+  for (const int client : clients.chosen)
+    clients.answers.push_back(!happens(config, "drop-outs", round, client, config.edge.drop));
+  return clients;
+}
+
+std::int64_t local_steps(const Config& config, std::int64_t sequences) {
+  const std::int64_t batch = config.train.batch;
+  return config.edge.sync_every * (config.edge.sync_epochs ? (sequences + batch - 1) / batch : 1);
+}
+
+void check_rounds(const Config& config) {
+  const EdgeConfig& edge = config.edge;
+  if (!edge.averages()) return;
+  check_budget(config);
+  if (edge.drop == 0 && edge.noise == 0) return;
+  for (std::int64_t round = 0; round < config.train.steps; ++round) {
+    const RoundClients clients = clients_of_round(config, round);
+    const auto answers = std::ssize(clients.answering());
+    require(answers >= edge.quorum, "in round ", round + 1, " ", answers, " of ",
+            clients.chosen.size(), " clients answer, and edge.quorum is ", edge.quorum,
+            "; lower it, let more take part with edge.sample, or lower edge.drop");
+    require(!edge.secure || answers >= kFewestMasked, "in round ", round + 1, " ", answers,
+            " clients answer, and edge.secure needs ", kFewestMasked,
+            "; let more take part with edge.sample, or lower edge.drop");
+  }
+}
+
+double privacy_spent(const Config& config, std::int64_t rounds) {
+  if (config.edge.noise == 0) return 0;
+  return secure::epsilon_after(rounds, noisy_rounds(config.edge));
+}
+
+}  // namespace cleave::train

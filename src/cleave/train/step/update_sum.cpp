@@ -1,0 +1,257 @@
+#include "cleave/train/step/update_sum.h"
+
+#include <bit>
+#include <cmath>
+
+#include "cleave/edge/fixed_point.h"
+#include "cleave/secure/noise.h"
+#include "cleave/train/step/round_slots.h"
+#include "cleave/train/step/slot_elements.h"
+
+namespace cleave::train {
+namespace {
+
+using engine::TensorState;
+
+constexpr std::int64_t kChunk = 256;
+
+/// The 64 bits that element i of two slots has.
+std::uint64_t joined(const float* low, const float* high, std::int64_t i) {
+  return std::bit_cast<std::uint32_t>(low[i]) | std::uint64_t{std::bit_cast<std::uint32_t>(high[i])}
+                                                    << 32;
+}
+
+void part(std::uint64_t bits, float* low, float* high, std::int64_t i) {
+  low[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
+  high[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32));
+}
+
+std::uint64_t fixed_of(double update, const TensorState& tensor, int client) {
+  std::uint64_t fixed = 0;
+  if (!edge::add_fixed(update, fixed))
+    throw NonFinite(detail::concat("client ", client, " moved ", tensor.name, " by ", update,
+                                   ", which is too much to be added in fixed point; lower "
+                                   "train.lr, set train.clip, or edge.sums to \"ordered\""));
+  return fixed;
+}
+
+/// Calls visit(begin, count) on pieces that fit into a chunk.
+template <class Visit>
+void for_each_chunk(std::int64_t length, Visit&& visit) {
+  for (std::int64_t begin = 0; begin < length; begin += kChunk)
+    visit(begin, static_cast<std::size_t>(std::min(kChunk, length - begin)));
+}
+
+/// The weights follow `updates`, which belong to their elements from `begin` on.
+void follow(const edge::OuterKind& outer, const edge::OuterHyper& hyper,
+            const std::array<float*, 3>& at, std::int64_t begin, std::span<const double> updates) {
+  const auto run = [&](float* elements) { return std::span(elements + begin, updates.size()); };
+  outer.update({.weights = run(at[0]),
+                .update = updates,
+                .momentum = outer.momentum ? run(at[1]) : std::span<float>(),
+                .squares = outer.squares ? run(at[2]) : std::span<float>()},
+               hyper);
+}
+
+}  // namespace
+
+UpdateSum::UpdateSum(const Config& config, const std::vector<std::string>& names,
+                     engine::Device& device, comm::Communicator& world)
+    : config_(config),
+      names_(names),
+      device_(device),
+      world_(world),
+      outer_(*edge::find_outer(config.edge.outer)),
+      hyper_(config.edge.outer_hyper()),
+      codec_(config.edge.codec == "none" ? nullptr : edge::find_codec(config.edge.codec)) {
+  for (const auto* tensors : {&device.tensors(), &device.copies()})
+    for (const TensorState& tensor : *tensors)
+      if (tensor.trained()) tensors_.push_back(&tensor);
+}
+
+void UpdateSum::begin_round() {
+  for (const TensorState* tensor : tensors_) {
+    copy_elements(*tensor, tensor->master, slot_of(*tensor, kStartSlot));
+    if (outer_.median) continue;
+    for (const std::string_view sum : {kLowSlot, kHighSlot})
+      clear_elements(*tensor, slot_of(*tensor, sum));
+  }
+}
+
+void UpdateSum::reset_weights() {
+  for (const TensorState* tensor : tensors_)
+    copy_elements(*tensor, slot_of(*tensor, kStartSlot), tensor->master);
+}
+
+void UpdateSum::add(const ClientUpdate& update) {
+  for (const TensorState* tensor : tensors_)
+    if (codec_ != nullptr) encode(*tensor, update);
+  for (const TensorState& tensor : device_.tensors())
+    if (codec_ == nullptr && tensor.trained() && device_.is_owner())
+      sent_bytes_ += tensor.elements() * (update.masks == nullptr ? 4 : 8);
+  const double scale = config_.edge.clip > 0 ? clip_scale() : 1;
+  for (const TensorState* tensor : tensors_) {
+    if (outer_.median) {
+      keep_update(*tensor, update.arrival);
+    } else {
+      add_update(*tensor, update, scale);
+    }
+  }
+}
+
+/// What the client made of the weights becomes what the server makes of the bytes: the update.
+void UpdateSum::encode(const TensorState& tensor, const ClientUpdate& update) {
+  const auto elements = static_cast<std::size_t>(tensor.elements());
+  std::vector<float> values(elements);
+  const std::span<float> weights(tensor.master.as<float>(), elements);
+  const float* start = slot_of(tensor, kStartSlot).as<float>();
+  float* error = codec_->keeps_error
+                     ? slot_of(tensor, client_slot(update.client, kErrorSlot)).as<float>()
+                     : nullptr;
+  for (std::size_t i = 0; i < elements; ++i)
+    values[i] = weights[i] - start[i] + (error != nullptr ? error[i] : 0);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(codec_->bytes(tensor.elements())));
+  const Philox chance(static_cast<std::uint64_t>(config_.train.seed),
+                      detail::concat("codec, round ", update.round, ", client ", update.client),
+                      tensor.name);
+  codec_->encode(values, chance, bytes);
+  codec_->decode(bytes, weights);
+  for (std::size_t i = 0; error != nullptr && i < elements; ++i) error[i] = values[i] - weights[i];
+  const auto& own = device_.tensors();
+  const bool counted =
+      device_.is_owner() && &tensor >= own.data() && &tensor < own.data() + own.size();
+  if (counted) sent_bytes_ += std::ssize(bytes);
+}
+
+/// What an element changed by.
+double UpdateSum::difference(float now, float start) const {
+  return codec_ != nullptr ? now : static_cast<double>(now) - start;
+}
+
+/// By which the whole update is at most edge.clip long; the same on all devices.
+double UpdateSum::clip_scale() {
+  std::vector<double> squares(names_.size());
+  for (const TensorState& tensor : device_.tensors()) {
+    if (!tensor.trained() || !device_.is_owner()) continue;
+    double& sum = squares[std::ranges::lower_bound(names_, tensor.name) - names_.begin()];
+    for_each_joint_run<2>(tensor, {tensor.master, slot_of(tensor, kStartSlot)},
+                          [&](const auto& at, std::int64_t, std::int64_t length) {
+                            for (std::int64_t i = 0; i < length; ++i) {
+                              const double change = difference(at[0][i], at[1][i]);
+                              sum += change * change;
+                            }
+                          });
+  }
+  world_.combine(squares, comm::Combine::Sum);
+  double sum = 0;
+  for (const double square : squares) sum += square;
+  const double norm = std::sqrt(sum);
+  return norm > config_.edge.clip ? config_.edge.clip / norm : 1;
+}
+
+/// For a rule that needs the updates of all at once.
+void UpdateSum::keep_update(const TensorState& tensor, std::size_t arrival) {
+  for_each_joint_run<3>(
+      tensor, {tensor.master, slot_of(tensor, kStartSlot), slot_of(tensor, update_slot(arrival))},
+      [&](const auto& at, std::int64_t, std::int64_t length) {
+        for (std::int64_t i = 0; i < length; ++i)
+          at[2][i] = static_cast<float>(difference(at[0][i], at[1][i]));
+      });
+}
+
+void UpdateSum::add_update(const TensorState& tensor, const ClientUpdate& update, double scale) {
+  const double weight = update.weight * scale;
+  const auto add_run = [&](const std::array<float*, 4>& at, std::int64_t first,
+                           std::int64_t length) {
+    for_each_chunk(length, [&](std::int64_t begin, std::size_t count) {
+      std::array<std::uint64_t, kChunk> numbers;
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto at_i = begin + static_cast<std::int64_t>(i);
+        const double change = weight * difference(at[0][at_i], at[1][at_i]);
+        const std::uint64_t sum = joined(at[2], at[3], at_i);
+        numbers[i] = config_.edge.fixed_sums
+                         ? fixed_of(change, tensor, update.client)
+                         : std::bit_cast<std::uint64_t>(std::bit_cast<double>(sum) + change);
+      }
+      if (update.masks != nullptr)
+        update.masks->mask(tensor.name, static_cast<std::uint64_t>(first + begin),
+                           std::span(numbers).first(count));
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto at_i = begin + static_cast<std::int64_t>(i);
+        const std::uint64_t before = config_.edge.fixed_sums ? joined(at[2], at[3], at_i) : 0;
+        part(before + numbers[i], at[2], at[3], at_i);
+      }
+    });
+  };
+  for_each_joint_run<4>(tensor,
+                        {tensor.master, slot_of(tensor, kStartSlot), slot_of(tensor, kLowSlot),
+                         slot_of(tensor, kHighSlot)},
+                        add_run);
+}
+
+void UpdateSum::end_round(const RoundEnd& end) {
+  reset_weights();
+  if (end.clients == 0 && !end.noise) return;
+  for (const TensorState* tensor : tensors_) {
+    if (outer_.median) {
+      follow_median(*tensor, end.clients);
+    } else {
+      follow_sum(*tensor, end);
+    }
+  }
+}
+
+void UpdateSum::follow_sum(const TensorState& tensor, const RoundEnd& end) {
+  const View momentum = outer_.momentum ? slot_of(tensor, kMomentumSlot) : tensor.master;
+  const View squares = outer_.squares ? slot_of(tensor, kSquaresSlot) : tensor.master;
+  const double deviation = config_.edge.noise * config_.edge.clip;
+  const auto key =
+      end.noise ? std::optional(secure::derive(*end.noise, tensor.name)) : std::nullopt;
+  const auto follow_run = [&](const std::array<float*, 5>& at, std::int64_t first,
+                              std::int64_t length) {
+    for_each_chunk(length, [&](std::int64_t begin, std::size_t count) {
+      const auto from = static_cast<std::uint64_t>(first + begin);
+      std::array<std::uint64_t, kChunk> sums;
+      std::array<double, kChunk> noise{};
+      std::array<double, kChunk> updates;
+      for (std::size_t i = 0; i < count; ++i)
+        sums[i] = joined(at[3], at[4], begin + static_cast<std::int64_t>(i));
+      secure::take_off(end.left, tensor.name, from, std::span(sums).first(count));
+      if (key) secure::fill_noise(*key, from, std::span(noise).first(count));
+      for (std::size_t i = 0; i < count; ++i)
+        updates[i] = ((config_.edge.fixed_sums ? edge::from_fixed(sums[i])
+                                               : std::bit_cast<double>(sums[i])) +
+                      deviation * noise[i]) /
+                     end.weights;
+      follow(outer_, hyper_, {at[0], at[1], at[2]}, begin, std::span(updates).first(count));
+    });
+  };
+  for_each_joint_run<5>(
+      tensor,
+      {tensor.master, momentum, squares, slot_of(tensor, kLowSlot), slot_of(tensor, kHighSlot)},
+      follow_run);
+}
+
+void UpdateSum::follow_median(const TensorState& tensor, std::size_t clients) {
+  std::vector<View> kept;
+  for (std::size_t i = 0; i < clients; ++i) kept.push_back(slot_of(tensor, update_slot(i)));
+  std::vector<float> values(clients);
+  std::int64_t row = 0;
+  const auto follow_run = [&](const std::array<float*, 1>& at, std::int64_t, std::int64_t length) {
+    for_each_chunk(length, [&](std::int64_t begin, std::size_t count) {
+      std::array<double, kChunk> updates;
+      for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t c = 0; c < clients; ++c) {
+          const std::int64_t run = tensor.dim != 0 ? row * kept[c].stride(0) : 0;
+          values[c] = kept[c].as<float>()[run + begin + static_cast<std::int64_t>(i)];
+        }
+        updates[i] = edge::median_of(values);
+      }
+      follow(outer_, hyper_, {at[0], at[0], at[0]}, begin, std::span(updates).first(count));
+    });
+    ++row;
+  };
+  for_each_joint_run<1>(tensor, {tensor.master}, follow_run);
+}
+
+}  // namespace cleave::train
