@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
-#include "cleave/report/text_table.h"
 #include "cleave/train/step/owner_flow.h"
 #include "cleave/train/step/trainer.h"
 
@@ -45,22 +44,32 @@ std::string flow_json(const std::vector<Crossing>& crossings,
   return json.dump(2) + "\n";
 }
 
+std::string joined(const std::vector<int>& indices, const Owners& owners) {
+  return fmt::format("{}", fmt::join(owner_names(indices, owners), ", "));
+}
+
+/// What crosses and how much of it, to whom, and below it the way that the first of it takes.
+std::string row_text(const Crossing& crossing, const Owners& owners) {
+  const bool own = crossing.origins == std::vector<int>{crossing.from};
+  return fmt::format("  {:<14} {:>10}  to {}{}{}\n    {}\n", name_of(crossing.what), crossing.bytes,
+                     joined(crossing.to, owners),
+                     own ? "" : ", of data of " + joined(crossing.origins, owners),
+                     is_allowed(crossing, owners) ? "" : "  REFUSED", crossing.path);
+}
+
 std::string flow_text(const std::vector<Crossing>& crossings,
                       const std::vector<std::string>& refused, const Owners& owners,
                       bool averages) {
-  const std::string unit = averages ? "bytes/round" : "bytes/step";
-  std::vector<std::vector<std::string>> rows = {
-      {"from", "to", "what", unit, "made of data of", "path"}};
+  std::string text;
+  int sender = -1;
   for (const Crossing& crossing : crossings) {
-    rows.push_back({owners[crossing.from].name,
-                    fmt::format("{}", fmt::join(owner_names(crossing.to, owners), ", ")),
-                    fmt::format("{}{}", name_of(crossing.what),
-                                is_allowed(crossing, owners) ? "" : " (REFUSED)"),
-                    fmt::format("{}", crossing.bytes),
-                    fmt::format("{}", fmt::join(owner_names(crossing.origins, owners), ", ")),
-                    crossing.path});
+    if (crossing.from != sender) {
+      sender = crossing.from;
+      text += fmt::format("{} sends, in bytes of a {}:\n", owners[sender].name,
+                          averages ? "round" : "step");
+    }
+    text += row_text(crossing, owners);
   }
-  std::string text = report::text_table(rows);
   for (const std::string& sentence : refused) text += sentence + "\n";
   if (refused.empty())
     text +=
