@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cleave/base/check.h"
+#include "cleave/ops/accelerator.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/tensor/bf16.h"
 
@@ -116,6 +117,7 @@ void for_each_sample(Compute& compute, ConstView x, const Work& work) {
 }  // namespace
 
 void unfold(Compute& compute, const WindowShape& shape, ConstView x, View columns) {
+  require_processor(compute, "convolutions");
   check_images(shape, x);
   check_view("columns", columns, x.dtype(),
              {x.size(0) * shape.places(), shape.channels * shape.size * shape.size});
@@ -126,6 +128,7 @@ void unfold(Compute& compute, const WindowShape& shape, ConstView x, View column
 }
 
 void fold(Compute& compute, const WindowShape& shape, ConstView columns, View x) {
+  require_processor(compute, "convolutions");
   check_images(shape, x);
   check_view("columns", columns, x.dtype(),
              {x.size(0) * shape.places(), shape.channels * shape.size * shape.size});
@@ -136,6 +139,7 @@ void fold(Compute& compute, const WindowShape& shape, ConstView columns, View x)
 }
 
 void max_pool(Compute& compute, const WindowShape& shape, ConstView x, View y) {
+  require_processor(compute, "pooling");
   check_images(shape, x);
   check_view("pooled", y, x.dtype(), {x.size(0), shape.places() * shape.channels});
   for_each_sample(compute, x, [&](auto element, std::int64_t sample) {
@@ -151,6 +155,7 @@ void max_pool(Compute& compute, const WindowShape& shape, ConstView x, View y) {
 
 void max_pool_backward(Compute& compute, const WindowShape& shape, ConstView x, ConstView dy,
                        View dx) {
+  require_processor(compute, "pooling");
   check_images(shape, x);
   CLEAVE_CHECK(shape.stride >= shape.size, "squares of ", shape.size, " overlap at ", shape.stride);
   check_view("pooled dy", dy, x.dtype(), {x.size(0), shape.places() * shape.channels});
@@ -169,6 +174,7 @@ void max_pool_backward(Compute& compute, const WindowShape& shape, ConstView x, 
 }
 
 void relu(Compute& compute, ConstView x, View y) {
+  require_processor(compute, "ReLU");
   check_float("relu x", x);
   check_view("relu y", y, x.dtype(), x.shape());
   for_each_sample(compute, x, [&](auto element, std::int64_t sample) {
@@ -180,6 +186,7 @@ void relu(Compute& compute, ConstView x, View y) {
 }
 
 void relu_backward(Compute& compute, ConstView x, ConstView dy, View dx) {
+  require_processor(compute, "ReLU");
   check_float("relu x", x);
   check_view("relu dy", dy, x.dtype(), x.shape());
   check_view("relu dx", dx, x.dtype(), x.shape());
@@ -193,6 +200,7 @@ void relu_backward(Compute& compute, ConstView x, ConstView dy, View dx) {
 }
 
 void to_channels_first(Compute& compute, std::int64_t channels, ConstView x, View y) {
+  require_processor(compute, "images");
   check_view("channels last", x, x.dtype(), x.shape());
   check_view("channels first", y, x.dtype(), x.shape());
   const std::int64_t pixels = x.size(1) / channels;
@@ -206,6 +214,7 @@ void to_channels_first(Compute& compute, std::int64_t channels, ConstView x, Vie
 }
 
 void to_channels_last(Compute& compute, std::int64_t channels, ConstView x, View y) {
+  require_processor(compute, "images");
   to_channels_first(compute, x.size(1) / channels, x, y);
 }
 

@@ -6,6 +6,7 @@
 
 #include <hwy/foreach_target.h>
 
+#include "cleave/ops/device/reduction.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/vector-inl.h"
 #include "cleave/spec/kernel_scratch.h"
@@ -201,6 +202,7 @@ void run_forward(Compute& compute, const LayernormArgs& args, RowKernel kernel) 
   check_view("norm y", args.y, dtype, matrix);
   if (args.mean) check_view("norm mean", args.mean, DType::F32, {matrix[0]});
   if (args.rstd) check_view("norm rstd", args.rstd, DType::F32, {matrix[0]});
+  if (Accelerator* device = compute.accelerator()) return device::norm(*device, args);
   parallel_for(compute, matrix[0], 8,
                [&](std::int64_t begin, std::int64_t end) { kernel(args, begin, end); });
 }
@@ -223,6 +225,7 @@ void check_backward(const LayernormBackwardArgs& args) {
 
 void run_backward(Compute& compute, const LayernormBackwardArgs& args, SliceKernel kernel) {
   check_backward(args);
+  if (Accelerator* device = compute.accelerator()) return device::norm_backward(*device, args);
   const std::int64_t tokens = args.x.size(0);
   const std::int64_t hidden = args.x.size(1);
   const TokenSlices slices = token_slices(tokens);
