@@ -30,44 +30,80 @@ std::string exact_bits_of(const ops::InstructionSet& set) {
   return "f32 by default; bf16 with numerics.exact = true, without its bf16 instructions";
 }
 
+/// What an accelerator can do, and whether a run may use it.
+std::string accelerator_text(const ops::AcceleratorInfo& info) {
+  const auto yes = [](bool has) { return has ? "yes" : "no"; };
+  return fmt::format(
+      "{} ({}), {}, {} in one block at most; fused multiply-add: {}, denormals: {}, rounded "
+      "division: "
+      "{}, f64: {}; {}",
+      info.name, info.platform, format_bytes(info.memory), format_bytes(info.largest_block),
+      yes(info.fused), yes(info.denormals), yes(info.rounds_division), yes(info.doubles),
+      info.problem.empty() ? "trains with the bits of processors"
+                           : "cannot train with the bits of others: " + info.problem);
+}
+
+nlohmann::json accelerators_json(const ops::Accelerators& found) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const ops::AcceleratorInfo& info : found.all) {
+    all.push_back(
+        {{"kind", info.kind},
+         {"name", info.name},
+         {"platform", info.platform},
+         {"memory_bytes", info.memory},
+         {"largest_block_bytes", info.largest_block},
+         {"fused_multiply_add", info.fused},
+         {"denormals", info.denormals},
+         {"rounds_division", info.rounds_division},
+         {"f64", info.doubles},
+         {"exact", info.problem.empty()},
+         {"problem", info.problem.empty() ? nlohmann::json() : nlohmann::json(info.problem)}});
+  }
+  return all;
+}
+
 nlohmann::json to_json(const Machine& m, const MachineRates& r) {
   nlohmann::json environment = nlohmann::json::object();
   for (const auto& [name, value] : m.environment) environment[name] = value;
   const auto or_null = [](const auto& value) {
     return value ? nlohmann::json(*value) : nlohmann::json();
   };
-  return {{"version", version()},
-          {"processor", m.processor},
-          {"simd", m.instructions.simd},
-          {"onednn", m.instructions.onednn},
-          {"bf16_dot", m.instructions.bf16_dot},
-          {"amx_bf16", m.instructions.amx_bf16},
-          {"fused_multiply_add", m.instructions.fused},
-          {"instruction_limit",
-           m.instructions.limit.empty() ? nlohmann::json() : nlohmann::json(m.instructions.limit)},
-          {"hardware_threads", m.online},
-          {"allowed_threads", m.allowed},
-          {"allowed_cores", m.allowed_cores},
-          {"processor_quota", or_null(m.processor_quota)},
-          {"load", m.load},
-          {"binding", binding_of(m)},
-          {"memory_bytes", m.memory},
-          {"memory_available_bytes", m.memory_available},
-          {"container_memory_left_bytes", or_null(m.container_memory)},
-          {"address_space_bytes", or_null(m.address_space)},
-          {"huge_pages", m.huge_pages},
-          {"mpi", m.mpi},
-          {"under_mpi", m.under_mpi},
-          {"hwloc_opencl_plugin",
-           m.opencl_plugin.empty() ? nlohmann::json() : nlohmann::json(m.opencl_plugin)},
-          {"environment", environment},
-          {"disk_free_bytes", m.disk_free},
-          {"f32_flops_one_thread", r.f32_one},
-          {"f32_flops_all_threads", r.f32_all},
-          {"bf16_flops_one_thread", r.bf16_one},
-          {"bf16_flops_all_threads", r.bf16_all},
-          {"memory_bytes_per_second", r.bandwidth},
-          {"advice", engine::advice(m, r)}};
+  return {
+      {"version", version()},
+      {"processor", m.processor},
+      {"simd", m.instructions.simd},
+      {"onednn", m.instructions.onednn},
+      {"bf16_dot", m.instructions.bf16_dot},
+      {"amx_bf16", m.instructions.amx_bf16},
+      {"fused_multiply_add", m.instructions.fused},
+      {"instruction_limit",
+       m.instructions.limit.empty() ? nlohmann::json() : nlohmann::json(m.instructions.limit)},
+      {"hardware_threads", m.online},
+      {"allowed_threads", m.allowed},
+      {"allowed_cores", m.allowed_cores},
+      {"processor_quota", or_null(m.processor_quota)},
+      {"load", m.load},
+      {"binding", binding_of(m)},
+      {"memory_bytes", m.memory},
+      {"memory_available_bytes", m.memory_available},
+      {"container_memory_left_bytes", or_null(m.container_memory)},
+      {"address_space_bytes", or_null(m.address_space)},
+      {"huge_pages", m.huge_pages},
+      {"mpi", m.mpi},
+      {"under_mpi", m.under_mpi},
+      {"hwloc_opencl_plugin",
+       m.opencl_plugin.empty() ? nlohmann::json() : nlohmann::json(m.opencl_plugin)},
+      {"environment", environment},
+      {"accelerators", accelerators_json(m.accelerators)},
+      {"accelerator_problem",
+       m.accelerators.problem.empty() ? nlohmann::json() : nlohmann::json(m.accelerators.problem)},
+      {"disk_free_bytes", m.disk_free},
+      {"f32_flops_one_thread", r.f32_one},
+      {"f32_flops_all_threads", r.f32_all},
+      {"bf16_flops_one_thread", r.bf16_one},
+      {"bf16_flops_all_threads", r.bf16_all},
+      {"memory_bytes_per_second", r.bandwidth},
+      {"advice", engine::advice(m, r)}};
 }
 
 std::string to_text(const Machine& m, const MachineRates& r) {
@@ -94,6 +130,9 @@ std::string to_text(const Machine& m, const MachineRates& r) {
   if (m.address_space) line("ulimit -v", format_bytes(*m.address_space));
   line("huge pages", m.huge_pages.empty() ? "unknown" : m.huge_pages);
   line("MPI", m.mpi + (m.under_mpi ? ", started by it" : ", not started by it"));
+  for (const ops::AcceleratorInfo& info : m.accelerators.all)
+    line(info.kind, accelerator_text(info));
+  if (m.accelerators.all.empty()) line("accelerators", "none: " + m.accelerators.problem);
   for (const auto& [name, value] : m.environment) line("environment", name + "=" + value);
   line("disk", format_bytes(m.disk_free) + " free here");
   line("f32", fmt::format("{:.1f} GFLOP/s with one thread, {:.1f} with {}", r.f32_one / 1e9,

@@ -5,6 +5,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/ops/accelerator.h"
+#include "cleave/ops/accelerator.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/tensor/bf16.h"
 

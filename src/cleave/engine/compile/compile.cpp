@@ -214,6 +214,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   check_weights_of_w(model, layout, step.program);
   step.zero = layout.zero;
   step.arithmetic = options.arithmetic;
+  step.device_kinds = options.device_kinds;
   step.keep = keep_of(step.stages, layout.recompute);
   step.tensor_names = tensor_names(model.segments);
   for (const Graph& share : step.shares)
@@ -321,6 +322,12 @@ CompiledStep compile(const Graph& given, const CompileOptions& options) {
   CLEAVE_CHECK(in_evaluation.empty(),
                "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));
   return step;
+}
+
+const std::string& CompiledStep::kind_of(int device) const {
+  static const std::string cpu = "cpu";
+  if (device_kinds.empty()) return cpu;
+  return device_kinds.size() == 1 ? device_kinds[0] : device_kinds.at(device);
 }
 
 int CompiledStep::replica_of(int device) const {

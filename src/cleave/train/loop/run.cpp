@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <variant>
 
 #include "cleave/base/hash.h"
 #include "cleave/base/process_memory.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/comm/together.h"
+#include "cleave/engine/run/device_kinds.h"
 #include "cleave/train/loop/emulated_run.h"
 #include "cleave/train/loop/fetch.h"
 #include "cleave/train/loop/forecast.h"
@@ -339,6 +341,14 @@ void or_remove_drafts(const Config& config, comm::Communicator& world,
   }
 }
 
+/// The devices of the run that this process computes for.
+std::vector<int> devices_here(const engine::CompiledStep& step, comm::Launcher& launcher) {
+  if (launcher.has_own_processes(step.devices())) return {launcher.processes().rank()};
+  std::vector<int> all(static_cast<std::size_t>(step.devices()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 }  // namespace
 
 RunReport run(const Config& given, const RunOptions& options, RunObserver& observer,
@@ -360,6 +370,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     clients = client_data(config, *data);
     if (world.rank() == 0) start.data = to_hex(data->digest());
     compiled.emplace(compile_step(config));
+    engine::check_devices(*compiled, devices_here(*compiled, launcher));
   });
   if (agree_to_stop(world)) return stopped_at_start({});
   const checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model);
