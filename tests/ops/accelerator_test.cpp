@@ -23,6 +23,7 @@
 #include "cleave/ops/norm.h"
 #include "cleave/ops/reduce.h"
 #include "cleave/ops/rope.h"
+#include "cleave/ops/windows.h"
 #include "cleave/tensor/arena.h"
 
 namespace cleave::ops {
@@ -158,8 +159,10 @@ TEST_P(OnAccelerator, ActivatesWithTheBitsOfTheProcessor) {
     const Named half = twins().random(dtype(), {tokens, width});
     twins().expect_same("gelu, swiglu", [&](Compute& c, const At& at) {
       scale(c, at(x), 9.0f, at(x));
-      gelu(c, at(x), at(y));
-      gelu_backward(c, at(x), at(y), at(y));
+      for (const GeluForm form : {GeluForm::Tanh, GeluForm::Exact, GeluForm::Quick}) {
+        gelu(c, at(x), at(y), form);
+        gelu_backward(c, at(x), at(y), at(y), form);
+      }
       swiglu(c, at(x), at(half));
       swiglu_backward(c, at(x), at(half), at(x));
     });
@@ -281,6 +284,7 @@ TEST_P(OnAccelerator, LosesWithTheBitsOfTheProcessor) {
     targets = twins().put(ignoring.view());
     const Named losses = twins().random(DType::F32, {tokens}),
                 lse = twins().random(DType::F32, {tokens});
+    const Named hit = twins().random(DType::F32, {tokens});
     Named state[6] = {losses, losses, losses, losses, losses, losses};
     for (Named& s : state) s = twins().random(DType::F32, {tokens});
     const std::int64_t cut = vocab / 3;
@@ -288,6 +292,7 @@ TEST_P(OnAccelerator, LosesWithTheBitsOfTheProcessor) {
       const View all = at(logits).slice(1, 0, vocab), other = at(blocks).slice(1, 0, vocab);
       scale(c, all, 12.0f, all);
       cross_entropy(c, all, at(targets), at(losses), at(lse));
+      hits(c, all, at(targets), at(hit));
       cross_entropy_backward(c, {all, 0}, at(targets), at(lse), 0.03f);
       const SoftmaxState left{at(state[0]), at(state[1]), at(state[2])};
       const SoftmaxState right{at(state[3]), at(state[4]), at(state[5])};
@@ -371,6 +376,32 @@ TEST_P(OnAccelerator, AttendsWithTheBitsOfTheProcessor) {
                          {q, k, v, at(out), at(lse), at(dout), part(dqkv, 0, shape.heads),
                           part(dqkv, shape.heads, shape.kv_heads),
                           part(dqkv, shape.heads + shape.kv_heads, shape.kv_heads)});
+    });
+  }
+}
+
+TEST_P(OnAccelerator, SlidesSquaresWithTheBitsOfTheProcessor) {
+  for (const WindowShape& shape : {WindowShape{5, 7, 3, 3, 1}, WindowShape{9, 8, 2, 3, 2},
+                                   WindowShape{6, 6, 4, 2, 2}, WindowShape{7, 7, 1, 2, 3}}) {
+    const std::int64_t samples = 3;
+    const std::int64_t row = shape.channels * shape.size * shape.size;
+    const Named x = twins().random(dtype(), {samples, shape.values()});
+    const Named dx = twins().random(dtype(), {samples, shape.values()});
+    const Named columns = twins().random(dtype(), {samples * shape.places(), row});
+    const Named y = twins().random(dtype(), {samples, shape.places() * shape.channels});
+    twins().expect_same("squares", [&](Compute& c, const At& at) {
+      // Among few values the largest is there more than once, and NaN wins.
+      fill(c, 0.5f, at(x).slice(1, 2, 9));
+      fill(c, std::numeric_limits<float>::quiet_NaN(), at(x).slice(0, 1, 1).slice(1, 4, 2));
+      max_pool(c, shape, at(x), at(y));
+      if (shape.stride >= shape.size) max_pool_backward(c, shape, at(x), at(y), at(dx));
+      unfold(c, shape, at(dx), at(columns));
+      fold(c, shape, at(columns), at(dx));
+      relu_backward(c, at(x), at(dx), at(dx));
+      relu(c, at(x), at(x));
+      to_channels_first(c, shape.channels, at(dx), at(x));
+      to_channels_last(c, shape.channels, at(x), at(dx));
+      to_channels_last(c, shape.channels, at(dx), at(x));
     });
   }
 }

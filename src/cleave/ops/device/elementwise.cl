@@ -46,25 +46,56 @@ KERNEL void copy(GLOBAL char* arena, long count, long n, long inner, long a, lon
 #define GELU_LINEAR 1.5957691216057308f
 #define GELU_CUBIC 0.0713548162726009f
 
-KERNEL void gelu(GLOBAL char* arena, long count, long n, long inner, long x, long x0, long x1,
-                 long y, long y0, long y1) {
-  const long i = ITEM;
-  if (i >= count) return;
-  const float v = GET(AT(const Element, x), INDEX(i, x0, x1));
-  const float u = v * FMA(v * v, GELU_CUBIC, GELU_LINEAR);
-  PUT(AT(Element, y), INDEX(i, y0, y1), v * sigmoid(u).value);
+// Φ(x), as normal_below in simd/activation.cpp.
+DEVICE float normal_below(float x) {
+  const float z = ABS(x) * 0.70710678118654752f;
+  const float t = 1.0f / FMA(z, 0.5f, 1.0f);
+  float p = 0.17087277f;
+  p = FMA(p, t, -0.82215223f);
+  p = FMA(p, t, 1.48851587f);
+  p = FMA(p, t, -1.13520398f);
+  p = FMA(p, t, 0.27886807f);
+  p = FMA(p, t, -0.18628806f);
+  p = FMA(p, t, 0.09678418f);
+  p = FMA(p, t, 0.37409196f);
+  p = FMA(p, t, 1.00002368f);
+  p = FMA(p, t, -1.26551223f);
+  const float tail = (t * 0.5f) * exp_of(FMA(-z, z, p));
+  return x < 0.0f ? tail : 1.0f - tail;
 }
 
-KERNEL void gelu_backward(GLOBAL char* arena, long count, long n, long inner, long x, long x0,
-                          long x1, long dy, long dy0, long dy1, long dx, long dx0, long dx1) {
+// Forms of GELU: 0 by tanh, 1 exactly, 2 quickly.
+DEVICE float gelu_of(long form, float v) {
+  if (form == 1) return v * normal_below(v);
+  if (form == 2) return v * sigmoid(v * 1.702f).value;
+  return v * sigmoid(v * FMA(v * v, GELU_CUBIC, GELU_LINEAR)).value;
+}
+
+DEVICE float slope_of_gelu(long form, float v) {
+  if (form == 1) {
+    const float density = 0.39894228040143268f * exp_of((v * v) * -0.5f);
+    return FMA(v, density, normal_below(v));
+  }
+  const float square = v * v;
+  const float u = form == 2 ? v * 1.702f : v * FMA(square, GELU_CUBIC, GELU_LINEAR);
+  const Sigmoid s = sigmoid(u);
+  if (form == 2) return FMA(u, s.slope, s.value);
+  return FMA(v * FMA(square, 3 * GELU_CUBIC, GELU_LINEAR), s.slope, s.value);
+}
+
+KERNEL void gelu(GLOBAL char* arena, long count, long n, long inner, long form, long x, long x0,
+                 long x1, long y, long y0, long y1) {
   const long i = ITEM;
   if (i >= count) return;
-  const float v = GET(AT(const Element, x), INDEX(i, x0, x1));
-  const float square = v * v;
-  const float u = v * FMA(square, GELU_CUBIC, GELU_LINEAR);
-  const float du = FMA(square, 3 * GELU_CUBIC, GELU_LINEAR);
-  const Sigmoid s = sigmoid(u);
-  const float slope = FMA(v * du, s.slope, s.value);
+  PUT(AT(Element, y), INDEX(i, y0, y1), gelu_of(form, GET(AT(const Element, x), INDEX(i, x0, x1))));
+}
+
+KERNEL void gelu_backward(GLOBAL char* arena, long count, long n, long inner, long form, long x,
+                          long x0, long x1, long dy, long dy0, long dy1, long dx, long dx0,
+                          long dx1) {
+  const long i = ITEM;
+  if (i >= count) return;
+  const float slope = slope_of_gelu(form, GET(AT(const Element, x), INDEX(i, x0, x1)));
   PUT(AT(Element, dx), INDEX(i, dx0, dx1), GET(AT(const Element, dy), INDEX(i, dy0, dy1)) * slope);
 }
 
@@ -111,11 +142,11 @@ KERNEL void rope(GLOBAL char* arena, long count, long heads, long pairs, long x,
 
 // ── Updates ──────────────────────────────────────────────────────────────────────────────────────
 
-#define PUT_MASTER(i, value)                                     \
-  do {                                                           \
-    const float master_ = (value);                               \
-    AT(float, master)[i] = master_;                              \
-    if (copy_of >= 0) AT(ushort, copy_of)[i] = narrow(master_);   \
+#define PUT_MASTER(i, value)                                    \
+  do {                                                          \
+    const float master_ = (value);                              \
+    AT(float, master)[i] = master_;                             \
+    if (copy_of >= 0) AT(ushort, copy_of)[i] = narrow(master_); \
   } while (0)
 
 KERNEL void adamw(GLOBAL char* arena, long count, long master, long m, long v, long gradient,

@@ -3,6 +3,14 @@
 #include "cleave/ops/device/run.h"
 
 namespace cleave::ops::device {
+namespace {
+
+/// As elementwise.cl counts them.
+std::int64_t number_of(GeluForm form) {
+  return form == GeluForm::Tanh ? 0 : form == GeluForm::Exact ? 1 : 2;
+}
+
+}  // namespace
 
 void add(Accelerator& device, ConstView a, ConstView b, View out) {
   const Elements e({a, b, out});
@@ -35,16 +43,16 @@ void copy(Accelerator& device, ConstView a, View out) {
             e.outer(out), e.row(out), std::int64_t{out.dtype() == DType::BF16});
 }
 
-void gelu(Accelerator& device, ConstView x, View y) {
+void gelu(Accelerator& device, ConstView x, View y, GeluForm form) {
   const Elements e({x, y});
-  run_items(device, "gelu", x.dtype(), e.count, e.count, e.n, e.inner, x, e.outer(x), e.row(x), y,
-            e.outer(y), e.row(y));
+  run_items(device, "gelu", x.dtype(), e.count, e.count, e.n, e.inner, number_of(form), x,
+            e.outer(x), e.row(x), y, e.outer(y), e.row(y));
 }
 
-void gelu_backward(Accelerator& device, ConstView x, ConstView dy, View dx) {
+void gelu_backward(Accelerator& device, ConstView x, ConstView dy, View dx, GeluForm form) {
   const Elements e({x, dy, dx});
-  run_items(device, "gelu_backward", x.dtype(), e.count, e.count, e.n, e.inner, x, e.outer(x),
-            e.row(x), dy, e.outer(dy), e.row(dy), dx, e.outer(dx), e.row(dx));
+  run_items(device, "gelu_backward", x.dtype(), e.count, e.count, e.n, e.inner, number_of(form), x,
+            e.outer(x), e.row(x), dy, e.outer(dy), e.row(dy), dx, e.outer(dx), e.row(dx));
 }
 
 void swiglu(Accelerator& device, ConstView gate_up, View y) {

@@ -178,19 +178,19 @@ KERNEL void position_gradient(GLOBAL char* arena, long count, long n, long token
 
 // ── Cross entropy: one group of 64 lanes for a token ─────────────────────────────────────────────
 
-#define EXTEND_SOFTMAX(logits, before_max, before_sum, max_, sum_)                        \
-  do {                                                                                    \
-    float own_ = LOWEST;                                                                  \
+#define EXTEND_SOFTMAX(logits, before_max, before_sum, max_, sum_)                               \
+  do {                                                                                           \
+    float own_ = LOWEST;                                                                         \
     for (long i = LANE; i < n; i += SLOTS) own_ = GET(logits, i) > own_ ? GET(logits, i) : own_; \
-    LARGEST_OF_SLOTS(slots, own_, own_);                                                  \
-    max_ = own_ > before_max ? own_ : before_max;                                         \
-    float exps_ = 0.0f;                                                                   \
-    for (long i = LANE; i < n; i += SLOTS) exps_ = exps_ + exp_of(GET(logits, i) - max_); \
-    SUM_OF_SLOTS(slots, exps_, sum_);                                                     \
-    if (before_sum != 0.0f) {                                                             \
-      const float kept_ = before_sum * exp_of(before_max - max_);                         \
-      sum_ = kept_ + sum_;                                                                \
-    }                                                                                     \
+    LARGEST_OF_SLOTS(slots, own_, own_);                                                         \
+    max_ = own_ > before_max ? own_ : before_max;                                                \
+    float exps_ = 0.0f;                                                                          \
+    for (long i = LANE; i < n; i += SLOTS) exps_ = exps_ + exp_of(GET(logits, i) - max_);        \
+    SUM_OF_SLOTS(slots, exps_, sum_);                                                            \
+    if (before_sum != 0.0f) {                                                                    \
+      const float kept_ = before_sum * exp_of(before_max - max_);                                \
+      sum_ = kept_ + sum_;                                                                       \
+    }                                                                                            \
   } while (0)
 
 KERNEL void cross_entropy(GLOBAL char* arena, long n, long logits, long stride, long targets,
@@ -260,4 +260,16 @@ KERNEL void cross_entropy_finish(GLOBAL char* arena, long count, long maxima, lo
   const float loss = log_sum - AT(const float, target_logits)[t];
   AT(float, lse)[t] = log_sum;
   AT(float, losses)[t] = AT(const int, targets)[t] < 0 ? 0.0f : loss;
+}
+
+// One item for a row: 1 if its first highest logit is the target's.
+KERNEL void hits(GLOBAL char* arena, long rows, long n, long logits, long stride, long targets,
+                 long hits_of) {
+  const long row = ITEM;
+  if (row >= rows) return;
+  GLOBAL const Element* line = AT(const Element, logits) + row * stride;
+  long highest = 0;
+  for (long c = 1; c < n; ++c)
+    if (GET(line, c) > GET(line, highest)) highest = c;
+  AT(float, hits_of)[row] = highest == (long)AT(const int, targets)[row] ? 1.0f : 0.0f;
 }

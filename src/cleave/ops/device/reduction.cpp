@@ -94,6 +94,11 @@ void cross_entropy(Accelerator& device, ConstView logits, ConstView targets, Vie
              stride_of(logits), targets, losses, lse);
 }
 
+void hits(Accelerator& device, ConstView logits, ConstView targets, View hits) {
+  run_items(device, "hits", logits.dtype(), logits.size(0), logits.size(0), logits.size(1), logits,
+            stride_of(logits), targets, hits);
+}
+
 void cross_entropy_backward(Accelerator& device, VocabBlock block, ConstView targets, ConstView lse,
                             float scale) {
   const View logits = block.logits;

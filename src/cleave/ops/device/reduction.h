@@ -27,6 +27,7 @@ void embedding_backward(Accelerator& device, ConstView ids, ConstView dy, View d
 void position_backward(Accelerator& device, ConstView dy, std::int64_t sequence, View dpositions);
 
 void cross_entropy(Accelerator& device, ConstView logits, ConstView targets, View losses, View lse);
+void hits(Accelerator& device, ConstView logits, ConstView targets, View hits);
 void cross_entropy_backward(Accelerator& device, VocabBlock block, ConstView targets, ConstView lse,
                             float scale);
 void cross_entropy_partial(Accelerator& device, VocabBlock block, ConstView targets,

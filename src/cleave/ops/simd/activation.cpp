@@ -4,7 +4,6 @@
 #define HWY_TARGET_INCLUDE "cleave/ops/simd/activation.cpp"
 #include <hwy/foreach_target.h>
 
-#include "cleave/ops/accelerator.h"
 #include "cleave/ops/device/elementwise.h"
 #include "cleave/ops/simd/exp-inl.h"
 #include "cleave/ops/simd/rows.h"
@@ -252,8 +251,7 @@ void gelu(Compute& compute, ConstView x, View y, GeluForm form) {
   check_float("gelu x", x);
   check_view("gelu x", x, x.dtype(), x.shape());
   check_view("gelu y", y, x.dtype(), x.shape());
-  if (form != GeluForm::Tanh) require_processor(compute, "this form of GELU");
-  if (Accelerator* device = compute.accelerator()) return device::gelu(*device, x, y);
+  if (Accelerator* device = compute.accelerator()) return device::gelu(*device, x, y, form);
   for_spans(compute, {x, y}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     HWY_DYNAMIC_DISPATCH(gelu_span)
     (x.dtype(), form, row_bytes(x, row, column), row_bytes(y, row, column), n);
@@ -265,8 +263,8 @@ void gelu_backward(Compute& compute, ConstView x, ConstView dy, View dx, GeluFor
   check_view("gelu x", x, x.dtype(), x.shape());
   check_view("gelu dy", dy, x.dtype(), x.shape());
   check_view("gelu dx", dx, x.dtype(), x.shape());
-  if (form != GeluForm::Tanh) require_processor(compute, "this form of GELU");
-  if (Accelerator* device = compute.accelerator()) return device::gelu_backward(*device, x, dy, dx);
+  if (Accelerator* device = compute.accelerator())
+    return device::gelu_backward(*device, x, dy, dx, form);
   for_spans(compute, {x, dy, dx}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     HWY_DYNAMIC_DISPATCH(gelu_backward_span)
     (x.dtype(), form,

@@ -168,9 +168,10 @@ void cross_entropy_backward(Compute& compute, VocabBlock block, ConstView target
 }
 
 void hits(Compute& compute, ConstView logits, ConstView targets, View hits) {
-  require_processor(compute, "counting hits of a classifier");
   check_block(logits, targets);
   check_view("hits", hits, DType::F32, {logits.size(0)});
+  if (Accelerator* device = compute.accelerator())
+    return device::hits(*device, logits, targets, hits);
   const auto* target = targets.as<std::int32_t>();
   parallel_for(compute, logits.size(0), 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
