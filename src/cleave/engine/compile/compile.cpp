@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "cleave/base/check.h"
+#include "cleave/engine/compile/accelerated.h"
 #include "cleave/engine/compile/lowering.h"
 #include "cleave/engine/compile/order_search.h"
 #include "cleave/engine/compile/step_stages.h"
@@ -234,6 +235,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   step.program = trains ? schedule::lower(std::move(step.program), lowering)
                         : schedule::forward_only(one_replica, options.microbatches, lowering);
 
+  check_accelerated(step, options);
   const Stages stages = plan_stages(step, options);
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
