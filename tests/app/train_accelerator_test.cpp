@@ -23,12 +23,17 @@ class Environment {
   const char* name_;
 };
 
-TEST(TrainAccelerator, GivesTheBitsOfProcessorsAndResumesTheirRuns) {
-  const auto machine =
+/// What `cleave doctor` says, which takes it seconds.
+const nlohmann::json& machine() {
+  static const auto said =
       nlohmann::json::parse(testing::run(testing::cleave_command({"doctor", "--json"})).out);
-  if (machine["accelerators"].empty())
-    GTEST_SKIP() << machine["accelerator_problem"].get<std::string>();
-  EXPECT_TRUE(machine["accelerators"][0]["exact"].get<bool>()) << machine["accelerators"];
+  return said;
+}
+
+TEST(TrainAccelerator, GivesTheBitsOfProcessorsAndResumesTheirRuns) {
+  const auto& here = machine();
+  if (here["accelerators"].empty()) GTEST_SKIP() << here["accelerator_problem"].get<std::string>();
+  EXPECT_TRUE(here["accelerators"][0]["exact"].get<bool>()) << here["accelerators"];
   const TinyRun processor({"train.steps=4", "model.layers=2"});
   const TinyRun accelerator({"train.steps=4", "model.layers=2"});
   // In two parts too, because the learning rate follows train.steps.
@@ -42,6 +47,31 @@ TEST(TrainAccelerator, GivesTheBitsOfProcessorsAndResumesTheirRuns) {
   EXPECT_EQ(resumed["weights"], expected["weights"]);
   for (const auto& device : resumed["devices"])
     EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+}
+
+TEST(TrainAccelerator, GivesTheBitsOfProcessorsToProcessesOfDifferentKinds) {
+  if (machine()["accelerators"].empty()) GTEST_SKIP();
+  const TinyRun run({"train.steps=2", "model.layers=2"});
+  const auto expected = run.report();
+  const auto mixed = run.report({"parallel.pipeline=2", "devices.kind=[\"opencl\", \"cpu\"]"},
+                                {"--overwrite"}, /*ranks=*/2);
+  EXPECT_EQ(mixed["weights"], expected["weights"]);
+  for (const auto& device : mixed["devices"])
+    EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+}
+
+TEST(TrainAccelerator, EvaluatesWithTheBitsOfProcessors) {
+  if (machine()["accelerators"].empty()) GTEST_SKIP();
+  const TinyRun run({"train.steps=1", "model.layers=2"});
+  run.report();
+  const auto loss = [&](const std::string& kind) {
+    const Answer answer =
+        testing::run(testing::cleave_command({"evaluate", run.out(), "--data", run.path("data.txt"),
+                                              "--json", "--set", "devices.kind=" + kind}));
+    return answer.exit == 0 ? nlohmann::json::parse(answer.out)["loss"]
+                            : nlohmann::json(answer.err);
+  };
+  EXPECT_EQ(loss("opencl"), loss("cpu"));
 }
 
 TEST(TrainAccelerator, RefusesWhatIsNotThere) {
@@ -71,6 +101,12 @@ TEST(TrainAccelerator, IsExactAndComputes) {
   EXPECT_EQ(emulated.err,
             "cleave: devices.kind has accelerators, but devices.emulate says that no device "
             "computes; leave one of them out\n");
+  const Answer averaged = run.train({"edge.sync_every=1", "edge.clients=2"});
+  EXPECT_EQ(averaged.exit, 2);
+  EXPECT_NE(averaged.err.find("devices.kind has accelerators, but edge.sync_every is 1, and what "
+                              "clients train is averaged on processors; leave one of them out"),
+            std::string::npos)
+      << averaged.err;
 }
 
 }  // namespace

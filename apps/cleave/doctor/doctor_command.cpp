@@ -9,6 +9,7 @@
 #include "cleave/base/version.h"
 #include "cleave/comm/pinning.h"
 #include "cleave/engine/measure/machine.h"
+#include "cleave/ops/accelerator.h"
 
 namespace cleave::app {
 namespace {
@@ -62,51 +63,52 @@ nlohmann::json accelerators_json(const ops::Accelerators& found) {
   return all;
 }
 
-nlohmann::json to_json(const Machine& m, const MachineRates& r) {
+nlohmann::json to_json(const Machine& m, const ops::Accelerators& accelerators,
+                       const MachineRates& r) {
   nlohmann::json environment = nlohmann::json::object();
   for (const auto& [name, value] : m.environment) environment[name] = value;
   const auto or_null = [](const auto& value) {
     return value ? nlohmann::json(*value) : nlohmann::json();
   };
-  return {
-      {"version", version()},
-      {"processor", m.processor},
-      {"simd", m.instructions.simd},
-      {"onednn", m.instructions.onednn},
-      {"bf16_dot", m.instructions.bf16_dot},
-      {"amx_bf16", m.instructions.amx_bf16},
-      {"fused_multiply_add", m.instructions.fused},
-      {"instruction_limit",
-       m.instructions.limit.empty() ? nlohmann::json() : nlohmann::json(m.instructions.limit)},
-      {"hardware_threads", m.online},
-      {"allowed_threads", m.allowed},
-      {"allowed_cores", m.allowed_cores},
-      {"processor_quota", or_null(m.processor_quota)},
-      {"load", m.load},
-      {"binding", binding_of(m)},
-      {"memory_bytes", m.memory},
-      {"memory_available_bytes", m.memory_available},
-      {"container_memory_left_bytes", or_null(m.container_memory)},
-      {"address_space_bytes", or_null(m.address_space)},
-      {"huge_pages", m.huge_pages},
-      {"mpi", m.mpi},
-      {"under_mpi", m.under_mpi},
-      {"hwloc_opencl_plugin",
-       m.opencl_plugin.empty() ? nlohmann::json() : nlohmann::json(m.opencl_plugin)},
-      {"environment", environment},
-      {"accelerators", accelerators_json(m.accelerators)},
-      {"accelerator_problem",
-       m.accelerators.problem.empty() ? nlohmann::json() : nlohmann::json(m.accelerators.problem)},
-      {"disk_free_bytes", m.disk_free},
-      {"f32_flops_one_thread", r.f32_one},
-      {"f32_flops_all_threads", r.f32_all},
-      {"bf16_flops_one_thread", r.bf16_one},
-      {"bf16_flops_all_threads", r.bf16_all},
-      {"memory_bytes_per_second", r.bandwidth},
-      {"advice", engine::advice(m, r)}};
+  return {{"version", version()},
+          {"processor", m.processor},
+          {"simd", m.instructions.simd},
+          {"onednn", m.instructions.onednn},
+          {"bf16_dot", m.instructions.bf16_dot},
+          {"amx_bf16", m.instructions.amx_bf16},
+          {"fused_multiply_add", m.instructions.fused},
+          {"instruction_limit",
+           m.instructions.limit.empty() ? nlohmann::json() : nlohmann::json(m.instructions.limit)},
+          {"hardware_threads", m.online},
+          {"allowed_threads", m.allowed},
+          {"allowed_cores", m.allowed_cores},
+          {"processor_quota", or_null(m.processor_quota)},
+          {"load", m.load},
+          {"binding", binding_of(m)},
+          {"memory_bytes", m.memory},
+          {"memory_available_bytes", m.memory_available},
+          {"container_memory_left_bytes", or_null(m.container_memory)},
+          {"address_space_bytes", or_null(m.address_space)},
+          {"huge_pages", m.huge_pages},
+          {"mpi", m.mpi},
+          {"under_mpi", m.under_mpi},
+          {"hwloc_opencl_plugin",
+           m.opencl_plugin.empty() ? nlohmann::json() : nlohmann::json(m.opencl_plugin)},
+          {"environment", environment},
+          {"accelerators", accelerators_json(accelerators)},
+          {"accelerator_problem",
+           accelerators.problem.empty() ? nlohmann::json() : nlohmann::json(accelerators.problem)},
+          {"disk_free_bytes", m.disk_free},
+          {"f32_flops_one_thread", r.f32_one},
+          {"f32_flops_all_threads", r.f32_all},
+          {"bf16_flops_one_thread", r.bf16_one},
+          {"bf16_flops_all_threads", r.bf16_all},
+          {"memory_bytes_per_second", r.bandwidth},
+          {"advice", engine::advice(m, r)}};
 }
 
-std::string to_text(const Machine& m, const MachineRates& r) {
+std::string to_text(const Machine& m, const ops::Accelerators& accelerators,
+                    const MachineRates& r) {
   std::string text;
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<14}{}\n", name, value);
@@ -130,9 +132,8 @@ std::string to_text(const Machine& m, const MachineRates& r) {
   if (m.address_space) line("ulimit -v", format_bytes(*m.address_space));
   line("huge pages", m.huge_pages.empty() ? "unknown" : m.huge_pages);
   line("MPI", m.mpi + (m.under_mpi ? ", started by it" : ", not started by it"));
-  for (const ops::AcceleratorInfo& info : m.accelerators.all)
-    line(info.kind, accelerator_text(info));
-  if (m.accelerators.all.empty()) line("accelerators", "none: " + m.accelerators.problem);
+  for (const ops::AcceleratorInfo& info : accelerators.all) line(info.kind, accelerator_text(info));
+  if (accelerators.all.empty()) line("accelerators", "none: " + accelerators.problem);
   for (const auto& [name, value] : m.environment) line("environment", name + "=" + value);
   line("disk", format_bytes(m.disk_free) + " free here");
   line("f32", fmt::format("{:.1f} GFLOP/s with one thread, {:.1f} with {}", r.f32_one / 1e9,
@@ -155,8 +156,10 @@ void add_doctor_command(CLI::App& app) {
   command->add_flag("--json", *json, "Print one JSON object");
   command->callback([json] {
     const Machine machine = engine::look_at_machine();
+    const ops::Accelerators accelerators = ops::find_accelerators();
     const MachineRates rates = engine::measure_machine(machine.allowed);
-    write_file("", *json ? to_json(machine, rates).dump() + '\n' : to_text(machine, rates));
+    write_file("", *json ? to_json(machine, accelerators, rates).dump() + '\n'
+                         : to_text(machine, accelerators, rates));
   });
 }
 

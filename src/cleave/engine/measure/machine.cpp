@@ -168,7 +168,6 @@ Machine look_at_machine() {
   Machine machine;
   machine.processor = value_in("/proc/cpuinfo", "model name");
   machine.instructions = ops::instruction_set();
-  machine.accelerators = ops::find_accelerators();
   machine.online = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   machine.allowed = allowed_threads();
   machine.allowed_cores = static_cast<int>(comm::allowed_cores().size());

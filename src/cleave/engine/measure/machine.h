@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "cleave/ops/accelerator.h"
 #include "cleave/ops/instruction_set.h"
 
 namespace cleave::engine {
@@ -26,8 +25,6 @@ struct Machine {
   std::optional<std::int64_t> container_memory;  ///< what is left of a container's limit
   std::optional<std::int64_t> address_space;     ///< ulimit -v
   std::string huge_pages;                        ///< "always", "madvise" or "never"; empty: unknown
-
-  ops::Accelerators accelerators;
 
   std::string mpi;  ///< library and version
   bool under_mpi = false;

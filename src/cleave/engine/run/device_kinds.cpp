@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <vector>
 
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
@@ -20,9 +22,18 @@ bool is_processor(const CompiledStep& step, int device) {
   return step.kind_of(device) == "cpu";
 }
 
+/// The devices of the run that this process computes for.
+std::vector<int> devices_here(const CompiledStep& step, comm::Launcher& launcher) {
+  if (launcher.has_own_processes(step.devices())) return {launcher.processes().rank()};
+  std::vector<int> all(static_cast<std::size_t>(step.devices()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 }  // namespace
 
-void check_devices(const CompiledStep& step, std::span<const int> devices) {
+void check_devices(const CompiledStep& step, comm::Launcher& launcher) {
+  const std::vector<int> devices = devices_here(step, launcher);
   if (std::ranges::all_of(devices, [&](int device) { return is_processor(step, device); })) return;
   const ops::Accelerators found = ops::find_accelerators();
   std::map<std::string, std::int64_t> planned;

@@ -130,6 +130,9 @@ void check_kinds(const Config& c) {
   require(!c.devices.accelerated() || !c.devices.emulate,
           "devices.kind has accelerators, but devices.emulate says that no device computes; leave "
           "one of them out");
+  require(!c.devices.accelerated() || !c.edge.averages(),
+          "devices.kind has accelerators, but edge.sync_every is ", c.edge.sync_every,
+          ", and what clients train is averaged on processors; leave one of them out");
 }
 
 void check_partition(const Config& c) {

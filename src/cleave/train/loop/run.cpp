@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <numeric>
 #include <variant>
 
 #include "cleave/base/hash.h"
@@ -341,14 +340,6 @@ void or_remove_drafts(const Config& config, comm::Communicator& world,
   }
 }
 
-/// The devices of the run that this process computes for.
-std::vector<int> devices_here(const engine::CompiledStep& step, comm::Launcher& launcher) {
-  if (launcher.has_own_processes(step.devices())) return {launcher.processes().rank()};
-  std::vector<int> all(static_cast<std::size_t>(step.devices()));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 }  // namespace
 
 RunReport run(const Config& given, const RunOptions& options, RunObserver& observer,
@@ -370,7 +361,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     clients = client_data(config, *data);
     if (world.rank() == 0) start.data = to_hex(data->digest());
     compiled.emplace(compile_step(config));
-    engine::check_devices(*compiled, devices_here(*compiled, launcher));
+    engine::check_devices(*compiled, launcher);
   });
   if (agree_to_stop(world)) return stopped_at_start({});
   const checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model);
