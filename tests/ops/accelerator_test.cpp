@@ -163,6 +163,8 @@ TEST_P(OnAccelerator, ActivatesWithTheBitsOfTheProcessor) {
         gelu(c, at(x), at(y), form);
         gelu_backward(c, at(x), at(y), at(y), form);
       }
+      geglu(c, at(x), at(half));
+      geglu_backward(c, at(x), at(half), at(y));
       swiglu(c, at(x), at(half));
       swiglu_backward(c, at(x), at(half), at(x));
     });
@@ -224,6 +226,17 @@ TEST_P(OnAccelerator, NormalizesWithTheBitsOfTheProcessor) {
                            .dx = at(dy),
                            .dweight = at(dw)});
     });
+    twins().expect_same("rmsnorm by one plus its weight", [&](Compute& c, const At& at) {
+      const NormWeight form = NormWeight::OnePlus;
+      rmsnorm(c, {.x = at(x), .weight = at(w), .form = form, .y = at(y), .rstd = at(rstd)});
+      rmsnorm_backward(c, {.dy = at(dy),
+                           .x = at(x),
+                           .weight = at(w),
+                           .form = form,
+                           .rstd = at(rstd),
+                           .dx = at(y),
+                           .dweight = at(dw)});
+    });
   }
 }
 
@@ -267,6 +280,9 @@ TEST_P(OnAccelerator, EmbedsWithTheBitsOfTheProcessor) {
       const VocabRows part{10, 40};
       embedding(c, {.ids = at(ids), .table = at(table).slice(0, 0, 20), .rows = part, .y = at(y)});
       embedding_backward(c, at(ids), at(y), at(dtable).slice(0, 0, 20), part);
+      const VocabRows scaled{.scale = 5.625f};
+      embedding(c, {.ids = at(ids), .table = at(table), .rows = scaled, .y = at(y)});
+      embedding_backward(c, at(ids), at(y), at(dtable), scaled);
     });
   }
 }

@@ -169,6 +169,10 @@ Graph special_model(const model::Family* kind, DType dtype) {
     shape.kv_heads = 2;
     shape.tie_embeddings = false;
     shape.window = kind == &model::mistral || kind == &model::qwen2 ? 5 : 0;
+    if (kind == &model::gemma3) {
+      shape.window = 5;
+      shape.full_every = 2;
+    }
     shape.nope_every = kind == &model::smollm3 ? 2 : 0;
     shape.rotary_dim = kind == &model::phi3 ? 4 : 0;
   }
@@ -187,12 +191,12 @@ TEST_P(AcceleratedFamily, GivesTheBitsOfProcessors) {
                             {"tensor 2", {.tensor = 2}, {"cpu", "opencl"}}});
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, AcceleratedFamily,
-                         ::testing::Combine(::testing::Values(&model::mistral, &model::qwen2,
-                                                              &model::qwen3, &model::olmo2,
-                                                              &model::phi3, &model::smollm3,
-                                                              &model::vit, &model::cnn),
-                                            ::testing::Values(DType::F32, DType::BF16)));
+INSTANTIATE_TEST_SUITE_P(
+    Families, AcceleratedFamily,
+    ::testing::Combine(::testing::Values(&model::mistral, &model::qwen2, &model::qwen3,
+                                         &model::olmo2, &model::gemma3, &model::phi3,
+                                         &model::smollm3, &model::vit, &model::cnn),
+                       ::testing::Values(DType::F32, DType::BF16)));
 
 TEST_P(Accelerated, AdaptersGiveTheBitsOfProcessors) {
   const auto [kind, dtype] = GetParam();

@@ -99,19 +99,20 @@ KERNEL void gelu_backward(GLOBAL char* arena, long count, long n, long inner, lo
   PUT(AT(Element, dx), INDEX(i, dx0, dx1), GET(AT(const Element, dy), INDEX(i, dy0, dy1)) * slope);
 }
 
-// gate in the first n columns of a row of gate_up, up in the others.
-KERNEL void swiglu(GLOBAL char* arena, long count, long n, long gate_up, long gate_stride, long y,
-                   long y_stride) {
+// gate in the first n columns of a row of gate_up, up in the others; `by_gelu`: else by silu.
+KERNEL void gated(GLOBAL char* arena, long count, long n, long by_gelu, long gate_up,
+                  long gate_stride, long y, long y_stride) {
   const long i = ITEM;
   if (i >= count) return;
   GLOBAL const Element* row = AT(const Element, gate_up) + i / n * gate_stride;
   const float g = GET(row, COLUMN(i));
-  const float silu = g * sigmoid(g).value;
-  PUT(AT(Element, y), i / n * y_stride + COLUMN(i), silu * GET(row, n + COLUMN(i)));
+  const float value = by_gelu ? gelu_of(0, g) : g * sigmoid(g).value;
+  PUT(AT(Element, y), i / n * y_stride + COLUMN(i), value * GET(row, n + COLUMN(i)));
 }
 
-KERNEL void swiglu_backward(GLOBAL char* arena, long count, long n, long gate_up, long gate_stride,
-                            long dy, long dy_stride, long dgate_up, long dgate_stride) {
+KERNEL void gated_backward(GLOBAL char* arena, long count, long n, long by_gelu, long gate_up,
+                           long gate_stride, long dy, long dy_stride, long dgate_up,
+                           long dgate_stride) {
   const long i = ITEM;
   if (i >= count) return;
   GLOBAL const Element* row = AT(const Element, gate_up) + i / n * gate_stride;
@@ -120,9 +121,10 @@ KERNEL void swiglu_backward(GLOBAL char* arena, long count, long n, long gate_up
   const float u = GET(row, n + COLUMN(i));
   const float d = GET(AT(const Element, dy), i / n * dy_stride + COLUMN(i));
   const Sigmoid s = sigmoid(g);
-  const float slope = FMA(g, s.slope, s.value);
+  const float slope = by_gelu ? slope_of_gelu(0, g) : FMA(g, s.slope, s.value);
+  const float value = by_gelu ? gelu_of(0, g) : g * s.value;
   PUT(out, COLUMN(i), (d * u) * slope);
-  PUT(out, n + COLUMN(i), d * (g * s.value));
+  PUT(out, n + COLUMN(i), d * value);
 }
 
 // One pair of one head; t, h and i from the item's number.

@@ -55,14 +55,16 @@ void gelu_backward(Accelerator& device, ConstView x, ConstView dy, View dx, Gelu
             e.outer(x), e.row(x), dy, e.outer(dy), e.row(dy), dx, e.outer(dx), e.row(dx));
 }
 
-void swiglu(Accelerator& device, ConstView gate_up, View y) {
-  run_items(device, "swiglu", y.dtype(), y.elements(), y.elements(), y.size(1), gate_up,
-            stride_of(gate_up), y, stride_of(y));
+void gated(Accelerator& device, Gate gate, ConstView gate_up, View y) {
+  run_items(device, "gated", y.dtype(), y.elements(), y.elements(), y.size(1),
+            std::int64_t{gate == Gate::Gelu}, gate_up, stride_of(gate_up), y, stride_of(y));
 }
 
-void swiglu_backward(Accelerator& device, ConstView gate_up, ConstView dy, View dgate_up) {
-  run_items(device, "swiglu_backward", dy.dtype(), dy.elements(), dy.elements(), dy.size(1),
-            gate_up, stride_of(gate_up), dy, stride_of(dy), dgate_up, stride_of(dgate_up));
+void gated_backward(Accelerator& device, Gate gate, ConstView gate_up, ConstView dy,
+                    View dgate_up) {
+  run_items(device, "gated_backward", dy.dtype(), dy.elements(), dy.elements(), dy.size(1),
+            std::int64_t{gate == Gate::Gelu}, gate_up, stride_of(gate_up), dy, stride_of(dy),
+            dgate_up, stride_of(dgate_up));
 }
 
 void rope(Accelerator& device, const RopeArgs& args) {

@@ -14,8 +14,12 @@ void fill(Accelerator& device, float value, View out);
 void copy(Accelerator& device, ConstView a, View out);
 void gelu(Accelerator& device, ConstView x, View y, GeluForm form);
 void gelu_backward(Accelerator& device, ConstView x, ConstView dy, View dx, GeluForm form);
-void swiglu(Accelerator& device, ConstView gate_up, View y);
-void swiglu_backward(Accelerator& device, ConstView gate_up, ConstView dy, View dgate_up);
+
+/// Which op: swiglu or geglu.
+enum class Gate : std::uint8_t { Silu, Gelu };
+void gated(Accelerator& device, Gate gate, ConstView gate_up, View y);
+void gated_backward(Accelerator& device, Gate gate, ConstView gate_up, ConstView dy, View dgate_up);
+
 void rope(Accelerator& device, const RopeArgs& args);
 
 }  // namespace cleave::ops::device

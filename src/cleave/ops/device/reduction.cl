@@ -1,8 +1,11 @@
 // ── Norms: one group of 64 lanes for a row ───────────────────────────────────────────────────────
 
+// What a norm multiplies by.
+#define FACTOR(weights, i) (one_plus ? GET(weights, i) + 1.0f : GET(weights, i))
+
 // Without mean and bias it is RMSNorm.
-KERNEL void norm(GLOBAL char* arena, long n, long centred, long x, long x_stride, long weight,
-                 long bias, float eps, long y, long y_stride, long means, long rstds) {
+KERNEL void norm(GLOBAL char* arena, long n, long centred, long one_plus, long x, long x_stride,
+                 long weight, long bias, float eps, long y, long y_stride, long means, long rstds) {
   LOCAL float slots[SLOTS];
   const long row = GROUP;
   GLOBAL const Element* xs = AT(const Element, x) + row * x_stride;
@@ -23,16 +26,17 @@ KERNEL void norm(GLOBAL char* arena, long n, long centred, long x, long x_stride
   for (long i = LANE; i < n; i += SLOTS) {
     const float v = centred ? GET(xs, i) - mean : GET(xs, i);
     const float xhat = v * rstd;
-    const float w = GET(AT(const Element, weight), i);
+    const float w = FACTOR(AT(const Element, weight), i);
     PUT(ys, i, centred ? FMA(xhat, w, GET(AT(const Element, bias), i)) : xhat * w);
   }
   if (LANE == 0 && means >= 0) AT(float, means)[row] = mean;
   if (LANE == 0 && rstds >= 0) AT(float, rstds)[row] = rstd;
 }
 
-KERNEL void norm_input_gradient(GLOBAL char* arena, long n, long centred, long dy, long dy_stride,
-                                long x, long x_stride, long weight, long means, long rstds,
-                                long branch, long branch_stride, long dx, long dx_stride) {
+KERNEL void norm_input_gradient(GLOBAL char* arena, long n, long centred, long one_plus, long dy,
+                                long dy_stride, long x, long x_stride, long weight, long means,
+                                long rstds, long branch, long branch_stride, long dx,
+                                long dx_stride) {
   LOCAL float slots[SLOTS];
   const long row = GROUP;
   GLOBAL const Element* dys = AT(const Element, dy) + row * dy_stride;
@@ -44,7 +48,7 @@ KERNEL void norm_input_gradient(GLOBAL char* arena, long n, long centred, long d
   float along = 0.0f, plain = 0.0f;
   for (long i = LANE; i < n; i += SLOTS) {
     const float xhat = (centred ? GET(xs, i) - mean : GET(xs, i)) * rstd;
-    const float g = GET(dys, i) * GET(ws, i);
+    const float g = GET(dys, i) * FACTOR(ws, i);
     along = FMA(g, xhat, along);
     plain = plain + g;
   }
@@ -54,7 +58,7 @@ KERNEL void norm_input_gradient(GLOBAL char* arena, long n, long centred, long d
   const float mean_g = plain / (float)n;
   for (long i = LANE; i < n; i += SLOTS) {
     const float xhat = (centred ? GET(xs, i) - mean : GET(xs, i)) * rstd;
-    float g = GET(dys, i) * GET(ws, i);
+    float g = GET(dys, i) * FACTOR(ws, i);
     if (centred) g = g - mean_g;
     g = rstd * FMA(-xhat, mean_along, g);
     if (branch >= 0) g = g + GET(AT(const Element, branch) + row * branch_stride, i);
@@ -131,8 +135,8 @@ KERNEL void squares(GLOBAL char* arena, long count, long a, long first_block, lo
 // ── Embedding ────────────────────────────────────────────────────────────────────────────────────
 
 // An id that the table has no row for yields zeros.
-KERNEL void embedding(GLOBAL char* arena, long count, long n, long ids, long first, long table,
-                      long rows, long table_stride, long positions, long position_stride,
+KERNEL void embedding(GLOBAL char* arena, long count, long n, long ids, long first, float scale_of,
+                      long table, long rows, long table_stride, long positions, long position_stride,
                       long sequence, long first_position, long y, long y_stride) {
   const long i = ITEM;
   if (i >= count) return;
@@ -145,7 +149,11 @@ KERNEL void embedding(GLOBAL char* arena, long count, long n, long ids, long fir
   }
   GLOBAL const Element* entry = AT(const Element, table) + row * table_stride;
   if (positions < 0) {
-    out[c] = entry[c];
+    if (scale_of == 1.0f) {
+      out[c] = entry[c];
+    } else {
+      PUT(out, c, GET(entry, c) * scale_of);
+    }
     return;
   }
   const long position = first_position + token % sequence;
@@ -154,14 +162,15 @@ KERNEL void embedding(GLOBAL char* arena, long count, long n, long ids, long fir
 
 // One item adds a column of all tokens, in their order.
 KERNEL void embedding_gradient(GLOBAL char* arena, long n, long tokens, long ids, long first,
-                               long rows, long dy, long dy_stride, long dtable, long table_stride) {
+                               float scale_of, long rows, long dy, long dy_stride, long dtable, long table_stride) {
   const long c = ITEM;
   if (c >= n) return;
   for (long token = 0; token < tokens; ++token) {
     const long row = (long)AT(const int, ids)[token] - first;
     if (row < 0 || row >= rows) continue;
     GLOBAL float* entry = AT(float, dtable) + row * table_stride;
-    entry[c] = entry[c] + GET(AT(const Element, dy) + token * dy_stride, c);
+    const float scaled = GET(AT(const Element, dy) + token * dy_stride, c) * scale_of;
+    entry[c] = entry[c] + scaled;
   }
 }
 

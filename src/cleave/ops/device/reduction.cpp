@@ -8,13 +8,14 @@
 
 namespace cleave::ops::device {
 
-void norm(Accelerator& device, const LayernormArgs& args) {
+void norm(Accelerator& device, const LayernormArgs& args, NormWeight form) {
   run_groups(device, "norm", args.x.dtype(), args.x.size(0), args.x.size(1),
-             std::int64_t{args.bias ? 1 : 0}, args.x, stride_of(args.x), args.weight, args.bias,
-             args.eps, args.y, stride_of(args.y), args.mean, args.rstd);
+             std::int64_t{args.bias ? 1 : 0}, std::int64_t{form == NormWeight::OnePlus}, args.x,
+             stride_of(args.x), args.weight, args.bias, args.eps, args.y, stride_of(args.y),
+             args.mean, args.rstd);
 }
 
-void norm_backward(Accelerator& device, const LayernormBackwardArgs& args) {
+void norm_backward(Accelerator& device, const LayernormBackwardArgs& args, NormWeight form) {
   const std::int64_t tokens = args.x.size(0);
   const std::int64_t hidden = args.x.size(1);
   const std::int64_t centred = args.dbias ? 1 : 0;
@@ -22,9 +23,10 @@ void norm_backward(Accelerator& device, const LayernormBackwardArgs& args) {
   run_items(device, "norm_weight_gradient", args.x.dtype(), hidden, hidden, tokens,
             token_slices(tokens).tokens, centred, args.dy, stride_of(args.dy), args.x,
             stride_of(args.x), args.mean, args.rstd, args.dweight, args.dbias);
-  run_groups(device, "norm_input_gradient", args.x.dtype(), tokens, hidden, centred, args.dy,
-             stride_of(args.dy), args.x, stride_of(args.x), args.weight, args.mean, args.rstd,
-             args.add, stride_of(args.add), args.dx, stride_of(args.dx));
+  run_groups(device, "norm_input_gradient", args.x.dtype(), tokens, hidden, centred,
+             std::int64_t{form == NormWeight::OnePlus}, args.dy, stride_of(args.dy), args.x,
+             stride_of(args.x), args.weight, args.mean, args.rstd, args.add, stride_of(args.add),
+             args.dx, stride_of(args.dx));
 }
 
 void add_column_sums(Accelerator& device, ConstView a, View out) {
@@ -71,15 +73,15 @@ bool all_finite(Accelerator& device, ConstView a) {
 
 void embedding(Accelerator& device, const EmbeddingArgs& args) {
   run_items(device, "embedding", args.table.dtype(), args.y.elements(), args.y.elements(),
-            args.y.size(1), args.ids, args.rows.first, args.table, args.table.size(0),
-            stride_of(args.table), args.positions, stride_of(args.positions), args.sequence,
-            args.first_position, args.y, stride_of(args.y));
+            args.y.size(1), args.ids, args.rows.first, args.rows.scale, args.table,
+            args.table.size(0), stride_of(args.table), args.positions, stride_of(args.positions),
+            args.sequence, args.first_position, args.y, stride_of(args.y));
 }
 
 void embedding_backward(Accelerator& device, ConstView ids, ConstView dy, View dtable,
                         const VocabRows& rows) {
   run_items(device, "embedding_gradient", dy.dtype(), dy.size(1), dy.size(1), dy.size(0), ids,
-            rows.first, dtable.size(0), dy, stride_of(dy), dtable, stride_of(dtable));
+            rows.first, rows.scale, dtable.size(0), dy, stride_of(dy), dtable, stride_of(dtable));
 }
 
 void position_backward(Accelerator& device, ConstView dy, std::int64_t sequence, View dpositions) {

@@ -11,9 +11,9 @@
 // memory: one that has no row yields zeros and leaves no gradient.
 namespace cleave::ops::device {
 
-/// Without bias and mean it is RMSNorm.
-void norm(Accelerator& device, const LayernormArgs& args);
-void norm_backward(Accelerator& device, const LayernormBackwardArgs& args);
+/// Without bias and mean it is RMSNorm, whose weight has a form.
+void norm(Accelerator& device, const LayernormArgs& args, NormWeight form);
+void norm_backward(Accelerator& device, const LayernormBackwardArgs& args, NormWeight form);
 
 void add_column_sums(Accelerator& device, ConstView a, View out);
 /// Through `scratch`, a block's sum at a time or as many as have room there.
