@@ -158,7 +158,7 @@ std::vector<Key> outer_keys() {
   };
 }
 
-bool not_negative(double x) {
+bool is_zero_or_more(double x) {
   return x >= 0;
 }
 
@@ -193,12 +193,12 @@ std::vector<Key> update_keys() {
 std::vector<Key> privacy_keys() {
   return {
       averaging(number(
-                    "edge.clip", "a number ≥ 0", not_negative,
+                    "edge.clip", "a number ≥ 0", is_zero_or_more,
                     "longer updates are shortened to this; 0: none is",
                     [](auto& c) -> auto& { return c.edge.clip; }),
                 "0.0", "1.0"),
       averaging(number(
-                    "edge.noise", "a number ≥ 0", not_negative,
+                    "edge.noise", "a number ≥ 0", is_zero_or_more,
                     "deviation of the noise on the sum, in multiples of edge.clip",
                     [](auto& c) -> auto& { return c.edge.noise; }),
                 "0.0", "1.1"),
@@ -208,7 +208,7 @@ std::vector<Key> privacy_keys() {
               "chance with which ε may not hold", [](auto& c) -> auto& { return c.edge.delta; }),
           "1e-05", "1e-6"),
       averaging(number(
-                    "edge.epsilon", "a number ≥ 0", not_negative,
+                    "edge.epsilon", "a number ≥ 0", is_zero_or_more,
                     "what all rounds may cost at most; 0: whatever they do",
                     [](auto& c) -> auto& { return c.edge.epsilon; }),
                 "0.0", "8.0"),

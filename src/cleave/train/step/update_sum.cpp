@@ -13,7 +13,7 @@ namespace {
 
 using engine::TensorState;
 
-constexpr std::int64_t kChunk = 256;
+constexpr std::int64_t kElements = 256;
 
 /// The 64 bits that element i of two slots has.
 std::uint64_t joined(const float* low, const float* high, std::int64_t i) {
@@ -37,9 +37,9 @@ std::uint64_t fixed_of(double update, const TensorState& tensor, int client) {
 
 /// Calls visit(begin, count) on pieces that fit into a chunk.
 template <class Visit>
-void for_each_chunk(std::int64_t length, Visit&& visit) {
-  for (std::int64_t begin = 0; begin < length; begin += kChunk)
-    visit(begin, static_cast<std::size_t>(std::min(kChunk, length - begin)));
+void for_each_short_piece(std::int64_t length, Visit&& visit) {
+  for (std::int64_t begin = 0; begin < length; begin += kElements)
+    visit(begin, static_cast<std::size_t>(std::min(kElements, length - begin)));
 }
 
 /// The weights follow `updates`, which belong to their elements from `begin` on.
@@ -163,8 +163,8 @@ void UpdateSum::add_update(const TensorState& tensor, const ClientUpdate& update
   const double weight = update.weight * scale;
   const auto add_run = [&](const std::array<float*, 4>& at, std::int64_t first,
                            std::int64_t length) {
-    for_each_chunk(length, [&](std::int64_t begin, std::size_t count) {
-      std::array<std::uint64_t, kChunk> numbers;
+    for_each_short_piece(length, [&](std::int64_t begin, std::size_t count) {
+      std::array<std::uint64_t, kElements> numbers;
       for (std::size_t i = 0; i < count; ++i) {
         const auto at_i = begin + static_cast<std::int64_t>(i);
         const double change = weight * difference(at[0][at_i], at[1][at_i]);
@@ -209,11 +209,11 @@ void UpdateSum::follow_sum(const TensorState& tensor, const RoundEnd& end) {
       end.noise ? std::optional(secure::derive(*end.noise, tensor.name)) : std::nullopt;
   const auto follow_run = [&](const std::array<float*, 5>& at, std::int64_t first,
                               std::int64_t length) {
-    for_each_chunk(length, [&](std::int64_t begin, std::size_t count) {
+    for_each_short_piece(length, [&](std::int64_t begin, std::size_t count) {
       const auto from = static_cast<std::uint64_t>(first + begin);
-      std::array<std::uint64_t, kChunk> sums;
-      std::array<double, kChunk> noise{};
-      std::array<double, kChunk> updates;
+      std::array<std::uint64_t, kElements> sums;
+      std::array<double, kElements> noise{};
+      std::array<double, kElements> updates;
       for (std::size_t i = 0; i < count; ++i)
         sums[i] = joined(at[3], at[4], begin + static_cast<std::int64_t>(i));
       secure::take_off(end.left, tensor.name, from, std::span(sums).first(count));
@@ -238,8 +238,8 @@ void UpdateSum::follow_median(const TensorState& tensor, std::size_t clients) {
   std::vector<float> values(clients);
   std::int64_t row = 0;
   const auto follow_run = [&](const std::array<float*, 1>& at, std::int64_t, std::int64_t length) {
-    for_each_chunk(length, [&](std::int64_t begin, std::size_t count) {
-      std::array<double, kChunk> updates;
+    for_each_short_piece(length, [&](std::int64_t begin, std::size_t count) {
+      std::array<double, kElements> updates;
       for (std::size_t i = 0; i < count; ++i) {
         for (std::size_t c = 0; c < clients; ++c) {
           const std::int64_t run = tensor.dim != 0 ? row * kept[c].stride(0) : 0;
