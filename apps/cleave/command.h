@@ -27,6 +27,7 @@ void add_data_command(CLI::App& app);
 void add_checkpoint_command(CLI::App& app, Exit& answer);
 void add_train_command(CLI::App& app);
 void add_doctor_command(CLI::App& app);
+void add_edge_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_evaluate_command(CLI::App& app);
 void add_generate_command(CLI::App& app);

@@ -89,6 +89,31 @@ TEST(Federated, SaysWhatLeavesAClient) {
       << refused.err;
 }
 
+TEST(Federated, IsSimulatedForManyClients) {
+  const EdgeRun run(averaged("sync_every = \"1 epoch\"\nsample = 50\n"), 3);
+  const std::string simulate = "edge simulate " + run.path("run.toml") + " ";
+  const Answer answer = testing::run_cleave(
+      simulate + "--set edge.clients=200 --set edge.codec=int8 --rounds 5 --json");
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+  const nlohmann::json json = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(json["clients"], 200);
+  EXPECT_EQ(json["asked"], 65);
+  EXPECT_EQ(json["awaited"], 50);
+  ASSERT_EQ(json["rounds"].size(), 5u);
+  EXPECT_EQ(json["up_bytes"],
+            run.report("--set edge.sample=1 --set edge.codec=int8")["rounds"]["up_bytes"]);
+  EXPECT_EQ(
+      testing::run_cleave(simulate + "--set edge.clients=200 --set edge.codec=int8 --rounds 5 "
+                                     "--json")
+          .out,
+      answer.out);
+
+  const Answer none = testing::run_cleave("edge simulate " + run.path("run.toml") +
+                                          " --set edge.clients=200 --up 0B");
+  EXPECT_EQ(none.exit, 2);
+  EXPECT_EQ(none.err, "cleave: --up is 0, and nothing would ever arrive; give a rate above 0\n");
+}
+
 TEST(Federated, RefusesWhatCannotBe) {
   const EdgeRun run(averaged("sync_every = 2\n"), 3);
   const auto refused = [&](const std::string& flags) {

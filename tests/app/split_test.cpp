@@ -1,5 +1,7 @@
 // Split training as people run it: clients with layers, labels and data of their own, and a server.
 
+#include <fstream>
+
 #include "app/edge_run.h"
 #include <gtest/gtest.h>
 
@@ -81,7 +83,7 @@ TEST(Split, RefusesWhatAnOwnerDoesNotSend) {
   EXPECT_EQ(trained.err, "cleave: " + sentence);
   const Answer verified = labels.verify();
   EXPECT_EQ(verified.exit, 1);
-  EXPECT_NE(verified.out.find("label (REFUSED)"), std::string::npos) << verified.out;
+  EXPECT_NE(verified.out.find("to hub  REFUSED"), std::string::npos) << verified.out;
   EXPECT_NE(verified.out.find(sentence), std::string::npos) << verified.out;
 
   const EdgeRun embedding(split(1, "[0, 1]"), 1);
@@ -89,6 +91,35 @@ TEST(Split, RefusesWhatAnOwnerDoesNotSend) {
   EXPECT_EQ(input.exit, 2);
   EXPECT_NE(input.err.find("does not send input"), std::string::npos) << input.err;
   EXPECT_NE(input.err.find("0F (no product) on clinic-0"), std::string::npos) << input.err;
+}
+
+TEST(Split, IsHeldAgainstThePolicyOfAnOwner) {
+  const EdgeRun run(split(2, "[1, 1]"), 2);
+  const auto verify = [&](const std::string& policy) {
+    std::ofstream(run.path("policy.toml")) << policy;
+    return run.verify("--policy " + run.path("policy.toml"));
+  };
+  const std::string allowed =
+      "owner = \"clinic-0\"\nsends = [\"activation\", \"gradient\", \"update\", "
+      "\"statistic\"]\n";
+  EXPECT_EQ(verify(allowed + "layers = 1\nsteps = 4\nbytes = \"10MiB\"\n").exit, 0);
+
+  const Answer deeper = verify(allowed + "layers = 2\n");
+  EXPECT_EQ(deeper.exit, 1);
+  EXPECT_NE(
+      deeper.out.find("the policy of clinic-0 wants 2 layers of its own before what it sends, "
+                      "and the run gives it 1\n"),
+      std::string::npos)
+      << deeper.out;
+  const Answer alone = verify(allowed + "to = \"hub\"\n");
+  EXPECT_EQ(alone.exit, 1);
+  EXPECT_NE(alone.out.find("lets nothing go to clinic-1, and update would: REDUCE"),
+            std::string::npos)
+      << alone.out;
+  const Answer wrong = verify(allowed + "layer = 2\n");
+  EXPECT_EQ(wrong.exit, 2);
+  EXPECT_NE(wrong.err.find("is no key of a policy; did you mean layers?"), std::string::npos)
+      << wrong.err;
 }
 
 TEST(Split, RefusesOwnersThatMakeNoLayout) {

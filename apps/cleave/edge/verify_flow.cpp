@@ -1,11 +1,17 @@
 #include "edge/verify_flow.h"
 
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "edge/policy_file.h"
 #include "files.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
 #include "cleave/train/step/owner_flow.h"
+#include "cleave/train/step/round_clients.h"
 #include "cleave/train/step/trainer.h"
 
 namespace cleave::app {
@@ -77,6 +83,12 @@ std::string flow_text(const std::vector<Crossing>& crossings,
   return text;
 }
 
+/// What all rounds cost; without noise nothing bounds it.
+double cost_of(const train::Config& config) {
+  return config.edge.noise > 0 ? train::privacy_spent(config, config.train.steps)
+                               : std::numeric_limits<double>::infinity();
+}
+
 }  // namespace
 
 void verify_flow(const FlowFlags& flags, Exit& answer) {
@@ -87,7 +99,12 @@ void verify_flow(const FlowFlags& flags, Exit& answer) {
   const engine::CompiledStep step =
       engine::compile(train::model_of(config), train::compile_options(config));
   const std::vector<Crossing> crossings = train::owner_flow(config, step);
-  const std::vector<std::string> refused = edge::refusals(crossings, owners);
+  std::vector<std::string> refused = edge::refusals(crossings, owners);
+  const edge::AskedOfOwners asked{
+      .steps = config.train.steps, .rounds = config.edge.averages(), .epsilon = cost_of(config)};
+  for (const std::string& file : flags.policies)
+    std::ranges::move(edge::policy_refusals(read_policy(file), asked, crossings, owners),
+                      std::back_inserter(refused));
   if (!refused.empty()) answer = Exit::Failed;
   write_file("", flags.json ? flow_json(crossings, refused, owners, config.edge.averages())
                             : flow_text(crossings, refused, owners, config.edge.averages()));

@@ -15,13 +15,16 @@ namespace {
 struct VerifyFlags {
   std::string path;
   std::vector<std::string> set;
+  std::vector<std::string> policies;
   bool flow = false;
   bool json = false;
 };
 
 void run(const VerifyFlags& flags, Exit& answer) {
   if (flags.flow)
-    return verify_flow({.config = flags.path, .set = flags.set, .json = flags.json}, answer);
+    return verify_flow(
+        {.config = flags.path, .set = flags.set, .policies = flags.policies, .json = flags.json},
+        answer);
   const schedule::Program program = read_program(flags.path);
   schedule::Program final;
   const std::vector<std::string> violations = violations_of(program, final);
@@ -54,6 +57,10 @@ void add_verify_command(CLI::App& app, Exit& answer) {
       "--flow", flags->flow,
       "Print what leaves which owner of a config, as what, and how many bytes per step");
   verb->add_option("--set", flags->set, "With --flow: override a key (repeatable)")
+      ->allow_extra_args(false)
+      ->needs(flow);
+  verb->add_option("--policy", flags->policies,
+                   "With --flow: what an owner allows, whatever the config says (repeatable)")
       ->allow_extra_args(false)
       ->needs(flow);
   verb->add_flag("--json", flags->json, "Print one JSON object");

@@ -168,7 +168,7 @@ void Stage::bind(const LastingMemory& memory, int replica,
       sums.emplace_back(memory.weights + parameters_.layout().sums[next_sum++].offset, sum.dtype,
                         sum.shape);
     }
-    entry.layer->bind(parameters, constants, sums, *memory.memory);
+    entry.layer->bind(parameters, constants, sums);
   }
 }
 
