@@ -8,6 +8,7 @@
 #include "cleave/layers/class_loss.h"
 #include "cleave/layers/convolution.h"
 #include "cleave/layers/embedding.h"
+#include "cleave/layers/image_join.h"
 #include "cleave/layers/linear.h"
 #include "cleave/layers/lora.h"
 #include "cleave/layers/loss.h"
@@ -20,8 +21,14 @@
 namespace cleave {
 namespace {
 
+/// What joins images to a text: of these only processors know all.
+std::vector<LayerKind> joining_kinds() {
+  return {layer_kind<Positions>("positions"), layer_kind<WithoutFirst>("without_first"),
+          layer_kind<PixelShuffle>("pixel_shuffle"), layer_kind<ImageJoin>("image_join")};
+}
+
 std::vector<LayerKind>& added_kinds() {
-  static std::vector<LayerKind> kinds;
+  static std::vector<LayerKind> kinds = joining_kinds();
   return kinds;
 }
 

@@ -61,6 +61,23 @@ void ClassToken::backward_weight(ops::Compute& compute, const LayerCall& call) {
   if (is_trained(1)) ops::position_backward(compute, dy, sequence, begin(gradient(1, call)));
 }
 
+void Positions::forward(ops::Compute& compute, const LayerCall& call) {
+  const std::int64_t sequence = spec().as<SequenceAttributes>().sequence;
+  ops::add(compute, rows_of_each(ConstView(call.x), sequence, 0, sequence),
+           for_each_sequence(parameter(0).value, call.x.size(0) / sequence, 0, sequence),
+           rows_of_each(call.y, sequence, 0, sequence));
+}
+
+void Positions::backward_input(ops::Compute& compute, const LayerCall& call) {
+  if (call.dx) ops::copy(compute, call.dy, call.dx);
+}
+
+void Positions::backward_weight(ops::Compute& compute, const LayerCall& call) {
+  const View sum = gradient(0, call);
+  if (call.gradient == Write::Overwrite) ops::fill(compute, 0, sum);
+  ops::position_backward(compute, call.dy, spec().as<SequenceAttributes>().sequence, sum);
+}
+
 void FirstRow::forward(ops::Compute& compute, const LayerCall& call) {
   const std::int64_t sequence = spec().as<SequenceAttributes>().sequence;
   ops::copy(compute, rows_of_each(ConstView(call.x), sequence, 0, 1),
@@ -71,6 +88,19 @@ void FirstRow::backward_input(ops::Compute& compute, const LayerCall& call) {
   const std::int64_t sequence = spec().as<SequenceAttributes>().sequence;
   ops::fill(compute, 0, call.dx);
   ops::copy(compute, rows_of_each(call.dy, 1, 0, 1), rows_of_each(call.dx, sequence, 0, 1));
+}
+
+void WithoutFirst::forward(ops::Compute& compute, const LayerCall& call) {
+  const std::int64_t sequence = spec().as<SequenceAttributes>().sequence;
+  ops::copy(compute, rows_of_each(ConstView(call.x), sequence, 1, sequence - 1),
+            rows_of_each(call.y, sequence - 1, 0, sequence - 1));
+}
+
+void WithoutFirst::backward_input(ops::Compute& compute, const LayerCall& call) {
+  const std::int64_t sequence = spec().as<SequenceAttributes>().sequence;
+  ops::fill(compute, 0, rows_of_each(call.dx, sequence, 0, 1));
+  ops::copy(compute, rows_of_each(call.dy, sequence - 1, 0, sequence - 1),
+            rows_of_each(call.dx, sequence, 1, sequence - 1));
 }
 
 }  // namespace cleave

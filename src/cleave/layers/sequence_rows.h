@@ -14,8 +14,26 @@ class ClassToken : public Layer {
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
 };
 
+/// Learned positions on the rows of each sequence: x and y [sequences · sequence, features].
+class Positions : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+  void backward_weight(ops::Compute& compute, const LayerCall& call) override;
+};
+
 /// The first row of each sequence: x [sequences · sequence, features] -> y [sequences, features].
 class FirstRow : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+};
+
+/// All rows of each sequence but the first: x [sequences · sequence, features] ->
+/// y [sequences · (sequence - 1), features].
+class WithoutFirst : public Layer {
  public:
   using Layer::Layer;
   void forward(ops::Compute& compute, const LayerCall& call) override;

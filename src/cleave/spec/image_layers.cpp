@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cleave/base/check.h"
+
 namespace cleave {
 
 bool counts_hits(const Graph& graph) {
@@ -46,6 +48,16 @@ LayerSpec class_token(const std::string& name, const Flow& flow, const ClassToke
   return spec;
 }
 
+LayerSpec positions(const std::string& name, const Flow& flow, std::int64_t features,
+                    const std::string& position_name) {
+  const TensorSpec rows{"x", flow.dtype, {flow.tokens(), features}};
+  LayerSpec spec = rows_layer("positions", name, rows, {"y", flow.dtype, rows.shape});
+  spec.dy_until = Until::Weight;
+  spec.parameters = {learned_rows(position_name, flow.sequence, features)};
+  spec.attributes = SequenceAttributes{flow.sequence};
+  return spec;
+}
+
 LayerSpec gelu(const std::string& name, const Flow& flow, std::int64_t features, GeluForm form) {
   LayerSpec spec = gelu(name, flow, features);
   spec.attributes = GeluAttributes{form};
@@ -56,6 +68,38 @@ LayerSpec first_row(const std::string& name, const Flow& flow, std::int64_t feat
   LayerSpec spec = rows_layer("first_row", name, {"x", flow.dtype, {flow.tokens(), features}},
                               {"y", flow.dtype, {flow.sequences, features}});
   spec.attributes = SequenceAttributes{flow.sequence};
+  return spec;
+}
+
+LayerSpec without_first(const std::string& name, const Flow& flow, std::int64_t features) {
+  const std::int64_t rows = flow.sequences * (flow.sequence - 1);
+  LayerSpec spec = rows_layer("without_first", name, {"x", flow.dtype, {flow.tokens(), features}},
+                              {"y", flow.dtype, {rows, features}});
+  spec.attributes = SequenceAttributes{flow.sequence};
+  return spec;
+}
+
+LayerSpec pixel_shuffle(const std::string& name, const Flow& flow, std::int64_t features,
+                        std::int64_t by) {
+  std::int64_t side = 1;
+  while (side * side < flow.sequence) ++side;
+  require(by >= 1 && side * side == flow.sequence && side % by == 0, name, " has ", flow.sequence,
+          " rows of an image, which are no square of squares of ", by, " x ", by);
+  LayerSpec spec = rows_layer("pixel_shuffle", name, {"x", flow.dtype, {flow.tokens(), features}},
+                              {"y", flow.dtype, {flow.tokens() / (by * by), by * by * features}});
+  spec.attributes = ShuffleAttributes{side, by};
+  return spec;
+}
+
+LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinShape& shape) {
+  const std::int64_t tokens = flow.tokens();
+  LayerSpec spec = rows_layer("image_join", name, {"x", flow.dtype, {shape.rows, shape.features}},
+                              {"y", flow.dtype, {tokens, shape.features}});
+  spec.dy_until = Until::Weight;
+  for (const char* port : {"tokens", "places"})
+    spec.reads.push_back({{port, DType::I32, {tokens}}, port, Until::Weight});
+  spec.parameters = {learned_rows(shape.token_name, shape.vocabulary, shape.features)};
+  spec.parameters[0].decay = Decay::Yes;
   return spec;
 }
 

@@ -20,6 +20,14 @@ struct SequenceAttributes {
 /// class was found, else 0.
 bool counts_hits(const Graph& graph);
 
+/// Of layers of kind "pixel_shuffle".
+struct ShuffleAttributes {
+  std::int64_t side = 0;  ///< rows of x along a side of an image
+  std::int64_t by = 0;    ///< rows along a side of a square
+
+  friend bool operator==(const ShuffleAttributes&, const ShuffleAttributes&) = default;
+};
+
 namespace spec {
 
 // Layers of models that read images, as those in layers.h. A sequence is the patches of an image.
@@ -34,12 +42,39 @@ struct ClassTokenShape {
 };
 LayerSpec class_token(const std::string& name, const Flow& flow, const ClassTokenShape& shape);
 
+/// kind "positions": learned positions on the rows of each sequence, a parameter [sequence,
+/// features]. x and y [sequences · sequence, features].
+LayerSpec positions(const std::string& name, const Flow& flow, std::int64_t features,
+                    const std::string& position_name);
+
 /// kind "gelu", in another form than the tanh of layers.h.
 LayerSpec gelu(const std::string& name, const Flow& flow, std::int64_t features, GeluForm form);
 
 /// kind "first_row": the first row of each sequence. x [sequences · sequence, features] ->
 /// y [sequences, features].
 LayerSpec first_row(const std::string& name, const Flow& flow, std::int64_t features);
+
+/// kind "without_first": all rows of each sequence but the first. x [sequences · sequence,
+/// features] -> y [sequences · (sequence - 1), features].
+LayerSpec without_first(const std::string& name, const Flow& flow, std::int64_t features);
+
+/// kind "pixel_shuffle": each square of `by` x `by` rows becomes one row with the features of all,
+/// row by row of the square. A sequence is a square image of rows. x [sequences · sequence,
+/// features] -> y [sequences · sequence / by², by² · features].
+LayerSpec pixel_shuffle(const std::string& name, const Flow& flow, std::int64_t features,
+                        std::int64_t by);
+
+/// kind "image_join": rows of images take their places among the embeddings of a text. x [rows,
+/// features] -> y [tokens, features]: y[t] is row places[t] of x, or where x has no such row the
+/// entry tokens[t] of the table. Both are read at ports of these names, i32 [tokens]. `flow` is
+/// that of the text.
+struct ImageJoinShape {
+  std::int64_t rows = 0;
+  std::int64_t vocabulary = 0;
+  std::int64_t features = 0;
+  std::string token_name = {};  ///< of the table's parameter
+};
+LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinShape& shape);
 
 /// kind "class_loss": x [samples, classes], the logits -> y f32 [2, samples]: the cross-entropy
 /// against what is read at port "labels", i32 [samples], and 1 where the label has the highest

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "cleave/layers/layer.h"
+
+namespace cleave {
+
+/// Each square of rows becomes one row: x [sequences · sequence, features] ->
+/// y [sequences · sequence / by², by² · features].
+class PixelShuffle : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+};
+
+/// Rows of images take their places among the embeddings of a text: x [rows, features] ->
+/// y [tokens, features].
+class ImageJoin : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+  void backward_weight(ops::Compute& compute, const LayerCall& call) override;
+};
+
+}  // namespace cleave
