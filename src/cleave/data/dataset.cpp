@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cleave/base/check.h"
+#include "cleave/data/image/image_texts.h"
 #include "cleave/data/image/patched_images.h"
 #include "cleave/data/token_windows.h"
 
@@ -91,6 +92,11 @@ const Dataset::Share& Dataset::share_of(std::int64_t window) const {
   return *(std::ranges::upper_bound(shares_, window, {}, &Share::before) - 1);
 }
 
+std::int64_t Dataset::images(std::int64_t window) const {
+  const Share& share = share_of(window);
+  return share.source.samples->images(share.source.first + window - share.before);
+}
+
 void Dataset::read(std::int64_t window, std::string_view input, const SampleRow& row) const {
   const Share& share = share_of(window);
   share.source.samples->read(share.source.first + window - share.before, input, row);
@@ -148,12 +154,20 @@ const Samples& Data::open_text(const std::vector<std::filesystem::path>& paths, 
   return *samples_.emplace_back(std::move(windows));
 }
 
+const Samples& Data::open_images(const std::filesystem::path& path, const Query& query) {
+  if (query.images.classes > 0)
+    return *samples_.emplace_back(std::make_unique<PatchedImages>(path, query.images));
+  auto texts = std::make_unique<ImageTexts>(path, query, TextReading{tokenizer_.get(), chat_});
+  beside_images_ += texts->tokens();
+  return *samples_.emplace_back(std::move(texts));
+}
+
 const Samples& Data::open(const std::vector<std::filesystem::path>& paths, const Query& query,
                           std::string_view key) {
   if (query.images.side == 0) return open_text(paths, query, key);
   require(paths.size() == 1, key, " lists ", paths.size(),
           " packed sets without weights; give each of them a weight");
-  return *samples_.emplace_back(std::make_unique<PatchedImages>(paths[0], query.images));
+  return open_images(paths[0], query);
 }
 
 Data::Data(const Query& query) {
@@ -206,6 +220,7 @@ std::int64_t decoded_bytes(const TokenStream& stream, const Tokenizer& tokenizer
 }  // namespace
 
 std::optional<std::int64_t> Data::text_bytes() const {
+  if (beside_images_ > 0) return std::nullopt;
   std::int64_t sum = 0;
   for (const auto& stream : streams_) {
     const std::optional<std::int64_t> text = stream->text_bytes();
@@ -216,7 +231,7 @@ std::optional<std::int64_t> Data::text_bytes() const {
 }
 
 std::int64_t Data::tokens() const {
-  std::int64_t sum = 0;
+  std::int64_t sum = beside_images_;
   for (const auto& stream : streams_) sum += stream->size();
   return sum;
 }

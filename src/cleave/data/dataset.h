@@ -58,6 +58,9 @@ class Dataset {
   /// How often all windows of the source that is used most were seen after `steps` steps.
   double epochs(std::int64_t steps) const;
 
+  /// How many images a window has: Samples::images().
+  std::int64_t images(std::int64_t window) const;
+
   /// Bytes that reading needs to work in.
   std::int64_t room() const;
 
@@ -90,8 +93,8 @@ class Dataset {
 /// What [data] names, opened and checked.
 class Data {
  public:
-  /// Throws UserError: see TokenStream and PatchedImages; too short for one sequence; a token
-  /// outside the vocabulary.
+  /// Throws UserError: see TokenStream, PatchedImages and ImageTexts; too short for one sequence; a
+  /// token outside the vocabulary.
   explicit Data(const Query& query);
 
   const Dataset& training() const { return *training_; }
@@ -118,12 +121,14 @@ class Data {
 
   const Samples& open_text(const std::vector<std::filesystem::path>& paths, const Query& query,
                            std::string_view key);
+  const Samples& open_images(const std::filesystem::path& path, const Query& query);
 
   std::unique_ptr<const Tokenizer> tokenizer_;  // null: one token per byte
   const ChatTemplate* chat_ = nullptr;          // the query's, or a known one
   ChatTemplate own_chat_;
   std::vector<std::unique_ptr<const Samples>> samples_;  // at fixed addresses: datasets borrow them
   std::vector<const TokenStream*> streams_;              // of the samples that are text
+  std::int64_t beside_images_ = 0;                       // tokens of texts with images
   std::optional<Dataset> training_;
   std::optional<Dataset> validation_;
 };

@@ -31,6 +31,7 @@ struct DataConfig {
   TokenType dtype = TokenType::Auto;  ///< of .bin files
   ChatTemplate chat = {};             ///< of messages; empty: by the tokenizer's tokens
   std::variant<double, std::string> validation = 0.05;  ///< share held out, or a path
+  std::int64_t images = 1;  ///< most images of a sample, for models that read both
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
@@ -40,7 +41,9 @@ struct ImageQuery {
   std::int64_t side = 0;   ///< pixels
   std::int64_t patch = 0;  ///< pixels of a patch's side
   int channels = 0;
-  std::int64_t classes = 0;
+  std::int64_t classes = 0;  ///< 0: it reads texts with images
+  std::int64_t rows = 0;     ///< tokens that an image takes the place of
+  std::int32_t token = 0;    ///< what stands there
 };
 
 /// What a run asks of its data.

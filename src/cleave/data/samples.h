@@ -12,6 +12,7 @@ struct SampleRow {
   std::span<std::int32_t> ids = {};
   std::span<float> values = {};
   std::span<std::uint8_t> room = {};  ///< to work in: Samples::room()
+  std::int64_t images = 0;  ///< of the samples before this one, which its own are counted after
 };
 
 /// Samples by number, each with a row for every input of a model: windows of text, or images.
@@ -28,10 +29,14 @@ class Samples {
   /// How many tokens or labels the samples [first, end) have to predict. Does not allocate.
   virtual std::int64_t targets(std::int64_t first, std::int64_t end) const = 0;
 
-  /// Bytes that reading needs to work in.
+  /// How many images a sample has.
+  virtual std::int64_t images(std::int64_t) const { return 0; }
+
+  /// Bytes that reading needs to work in: of an image, which has as many values.
   virtual std::int64_t room() const { return 0; }
 
-  /// Fills `row` with what the input `input` is in a sample. Allocates nothing; several threads may
+  /// Fills `row` with what the input `input` is in a sample; of images with those that it has.
+  /// Allocates nothing; several threads may
   /// read at once.
   virtual void read(std::int64_t sample, std::string_view input, const SampleRow& row) const = 0;
 };

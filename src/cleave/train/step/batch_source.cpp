@@ -4,12 +4,16 @@
 #include <span>
 
 #include "cleave/base/check.h"
+#include "cleave/data/image/image_texts.h"
 #include "cleave/tensor/bf16.h"
 
 namespace cleave::train {
 
 SampleReader::SampleReader(const data::Dataset& data, const Graph& model, std::int64_t microbatch)
-    : data_(&data), microbatch_(microbatch), room_(static_cast<std::size_t>(data.room())) {
+    : data_(&data),
+      microbatch_(microbatch),
+      packs_images_(std::ranges::count(model.inputs, "places", &Graph::Input::name) > 0),
+      room_(static_cast<std::size_t>(data.room())) {
   for (const Graph::Input& input : model.inputs) {
     if (input.tensor.dtype != DType::BF16) continue;
     const std::int64_t row = input.tensor.shape.elements() / microbatch;
@@ -17,24 +21,51 @@ SampleReader::SampleReader(const data::Dataset& data, const Graph& model, std::i
   }
 }
 
+std::int64_t SampleReader::images_of(std::int64_t window) const {
+  return window < data_->windows() ? data_->images(window) : 0;
+}
+
+SampleReader::Row SampleReader::images_after(View tensor, std::int64_t images) const {
+  const std::size_t first = static_cast<std::size_t>(images) * room_.size();
+  return {first, static_cast<std::size_t>(tensor.elements()) - first};
+}
+
 void SampleReader::read_row(std::string_view input, View tensor, std::int64_t row,
-                            std::int64_t window) {
+                            const Sample& sample) {
   const auto length = static_cast<std::size_t>(tensor.elements() / microbatch_);
   const std::size_t first = static_cast<std::size_t>(row) * length;
-  if (window >= data_->windows()) return fill_row(input, tensor, {first, length});
-  if (tensor.dtype() == DType::I32)
-    return data_->read(window, input, {.ids = {tensor.as<std::int32_t>() + first, length}});
-  if (tensor.dtype() == DType::F32)
-    return data_->read(window, input,
-                       {.values = {tensor.as<float>() + first, length}, .room = room_});
+  if (is_packed(input)) {
+    const std::size_t values = static_cast<std::size_t>(images_of(sample.window)) * room_.size();
+    if (values == 0) return;
+    return read_elements(input, tensor, {images_after(tensor, sample.images_before).first, values},
+                         sample);
+  }
+  if (sample.window >= data_->windows()) return fill_row(input, tensor, {first, length});
+  read_elements(input, tensor, {first, length}, sample);
+}
+
+void SampleReader::read_elements(std::string_view input, View tensor, Row row,
+                                 const Sample& sample) {
+  const auto [first, length] = row;
+  data::SampleRow out{.room = room_, .images = sample.images_before};
+  if (tensor.dtype() == DType::I32) {
+    out.ids = {tensor.as<std::int32_t>() + first, length};
+    return data_->read(sample.window, input, out);
+  }
+  if (tensor.dtype() == DType::F32) {
+    out.values = {tensor.as<float>() + first, length};
+    return data_->read(sample.window, input, out);
+  }
   CLEAVE_CHECK(length <= values_.size(), length, " of ", values_.size());
-  data_->read(window, input, {.values = std::span(values_).first(length), .room = room_});
-  BFloat16* out = tensor.as<BFloat16>() + first;
-  for (std::size_t i = 0; i < length; ++i) out[i] = to_bf16(values_[i]);
+  out.values = std::span(values_).first(length);
+  data_->read(sample.window, input, out);
+  BFloat16* rounded = tensor.as<BFloat16>() + first;
+  for (std::size_t i = 0; i < length; ++i) rounded[i] = to_bf16(values_[i]);
 }
 
 void SampleReader::fill_row(std::string_view input, View tensor, Row row) {
   if (tensor.dtype() == DType::I32) {
+    static_assert(data::kNoTarget == data::ImageTexts::kNoPlace);
     const std::int32_t id = input == "tokens" ? 0 : data::kNoTarget;
     std::fill_n(tensor.as<std::int32_t>() + row.first, row.length, id);
   } else if (tensor.dtype() == DType::F32) {

@@ -13,6 +13,9 @@ namespace cleave::train {
 
 /// Reads samples of a dataset into tensors, row by row. What it needs to work in it has from the
 /// start, so that a step allocates nothing.
+///
+/// Where samples have texts and images, "patches" has the images of all samples one after another,
+/// then zeros, and "places" counts their rows in that order.
 class SampleReader {
  public:
   /// `microbatch` samples make a tensor of each input.
@@ -21,7 +24,13 @@ class SampleReader {
   /// Fills `tensor` with the input `input` of the windows window(0), window(1), …
   template <class Window>
   void read(std::string_view input, View tensor, Window window) {
-    for (std::int64_t row = 0; row < microbatch_; ++row) read_row(input, tensor, row, window(row));
+    std::int64_t images = 0;  // of the rows before
+    for (std::int64_t row = 0; row < microbatch_; ++row) {
+      const std::int64_t sample = window(row);
+      read_row(input, tensor, row, {sample, images});
+      images += images_of(sample);
+    }
+    if (is_packed(input)) fill_row(input, tensor, images_after(tensor, images));
   }
 
  private:
@@ -30,13 +39,26 @@ class SampleReader {
     std::size_t length;
   };
 
-  void read_row(std::string_view input, View tensor, std::int64_t row, std::int64_t window);
+  struct Sample {
+    std::int64_t window;
+    std::int64_t images_before;
+  };
+
+  void read_row(std::string_view input, View tensor, std::int64_t row, const Sample& sample);
+  void read_elements(std::string_view input, View tensor, Row row, const Sample& sample);
+
+  /// Whether images of all samples follow each other in it.
+  bool is_packed(std::string_view input) const { return packs_images_ && input == "patches"; }
+  std::int64_t images_of(std::int64_t window) const;
+  /// What is left after so many images.
+  Row images_after(View tensor, std::int64_t images) const;
 
   /// For a row behind the last window: nothing, and nothing to predict.
   static void fill_row(std::string_view input, View tensor, Row row);
 
   const data::Dataset* data_;
   std::int64_t microbatch_;
+  bool packs_images_;
   std::vector<std::uint8_t> room_;
   std::vector<float> values_;  // of a row that is rounded to bf16
 };

@@ -1,0 +1,40 @@
+#include "cleave/data/image/patch_reader.h"
+
+#include "cleave/base/check.h"
+
+namespace cleave::data {
+
+PatchReader::PatchReader(const ImageSet& images, const ImageQuery& query)
+    : normaliser_(images.description()), patch_(query.patch) {
+  const SetDescription& set = images.description();
+  require(set.width == query.side && set.height == query.side && set.channels == query.channels,
+          images.path().string(), " has images of ", set.width, " x ", set.height, " x ",
+          set.channels, ", and the model reads ", query.side, " x ", query.side, " x ",
+          query.channels, "; pack them with --size ", query.side, " --channels ", query.channels,
+          ", or set model.image and model.channels");
+}
+
+void PatchReader::read(const ImageSet& images, std::int64_t sample, std::int64_t image,
+                       std::span<std::uint8_t> room, std::span<float> values) const {
+  images.read_image(sample, image, room);
+  to_patches(room, images.description(), normaliser_, patch_, values);
+}
+
+void to_patches(std::span<const std::uint8_t> pixels, const SetDescription& set,
+                const Normaliser& normaliser, std::int64_t patch, std::span<float> values) {
+  CLEAVE_CHECK(std::ssize(values) == set.image_bytes(), values.size());
+  float* out = values.data();
+  for (std::int64_t top = 0; top < set.height; top += patch) {
+    for (std::int64_t left = 0; left < set.width; left += patch) {
+      for (int channel = 0; channel < set.channels; ++channel) {
+        const auto& table = normaliser.table(channel);
+        for (std::int64_t y = top; y < top + patch; ++y) {
+          const std::uint8_t* in = &pixels[(y * set.width + left) * set.channels + channel];
+          for (std::int64_t x = 0; x < patch; ++x) *out++ = table[in[x * set.channels]];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace cleave::data
