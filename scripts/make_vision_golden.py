@@ -56,9 +56,9 @@ def checkpoint_name(name):
     return name
 
 
-def set_weights(model):
+def set_weights(model, name_of=checkpoint_name):
     """Tensor k (by name), element i: ((1664525 i + 1013904223 (k + 1)) mod 2^24) / 2^24 - 1/2, over 4; norms + 1."""
-    named = sorted((checkpoint_name(name), p) for name, p in model.named_parameters())
+    named = sorted((name_of(name), p) for name, p in model.named_parameters())
     for k, (name, parameter) in enumerate(named):
         i = np.arange(parameter.numel(), dtype=np.uint64)
         u = (i * np.uint64(1664525) + np.uint64(1013904223) * np.uint64(k + 1)) % np.uint64(1 << 24)

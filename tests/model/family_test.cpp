@@ -7,6 +7,7 @@
 #include "cleave/base/check.h"
 #include "cleave/model/presets.h"
 #include "cleave/spec/image_layers.h"
+#include "cleave/spec/trainable.h"
 
 namespace cleave {
 namespace {
@@ -25,11 +26,13 @@ TEST(Family, HasTheParametersOfThePublishedModels) {
   EXPECT_EQ(parameter_count(preset("vit-l-16")), 304'326'632);
   EXPECT_EQ(parameter_count(preset("vit-h-14")), 632'045'800);
   EXPECT_EQ(parameter_count(preset("cnn-fashion")), 44'426);
+  EXPECT_EQ(parameter_count(preset("llava-1.5-7b")), 7'063'427'072);
+  EXPECT_EQ(parameter_count(preset("smolvlm-256m")), 256'484'928);
 }
 
 TEST(Family, NamesParametersAsHuggingFaceDoes) {
   std::set<std::string> names;
-  for (const char* model : {"gpt-tiny", "llama-tiny", "vit-tiny"}) {
+  for (const char* model : {"gpt-tiny", "llama-tiny", "vit-tiny", "vlm-tiny"}) {
     for (const SegmentSpec& segment : preset(model, {.sequences = 1, .sequence = 8}).segments) {
       for (const LayerSpec& layer : segment.layers) {
         for (const ParameterSpec& parameter : layer.parameters) {
@@ -38,16 +41,32 @@ TEST(Family, NamesParametersAsHuggingFaceDoes) {
       }
     }
   }
-  for (const char* name :
-       {"transformer.wte.weight", "transformer.wpe.weight", "transformer.h.0.ln_1.bias",
-        "transformer.h.0.attn.c_attn.weight", "transformer.h.0.mlp.c_proj.bias",
-        "transformer.ln_f.weight", "model.embed_tokens.weight",
-        "model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.v_proj.weight",
-        "model.layers.0.mlp.up_proj.weight", "model.layers.0.post_attention_layernorm.weight",
-        "model.norm.weight", "lm_head.weight", "vit.embeddings.cls_token",
-        "vit.embeddings.position_embeddings", "vit.embeddings.patch_embeddings.projection.weight",
-        "vit.encoder.layer.0.attention.attention.key.bias", "vit.layernorm.bias",
-        "classifier.weight"}) {
+  for (const char* name : {"transformer.wte.weight",
+                           "transformer.wpe.weight",
+                           "transformer.h.0.ln_1.bias",
+                           "transformer.h.0.attn.c_attn.weight",
+                           "transformer.h.0.mlp.c_proj.bias",
+                           "transformer.ln_f.weight",
+                           "model.embed_tokens.weight",
+                           "model.layers.0.self_attn.q_proj.weight",
+                           "model.layers.0.self_attn.v_proj.weight",
+                           "model.layers.0.mlp.up_proj.weight",
+                           "model.layers.0.post_attention_layernorm.weight",
+                           "model.norm.weight",
+                           "lm_head.weight",
+                           "vit.embeddings.cls_token",
+                           "vit.embeddings.position_embeddings",
+                           "vit.embeddings.patch_embeddings.projection.weight",
+                           "vit.encoder.layer.0.attention.attention.key.bias",
+                           "vit.layernorm.bias",
+                           "classifier.weight",
+                           "vision_tower.vision_model.embeddings.class_embedding",
+                           "vision_tower.vision_model.pre_layrnorm.weight",
+                           "vision_tower.vision_model.encoder.layers.2.mlp.fc1.bias",
+                           "multi_modal_projector.linear_2.weight",
+                           "language_model.model.embed_tokens.weight",
+                           "language_model.model.layers.0.self_attn.q_proj.weight",
+                           "language_model.lm_head.weight"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }
@@ -71,6 +90,44 @@ TEST(Family, ReadsImagesAsPatches) {
   EXPECT_EQ(*input_at(graph, 13, "labels"), "labels");
   EXPECT_EQ(loss_count(graph), 2);
   EXPECT_TRUE(counts_hits(graph));
+}
+
+TEST(Family, ReadsImagesAndTokensInOneChain) {
+  const Graph graph = preset("llava-1.5-7b", {.sequences = 2, .sequence = 1024, .images = 3});
+
+  EXPECT_NO_THROW(check(graph));
+  EXPECT_EQ(block_count(graph), 23 + 32);  // the last layer of the tower is not computed
+  EXPECT_EQ(block_count(graph), model::find_preset("llava-1.5-7b").shape.blocks());
+  EXPECT_EQ(*input_at(graph, 0, "x"), "patches");
+  EXPECT_EQ(graph.inputs[0].tensor.shape, (Shape{2 * 3 * 576, 588}));
+  std::vector<std::string> modules;
+  for (const SegmentSpec& segment : graph.segments)
+    if (modules.empty() || modules.back() != segment.module) modules.push_back(segment.module);
+  EXPECT_EQ(modules, (std::vector<std::string>{"vision", "projector", "language"}));
+  const SegmentSpec& join = graph.segments[26];
+  EXPECT_EQ(join.name, "join");
+  EXPECT_EQ(join.layers[0].x.shape, (Shape{2 * 3 * 576, 4096}));
+  EXPECT_EQ(*input_at(graph, 26, "places"), "places");
+  EXPECT_EQ(loss_count(graph), 2 * 1024);
+}
+
+TEST(Family, KeepsWhatALlavaDoesNotCompute) {
+  Graph graph = preset("llava-1.5-7b", {.sequences = 1, .sequence = 1024});
+  const auto idle = [&] {
+    std::int64_t count = 0;
+    for (const SegmentSpec& segment : graph.segments)
+      for (const LayerSpec& layer : segment.layers)
+        for (const ParameterSpec& parameter : layer.parameters)
+          if (!parameter.trainable) count += parameter.elements();
+    return count;
+  };
+  EXPECT_EQ(idle(), 12 * 1024 * 1024 + 13 * 1024 + 2 * 1024);  // a block and the last norm
+
+  train_only(graph.segments, std::vector<std::string>{"vision", "projector", "language"});
+  EXPECT_EQ(idle(), 12 * 1024 * 1024 + 13 * 1024 + 2 * 1024);
+  EXPECT_THROW(train_only(graph.segments, std::vector<std::string>{"post_layernorm"}), UserError);
+  train_only(graph.segments, std::vector<std::string>{"projector"});
+  EXPECT_EQ(trained_count(graph.segments), 1024 * 4096 + 4096 + 4096 * 4096 + 4096);
 }
 
 TEST(Family, RefusesImagesThatPatchesDoNotCover) {

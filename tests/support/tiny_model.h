@@ -9,8 +9,23 @@ inline constexpr std::int64_t kVocabulary = 61;  // no shards divide it
 inline constexpr std::int64_t kSequence = 16;
 
 /// Small enough for hundreds of layouts; a Llama's heads share keys and values, a ViT tells as many
-/// classes apart as the others have tokens.
+/// classes apart as the others have tokens, and a vlm has two of its layers in a tower.
 inline ModelShape tiny_shape(const model::Family* kind, std::int64_t layers = 6) {
+  if (kind == &model::vlm)
+    return {.kind = kind,
+            .layers = layers - 2,
+            .hidden = 32,
+            .heads = 4,
+            .kv_heads = 2,
+            .ffn = 64,
+            .vocab = kVocabulary,
+            .context = kSequence,
+            .tie_embeddings = false,
+            .image = 8,
+            .patch = 4,
+            .channels = 3,
+            .gelu = GeluForm::Quick,
+            .vision = {.layers = 3, .hidden = 16, .heads = 4, .ffn = 32, .class_token = true}};
   if (kind->reads_images)
     return {.kind = kind,
             .layers = layers,
@@ -38,10 +53,12 @@ inline ModelShape tiny_shape(const model::Family* kind, std::int64_t layers = 6)
 }
 
 inline Graph tiny_model(const model::Family* kind, DType dtype, std::int64_t layers = 6) {
-  const std::int64_t sequences =
-      kind->reads_images ? 4 : 1;  // shards divide the rows of four images
-  return model::graph_of(tiny_shape(kind, layers),
-                         {.sequences = sequences, .sequence = kSequence, .dtype = dtype});
+  // Shards divide the rows of four images, which one text has where there are both.
+  const bool both = kind->reads_images && kind->reads_tokens;
+  return model::graph_of(tiny_shape(kind, layers), {.sequences = kind->reads_tokens ? 1 : 4,
+                                                    .sequence = kSequence,
+                                                    .dtype = dtype,
+                                                    .images = both ? 4 : 1});
 }
 
 /// The microbatches of a replica: numbers [first, …) of the whole step's.

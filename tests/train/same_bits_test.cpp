@@ -77,6 +77,7 @@ Outcome train(const model::Family* kind, DType dtype, const engine::Layout& layo
       if (index == 0) outcome.losses.push_back(result.loss);
       if (s > 0 || !device.is_owner()) continue;
       for (const engine::TensorState& t : device.tensors()) {
+        if (!t.trained()) continue;
         t.for_each_run(t.gradient, [&](std::int64_t first, std::span<float> run) {
           outcome.gradients[t.name] += tensor_sum(std::as_bytes(run), first);
         });
@@ -316,7 +317,7 @@ INSTANTIATE_TEST_SUITE_P(Models, SameBits,
                          ::testing::Combine(::testing::Values(&model::gpt, &model::llama),
                                             ::testing::Values(DType::F32, DType::BF16)));
 INSTANTIATE_TEST_SUITE_P(Images, SameBits,
-                         ::testing::Combine(::testing::Values(&model::vit),
+                         ::testing::Combine(::testing::Values(&model::vit, &model::vlm),
                                             ::testing::Values(DType::F32)));
 
 }  // namespace

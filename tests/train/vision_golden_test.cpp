@@ -2,17 +2,16 @@
 // images, same optimizer. The numbers are in tests/golden/vision_losses.txt, made by
 // scripts/make_vision_golden.py, whose formulas are repeated here.
 
-#include <algorithm>
 #include <fstream>
 #include <map>
 #include <sstream>
 
 #include "support/paths.h"
+#include "train/formula_weights.h"
 #include <gtest/gtest.h>
 
 #include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
-#include "cleave/engine/run/device.h"
 #include "cleave/model/presets.h"
 #include "cleave/tensor/bf16.h"
 #include "cleave/train/step/run_optimizer.h"
@@ -65,21 +64,6 @@ class FormulaImages : public engine::MicrobatchSource {
   std::int64_t patch_;
   std::int64_t step_ = 0;
 };
-
-void set_formula_weights(engine::Device& device, std::span<const std::string> names) {
-  for (const engine::TensorState& tensor : device.tensors()) {
-    const auto k =
-        static_cast<std::uint64_t>(std::ranges::find(names, tensor.name) - names.begin());
-    const bool norm = tensor.master.rank() == 1 && tensor.name.ends_with(".weight");
-    for (std::int64_t i = 0; i < tensor.master.elements(); ++i) {
-      const std::uint64_t u =
-          (static_cast<std::uint64_t>(i) * 1664525 + 1013904223ull * (k + 1)) % (1ull << 24);
-      const float w = (static_cast<float>(u) / 0x1p24f - 0.5f) / 4;
-      tensor.master.as<float>()[i] = norm ? w + 1 : w;
-    }
-  }
-  device.refresh_values();
-}
 
 ModelShape vit_shape(GeluForm gelu) {
   return {.kind = &model::vit,

@@ -59,9 +59,8 @@ nlohmann::json json_of(const Config& config) {
 /// What was left to the schedule or to the planner as it came out.
 nlohmann::json layout_of(const Config& config, const engine::CompiledStep& step) {
   std::vector<std::int64_t> layers;
-  for (const auto& segments : step.stages) layers.push_back(std::ssize(segments));
-  --layers.front();  // the embedding
-  --layers.back();   // the head
+  for (const auto& segments : step.stages)
+    layers.push_back(std::ranges::count(segments, true, &SegmentSpec::block));
   nlohmann::json json = json_of(config);
   json["partition"] = layers;
   json["chunks"] = step.program.stages / *config.parallel.pipeline;

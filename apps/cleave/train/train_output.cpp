@@ -133,7 +133,7 @@ void TrainOutput::on_evaluated(std::int64_t step, const train::Evaluation& evalu
       evaluation.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *evaluation.accuracy) : "";
   progress_->note(
       fmt::format("step {}: validation loss {:.4f}{} over {}", step, evaluation.loss, accuracy,
-                  counted(samples, config_.model.kind->reads_images ? "image" : "sequence")));
+                  counted(samples, config_.model.kind->reads_tokens ? "sequence" : "image")));
   line_->validation_loss = evaluation.loss;
   line_->accuracy = evaluation.accuracy;
   write_log();

@@ -116,6 +116,7 @@ constinit const Family cnn = {.name = "cnn",
                               .check = check_cnn,
                               .default_ffn = [](std::int64_t) { return std::int64_t{120}; },
                               .presets = kCnnPresets,
-                              .reads_images = true};
+                              .reads_images = true,
+                              .reads_tokens = false};
 
 }  // namespace cleave::model

@@ -38,7 +38,8 @@ struct Family {
   bool known_to_early_software = false;
   /// How Hugging Face's tools know it; null: they do not.
   const HuggingFace* hugging_face = nullptr;
-  bool reads_images = false;  ///< and tells classes apart; otherwise it reads tokens
+  bool reads_images = false;
+  bool reads_tokens = true;  ///< and predicts the next; otherwise it tells classes of images apart
 };
 
 extern const Family gpt;
@@ -52,6 +53,7 @@ extern const Family smollm3;
 extern const Family gemma3;
 extern const Family vit;
 extern const Family cnn;
+extern const Family vlm;
 
 /// cleave's own families, in the order help shows them.
 std::span<const Family* const> families();

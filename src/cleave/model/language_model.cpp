@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/spec/trainable.h"
 
 namespace cleave::model {
 namespace {
@@ -24,20 +25,6 @@ void check_flow(const ModelShape& shape, const spec::Flow& flow, std::int64_t lo
           "; shorten the sequence or raise model.context");
   require(loss_blocks >= 1 && loss_blocks <= shape.vocab, "train.loss_blocks ", loss_blocks,
           " must be between 1 and the vocabulary ", shape.vocab);
-}
-
-/// Nothing outlives F where there is no backward.
-void drop_backward(Graph& graph) {
-  for (SegmentSpec& segment : graph.segments) {
-    for (LayerSpec& layer : segment.layers) {
-      layer.x_until = layer.y_until = Until::Forward;
-      for (KeptTensor& kept : layer.kept_by_forward) kept.until = Until::Forward;
-      for (ReadTensor& read : layer.reads) read.until = Until::Forward;
-      layer.kept_by_input.clear();
-      layer.backward_input.clear();
-      layer.backward_weight.clear();
-    }
-  }
 }
 
 }  // namespace
@@ -73,7 +60,7 @@ Graph language_model(const ModelShape& shape, const spec::Flow& flow, std::int64
                  {{Graph::kData, "targets"}, {head, "targets"}}};
   join_in_order(graph);
   graph.results = {{"losses", {head, "y"}}};
-  if (flow.cache > 0) drop_backward(graph);
+  if (flow.cache > 0) leave_out_backward(graph.segments);  // nothing outlives F then
   return graph;
 }
 

@@ -71,12 +71,23 @@ void check_no_images(const ModelShape& s) {
           s.kind->name, " reads tokens; leave them out");
 }
 
+void check_no_vision(const ModelShape& s) {
+  require(s.vision == VisionShape{} && s.shuffle == 0 && s.image_token == 0,
+          "model.vision, model.projector and model.image_token are of models that read images and "
+          "tokens, and a ",
+          s.kind->name, " does not; leave them out");
+}
+
 }  // namespace
 
 void check_images(const ModelShape& s) {
   check_size("image", s.image);
   check_size("patch", s.patch);
-  check_size("classes", s.classes);
+  if (!s.kind->reads_tokens) check_size("classes", s.classes);
+  require(!s.kind->reads_tokens || s.classes == 0,
+          "model.classes is of models that tell classes "
+          "apart, and a ",
+          s.kind->name, " predicts tokens; leave it out");
   require(s.channels == 1 || s.channels == 3, "model.channels is ", s.channels,
           "; images have 1 (grey) or 3 (colours)");
   require(s.image <= 1 << 14 && s.patch <= s.image, "model.image ", s.image, " with model.patch ",
@@ -85,6 +96,7 @@ void check_images(const ModelShape& s) {
 
 void check(const ModelShape& s) {
   s.kind->reads_images ? check_images(s) : check_no_images(s);
+  if (!s.kind->reads_images || !s.kind->reads_tokens) check_no_vision(s);
   check_size("layers", s.layers);
   check_size("hidden", s.hidden);
   check_size("heads", s.heads);

@@ -12,6 +12,22 @@ struct Family;
 extern const Family gpt;
 }  // namespace model
 
+/// The part of a model that reads images and tokens which turns patches into rows.
+struct VisionShape {
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t ffn = 0;
+  double norm_eps = 1e-5;
+  /// As in CLIP: a class token and a norm before the blocks; the rows of the layer before the last
+  /// are taken, without the class token's. Otherwise as in SigLIP: neither, and a norm at the end.
+  bool class_token = true;
+
+  constexpr std::int64_t computed_layers() const { return class_token ? layers - 1 : layers; }
+
+  friend bool operator==(const VisionShape&, const VisionShape&) = default;
+};
+
 /// Everything that decides a model's parameters and arithmetic; no batch, no layout. What a family
 /// does not have, it does not read.
 struct ModelShape {
@@ -42,6 +58,10 @@ struct ModelShape {
   std::int64_t channels = 0;        ///< of a pixel
   std::int64_t classes = 0;         ///< that images are told apart by
   GeluForm gelu = GeluForm::Exact;  ///< of models that read images
+  VisionShape vision = {};          ///< of models that read images and tokens
+  /// Patches along a side of the squares that the projector makes one row of; 0: each patch is one.
+  std::int64_t shuffle = 0;
+  std::int64_t image_token = 0;  ///< what stands in a text where the rows of an image are
 
   std::int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   /// Whether a layer, counted from 0, sees only the last `window` tokens.
@@ -49,7 +69,16 @@ struct ModelShape {
     return window > 0 && layer >= window_from && !(full_every > 0 && (layer + 1) % full_every == 0);
   }
 
+  /// What parallel.partition and parallel.recompute count as layers.
+  constexpr std::int64_t blocks() const {
+    return layers + (vision.layers > 0 ? vision.computed_layers() : 0);
+  }
+
   constexpr std::int64_t patches() const { return (image / patch) * (image / patch); }
+  /// Tokens that an image takes the place of.
+  constexpr std::int64_t image_rows() const {
+    return shuffle == 0 ? patches() : patches() / (shuffle * shuffle);
+  }
   constexpr std::int64_t patch_values() const { return channels * patch * patch; }
 
   friend bool operator==(const ModelShape&, const ModelShape&) = default;

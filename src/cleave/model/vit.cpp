@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/model/encoder.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
 #include "cleave/spec/image_layers.h"
@@ -16,55 +17,29 @@ spec::LinearShape vit_linear(std::int64_t in, std::int64_t out) {
   return {.in = in, .out = out, .weight = Transpose::Yes, .bias = Bias::Add};
 }
 
-/// Query, key and value are tensors of their own, in one product.
-spec::LinearShape vit_qkv(const ModelShape& s, const std::string& name, const CutSpan& heads) {
-  spec::LinearShape shape = vit_linear(s.hidden, 3 * s.hidden);
-  std::int64_t first = 0;
-  for (const char* part : {"query", "key", "value"}) {
-    shape.pieces.push_back({.name = name + part + ".weight", .first = first, .extent = s.hidden});
-    shape.bias_pieces.push_back(
-        {.name = name + part + ".bias", .first = first, .extent = s.hidden});
-    first += s.hidden;
-  }
-  shape.rule = CutRule::Column;
-  shape.spans = {heads, heads, heads};
-  return shape;
-}
-
-spec::LinearShape vit_cut(std::int64_t in, std::int64_t out, CutRule rule, const CutSpan& span) {
-  spec::LinearShape shape = vit_linear(in, out);
-  shape.rule = rule;
-  shape.spans = {span};
-  return shape;
-}
-
 SegmentSpec vit_block(const ModelShape& s, const Flow& flow, std::int64_t index) {
   const std::string name = "vit.encoder.layer." + std::to_string(index) + ".";
-  const float epsilon = static_cast<float>(s.norm_eps);
-  const CutSpan heads{.units = s.heads, .width = s.head_size(), .what = "model.heads"};
-  const CutSpan ffn{.units = s.ffn, .what = "model.ffn"};
-  const AttentionAttributes attributes{.shape = {.sequences = flow.sequences,
-                                                 .sequence = flow.sequence,
-                                                 .heads = s.heads,
-                                                 .kv_heads = s.heads,
-                                                 .head_dim = s.head_size(),
-                                                 .mask = AttentionMask::Full}};
-  return {.name = "block " + std::to_string(index),
-          .layers = {spec::layernorm(name + "layernorm_before", flow, s.hidden, epsilon),
-                     spec::linear(name + "attention.attention", flow,
-                                  vit_qkv(s, name + "attention.attention.", heads)),
-                     spec::attention(name + "attention", flow, attributes),
-                     spec::linear(name + "attention.output.dense", flow,
-                                  vit_cut(s.hidden, s.hidden, CutRule::Row, heads)),
-                     spec::residual(name + "attention.residual", flow, s.hidden, 0),
-                     spec::layernorm(name + "layernorm_after", flow, s.hidden, epsilon),
-                     spec::linear(name + "intermediate.dense", flow,
-                                  vit_cut(s.hidden, s.ffn, CutRule::Column, ffn)),
-                     spec::gelu(name + "intermediate.act", flow, s.ffn, s.gelu),
-                     spec::linear(name + "output.dense", flow,
-                                  vit_cut(s.ffn, s.hidden, CutRule::Row, ffn)),
-                     spec::residual(name + "output.residual", flow, s.hidden, 5)},
-          .block = true};
+  const EncoderShape shape{.hidden = s.hidden,
+                           .heads = s.heads,
+                           .ffn = s.ffn,
+                           .norm_eps = s.norm_eps,
+                           .gelu = s.gelu,
+                           .heads_key = "model.heads",
+                           .ffn_key = "model.ffn"};
+  SegmentSpec block = encoder_block(shape,
+                                    {.norm_before = name + "layernorm_before",
+                                     .attention = name + "attention",
+                                     .query = name + "attention.attention.query",
+                                     .key = name + "attention.attention.key",
+                                     .value = name + "attention.attention.value",
+                                     .out = name + "attention.output.dense",
+                                     .norm_after = name + "layernorm_after",
+                                     .up = name + "intermediate.dense",
+                                     .act = name + "intermediate.act",
+                                     .down = name + "output.dense"},
+                                    flow);
+  block.name = "block " + std::to_string(index);
+  return block;
 }
 
 /// Patches become rows, as a convolution whose stride is its size would have it.
@@ -166,6 +141,7 @@ constinit const Family vit = {.name = "vit",
                               .check = check_vit,
                               .default_ffn = [](std::int64_t hidden) { return 4 * hidden; },
                               .presets = kVitPresets,
-                              .reads_images = true};
+                              .reads_images = true,
+                              .reads_tokens = false};
 
 }  // namespace cleave::model

@@ -111,6 +111,7 @@ struct ParameterSpec {
   std::vector<std::string> slots = {};
   bool whole_pieces = false;  ///< its optimizer updates each piece as one
   bool hidden = false;        ///< a matrix from hidden features to hidden features
+  bool idle = false;          ///< no result depends on it: it is saved, and never trained
 
   std::int64_t elements() const { return shape.elements(); }
 
@@ -213,6 +214,7 @@ struct SegmentSpec {
   std::string name;
   std::vector<LayerSpec> layers;
   bool block = false;  ///< one of what parallel.partition and parallel.recompute count as layers
+  std::string module = {};  ///< the part of the model that it belongs to; empty: there is one
 
   friend bool operator==(const SegmentSpec&, const SegmentSpec&) = default;
 };

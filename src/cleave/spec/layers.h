@@ -16,6 +16,7 @@ struct Flow {
   /// Generating: `sequence` new tokens follow up to `cache - sequence` earlier ones, whose keys and
   /// values are kept. There is then no backward. 0: training.
   std::int64_t cache = 0;
+  std::int64_t images = 1;  ///< most images of a sequence, for models that read both
 
   std::int64_t tokens() const { return sequences * sequence; }
 };

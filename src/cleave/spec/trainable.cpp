@@ -37,14 +37,19 @@ bool pattern_names(std::string_view pattern, std::string_view name) {
 
 namespace {
 
-/// Visits every parameter with its layer.
+/// Visits every parameter with its segment.
 template <class Segments, class Visit>
 void for_each_parameter(Segments&& segments, const Visit& visit) {
   for (auto& segment : segments) {
     for (auto& layer : segment.layers) {
-      for (auto& parameter : layer.parameters) visit(parameter);
+      for (auto& parameter : layer.parameters) visit(segment, parameter);
     }
   }
+}
+
+/// Whether a pattern names the tensor `name` of a segment: itself, or the module that it is in.
+bool takes(std::string_view pattern, const SegmentSpec& segment, std::string_view name) {
+  return (!segment.module.empty() && pattern == segment.module) || pattern_names(pattern, name);
 }
 
 /// The names that a pattern may go by: a tied weight has its own beside its owner's.
@@ -58,9 +63,11 @@ std::vector<std::string> names_of(const ParameterSpec& parameter) {
 void check_names_something(std::span<const SegmentSpec> segments, const std::string& pattern) {
   std::set<std::string> known;
   bool found = false;
-  for_each_parameter(segments, [&](const ParameterSpec& parameter) {
+  for_each_parameter(segments, [&](const SegmentSpec& segment, const ParameterSpec& parameter) {
+    if (parameter.idle) return;
+    if (!segment.module.empty()) known.insert(segment.module);
     for (const std::string& name : names_of(parameter)) {
-      found = found || pattern_names(pattern, name);
+      found = found || takes(pattern, segment, name);
       known.insert(name.substr(0, name.rfind('.')));
       known.insert(name);
     }
@@ -71,11 +78,12 @@ void check_names_something(std::span<const SegmentSpec> segments, const std::str
 }
 
 /// Whether the patterns name the parameter: all of its tensors, or none.
-bool is_named(const ParameterSpec& parameter, std::span<const std::string> patterns) {
+bool is_named(const SegmentSpec& segment, const ParameterSpec& parameter,
+              std::span<const std::string> patterns) {
   const std::vector<std::string> all = names_of(parameter);
   const auto named = [&](const std::string& name) {
     return std::ranges::any_of(patterns,
-                               [&](const auto& pattern) { return pattern_names(pattern, name); });
+                               [&](const auto& pattern) { return takes(pattern, segment, name); });
   };
   const bool some = std::ranges::any_of(all, named);
   if (!some || !parameter.tied_to.empty()) return some;
@@ -92,12 +100,13 @@ void train_only(std::span<SegmentSpec> segments, std::span<const std::string> pa
   if (patterns.empty()) return;
   for (const std::string& pattern : patterns) check_names_something(segments, pattern);
   std::set<std::string> trained;
-  for_each_parameter(segments, [&](const ParameterSpec& parameter) {
-    if (!is_named(parameter, patterns)) return;
+  for_each_parameter(segments, [&](const SegmentSpec& segment, const ParameterSpec& parameter) {
+    if (!is_named(segment, parameter, patterns)) return;
     trained.insert(parameter.tied_to.empty() ? parameter.name : parameter.tied_to);
   });
-  for_each_parameter(segments, [&](ParameterSpec& parameter) {
+  for_each_parameter(segments, [&](const SegmentSpec&, ParameterSpec& parameter) {
     parameter.trainable =
+        !parameter.idle &&
         trained.contains(parameter.tied_to.empty() ? parameter.name : parameter.tied_to);
   });
   for (SegmentSpec& segment : segments)
@@ -105,14 +114,36 @@ void train_only(std::span<SegmentSpec> segments, std::span<const std::string> pa
 }
 
 void freeze(std::span<SegmentSpec> segments) {
-  for_each_parameter(segments, [](ParameterSpec& parameter) { parameter.trainable = false; });
+  for_each_parameter(
+      segments, [](const SegmentSpec&, ParameterSpec& parameter) { parameter.trainable = false; });
   for (SegmentSpec& segment : segments)
     for (LayerSpec& layer : segment.layers) leave_out_weight_pass(layer);
 }
 
+int first_trained(std::span<const SegmentSpec> segments) {
+  const auto found =
+      std::ranges::find_if(segments, [](const SegmentSpec& segment) { return trains(segment); });
+  return static_cast<int>(found - segments.begin());
+}
+
+void leave_out_backward(std::span<SegmentSpec> segments) {
+  for (SegmentSpec& segment : segments) {
+    for (LayerSpec& layer : segment.layers) {
+      layer.x_until = layer.y_until = Until::Forward;
+      layer.dy_until = Until::Input;
+      for (KeptTensor& kept : layer.kept_by_forward) kept.until = Until::Forward;
+      for (ReadTensor& read : layer.reads) read.until = Until::Forward;
+      layer.kept_by_input.clear();
+      layer.sums.clear();
+      layer.backward_input.clear();
+      layer.backward_weight.clear();
+    }
+  }
+}
+
 std::int64_t trained_count(std::span<const SegmentSpec> segments) {
   std::int64_t count = 0;
-  for_each_parameter(segments, [&](const ParameterSpec& parameter) {
+  for_each_parameter(segments, [&](const SegmentSpec&, const ParameterSpec& parameter) {
     if (parameter.trainable && parameter.tied_to.empty()) count += parameter.elements();
   });
   return count;

@@ -12,9 +12,10 @@ namespace cleave {
 /// What only their gradients would need is left out of the layers.
 ///
 /// A pattern is a part of a tensor's name in checkpoints between dots, in which * stands for any
-/// characters: "h.3" and "lm_head" are modules, "h.*.ln_1.weight" names tensors. A weight that is
-/// tied is trained with the one that it is tied to. Throws UserError for a pattern that names
-/// nothing, or only some of the tensors that are computed together.
+/// characters: "h.3" and "lm_head" are modules, "h.*.ln_1.weight" names tensors. Or it is the
+/// module of segments, such as "projector". A weight that is tied is trained with the one that it
+/// is tied to, an idle one never. Throws UserError for a pattern that names nothing, or only some
+/// of the tensors that are computed together.
 void train_only(std::span<SegmentSpec> segments, std::span<const std::string> patterns);
 
 /// Whether a pattern, as above, names the tensor `name`.
@@ -22,6 +23,13 @@ bool pattern_names(std::string_view pattern, std::string_view name);
 
 /// Trains nothing: every parameter keeps its values.
 void freeze(std::span<SegmentSpec> segments);
+
+/// The first segment with a parameter that is trained; the number of segments if none has one.
+/// Nothing before it learns, so no gradient goes further back.
+int first_trained(std::span<const SegmentSpec> segments);
+
+/// Takes out of segments that run no backward pass what only such a pass would read or do.
+void leave_out_backward(std::span<SegmentSpec> segments);
 
 /// Elements that are trained; a tied weight counts once.
 std::int64_t trained_count(std::span<const SegmentSpec> segments);

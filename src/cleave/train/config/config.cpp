@@ -85,7 +85,12 @@ void derive_model(const Given& given, const model::Family* preset_kind, Config& 
   if (fresh && !given.contains("model.tie_embeddings")) {
     c.model.tie_embeddings = c.model.kind->ties_embeddings;
   }
-  if (c.model.kind->reads_images) return derive_images(given, c);
+  const bool both = c.model.kind->reads_images && c.model.kind->reads_tokens;
+  require(both || !given.contains("data.images"),
+          "data.images is of models that read images and tokens, and a ", c.model.kind->name,
+          " does not; leave it out");
+  if (!c.model.kind->reads_tokens) return derive_images(given, c);
+  if (fresh && both && !given.contains("model.channels")) c.model.channels = 3;
   if (fresh && !given.contains("model.context")) {
     c.model.context = c.train.sequence;
   } else if (!given.contains("train.sequence")) {
@@ -200,7 +205,11 @@ data::Query data_query(const Config& config) {
           .images = {.side = config.model.image,
                      .patch = config.model.patch,
                      .channels = static_cast<int>(config.model.channels),
-                     .classes = config.model.classes},
+                     .classes = config.model.classes,
+                     .rows = config.model.kind->reads_tokens && config.model.patch > 0
+                                 ? config.model.image_rows()
+                                 : 0,
+                     .token = static_cast<std::int32_t>(config.model.image_token)},
           .vocabulary = config.model.vocab,
           .sequence = config.train.sequence,
           .batch = config.train.batch,
@@ -212,7 +221,8 @@ data::Query data_query(const Config& config) {
 std::string grid_of(const Config& config) {
   std::string text;
   for (const Key& key : config_keys()) {
-    const bool is_grid = key.name == "train.microbatch" || key.name.starts_with("numerics.");
+    const bool is_grid = key.name == "train.microbatch" || key.name == "data.images" ||
+                         key.name.starts_with("numerics.");
     const std::optional<Value> value = is_grid ? key.get(config) : std::nullopt;
     if (value && !rules::is_auto(*value))
       text += fmt::format("{} = {}\n", key.name, to_toml(*value));

@@ -109,11 +109,17 @@ void check_zero(const ParallelConfig& p) {
                                  "parallel.data to 2 or more, or parallel.zero to 0"));
 }
 
+/// Where the number of layers comes from.
+std::string_view layers_of(const ModelShape& model) {
+  return model.vision.layers > 0 ? "the sum of those of model.vision that are computed and of model"
+                                 : "model.layers";
+}
+
 void check_recompute(const Config& c) {
   if (!c.parallel.recompute || c.parallel.recompute->size() == 1) return;
   const auto layers = std::ssize(*c.parallel.recompute);
-  require(layers == c.model.layers, "parallel.recompute lists ", layers,
-          " choices, but model.layers is ", c.model.layers,
+  require(layers == c.model.blocks(), "parallel.recompute lists ", layers, " choices, but ",
+          layers_of(c.model), " is ", c.model.blocks(),
           "; give one for each layer, or one for all");
 }
 
@@ -126,8 +132,8 @@ void check_partition(const Config& c) {
   if (!c.parallel.partition) return;
   const auto& layers = *c.parallel.partition;
   const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
-  require(sum == c.model.layers, "parallel.partition places ", sum, " layers, but model.layers is ",
-          c.model.layers, "; every layer needs one stage");
+  require(sum == c.model.blocks(), "parallel.partition places ", sum, " layers, but ",
+          layers_of(c.model), " is ", c.model.blocks(), "; every layer needs one stage");
   if (!c.parallel.pipeline || !c.parallel.chunks) return;
   const std::int64_t stages = *c.parallel.pipeline * *c.parallel.chunks;
   require(static_cast<std::int64_t>(layers.size()) == stages, "parallel.partition lists ",

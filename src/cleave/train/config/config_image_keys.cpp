@@ -1,5 +1,9 @@
 #include "cleave/train/config/config_image_keys.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "cleave/model/family.h"
 #include "cleave/train/config/config_rules.h"
 
 namespace cleave::train {
@@ -8,25 +12,27 @@ namespace {
 using namespace rules;  // NOLINT(google-build-using-namespace): one table, one vocabulary
 
 /// Which models a key is of; the others neither have nor save it.
-Key only_where(bool reads_images, Key key) {
-  key.get = [reads_images, get = key.get](const Config& c) -> std::optional<Value> {
-    return c.model.kind->reads_images == reads_images ? get(c) : std::nullopt;
+Key only_of(bool (*models)(const model::Family&), Key key) {
+  key.get = [models, get = key.get](const Config& c) -> std::optional<Value> {
+    return models(*c.model.kind) ? get(c) : std::nullopt;
   };
   return key;
 }
 Key of_images(Key key) {
-  return only_where(true, std::move(key));
+  return only_of([](const model::Family& kind) { return kind.reads_images; }, std::move(key));
+}
+Key of_classes(Key key) {
+  return only_of([](const model::Family& kind) { return !kind.reads_tokens; }, std::move(key));
+}
+Key of_both(Key key) {
+  return only_of([](const model::Family& kind) { return kind.reads_images && kind.reads_tokens; },
+                 std::move(key));
 }
 
-}  // namespace
-
-Key of_tokens(Key key) {
-  return only_where(false, std::move(key));
-}
-
-std::vector<Key> image_keys() {
+std::vector<Key> own_image_keys() {
   const Whole any;  // check(ModelShape) knows more
-  constexpr std::string_view kNeeded = "none; needed for kind = \"vit\" without model.preset";
+  constexpr std::string_view kNeeded =
+      "none; needed for kind = \"vit\" or \"vlm\" without model.preset";
   return {
       of_images(whole(
                     "model.image", any, "pixels of a side of the images",
@@ -40,10 +46,11 @@ std::vector<Key> image_keys() {
                     "model.channels", {1, 3}, "1: grey images, 3: colours",
                     [](auto& c) -> auto& { return c.model.channels; })
                     .with({.otherwise = "3", .example = "1"})),
-      of_images(whole(
-                    "model.classes", any, "classes that images are told apart by",
-                    [](auto& c) -> auto& { return c.model.classes; })
-                    .with({.otherwise = kNeeded, .example = "10"})),
+      of_classes(whole(
+                     "model.classes", any, "classes that images are told apart by",
+                     [](auto& c) -> auto& { return c.model.classes; })
+                     .with({.otherwise = "none; needed for kind = \"vit\" without model.preset",
+                            .example = "10"})),
       of_images(
           choice<GeluForm>(
               "model.gelu",
@@ -51,7 +58,72 @@ std::vector<Key> image_keys() {
               "x Φ(x) by tanh, x Φ(x) itself, or x σ(1.702 x)",
               [](auto& c) -> auto& { return c.model.gelu; })
               .with({.otherwise = "\"exact\"", .example = "\"quick\""})),
+      of_both(whole(
+                  "model.image_token", {0},
+                  "what stands in a text where the rows of an image are (vlm)",
+                  [](auto& c) -> auto& { return c.model.image_token; })
+                  .with({.otherwise = "0", .example = "32000"})),
   };
+}
+
+/// Of the parts of models that read images and tokens.
+std::vector<Key> vision_keys() {
+  const Whole any;
+  constexpr std::string_view kNeeded = "none; needed for kind = \"vlm\" without model.preset";
+  return {
+      of_both(whole(
+                  "model.vision.layers", any, "blocks of the tower that reads images (vlm)",
+                  [](auto& c) -> auto& { return c.model.vision.layers; })
+                  .with({.otherwise = kNeeded, .example = "24"})),
+      of_both(whole(
+                  "model.vision.hidden", any, "its width",
+                  [](auto& c) -> auto& { return c.model.vision.hidden; })
+                  .with({.otherwise = kNeeded, .example = "1024"})),
+      of_both(whole(
+                  "model.vision.heads", any, "its attention heads; must divide its width",
+                  [](auto& c) -> auto& { return c.model.vision.heads; })
+                  .with({.otherwise = kNeeded, .example = "16"})),
+      of_both(whole(
+                  "model.vision.ffn", any, "its feed-forward width",
+                  [](auto& c) -> auto& { return c.model.vision.ffn; })
+                  .with({.otherwise = kNeeded, .example = "4096"})),
+      of_both(number(
+                  "model.vision.norm_eps", "a number > 0", [](double x) { return x > 0; },
+                  "added to the variance in its norms",
+                  [](auto& c) -> auto& { return c.model.vision.norm_eps; })
+                  .with({.otherwise = "1e-05", .example = "1e-6"})),
+      of_both(boolean(
+                  "model.vision.class_token",
+                  "as in CLIP, and the rows of the layer before the last are taken; false: as in "
+                  "SigLIP",
+                  [](auto& c) -> auto& { return c.model.vision.class_token; })
+                  .with({.otherwise = "true", .example = "false"})),
+      of_both(whole(
+                  "model.projector.shuffle", {0},
+                  "patches along a side of the squares that become one row each; 0: two linear "
+                  "layers for each patch",
+                  [](auto& c) -> auto& { return c.model.shuffle; })
+                  .with({.otherwise = "0", .example = "4"})),
+  };
+}
+
+}  // namespace
+
+Key of_tokens(Key key) {
+  return only_of([](const model::Family& kind) { return kind.reads_tokens; }, std::move(key));
+}
+
+std::vector<Key> image_keys() {
+  std::vector<Key> keys = own_image_keys();
+  std::ranges::move(vision_keys(), std::back_inserter(keys));
+  return keys;
+}
+
+Key images_key() {
+  return of_both(whole(
+                     "data.images", {1}, "most images of a sample (vlm)",
+                     [](auto& c) -> auto& { return c.data.images; })
+                     .with({.otherwise = "1", .example = "4"}));
 }
 
 }  // namespace cleave::train

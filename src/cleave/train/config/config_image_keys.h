@@ -12,4 +12,7 @@ Key of_tokens(Key key);
 /// The keys of models that read images.
 std::vector<Key> image_keys();
 
+/// "data.images", for models that read images and tokens.
+Key images_key();
+
 }  // namespace cleave::train

@@ -159,6 +159,7 @@ std::vector<Key> data_keys() {
        .set = set_validation,
        .get = get_validation,
        .example = "\"held_out.txt\""},
+      images_key(),
   };
 }
 

@@ -30,7 +30,7 @@ bool holds_numbers(const data::DataPath& data) {
 }  // namespace
 
 bool reads_bytes(const Config& config) {
-  if (config.model.kind->reads_images || config.data.path.empty()) return false;
+  if (!config.model.kind->reads_tokens || config.data.path.empty()) return false;
   if (!config.data.tokenizer.empty()) return config.data.tokenizer == "bytes";
   return !holds_numbers(config.data.path[0]);
 }

@@ -11,7 +11,7 @@ namespace {
 /// [window] -> its label: the class of an image, and of a text the source that it comes from.
 std::vector<int> labels_of(const Config& config, const data::Dataset& data) {
   std::vector<int> labels;
-  if (config.model.kind->reads_images) {
+  if (!config.model.kind->reads_tokens) {
     for (std::int64_t window = 0; window < data.windows(); ++window) {
       std::int32_t label = 0;
       data.read(window, "labels", {.ids = {&label, 1}});

@@ -43,7 +43,8 @@ Graph model_of(const Config& config) {
   Graph model = model::graph_of(config.model,
                                 {.sequences = *config.train.microbatch,
                                  .sequence = config.train.sequence,
-                                 .dtype = config.train.dtype},
+                                 .dtype = config.train.dtype,
+                                 .images = config.data.images},
                                 config.train.loss_blocks);
   if (config.lora.rank > 0 && config.trained.empty()) freeze(model.segments);
   train_only(model.segments, config.trained);

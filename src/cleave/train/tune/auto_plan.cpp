@@ -224,6 +224,10 @@ std::string describe(const Config& config) {
 }
 
 AutoPlan plan_run(const Config& config, comm::Launcher& launcher) {
+  require(config.model.vision.layers == 0,
+          "\"auto\" plans for models whose layers are all alike, and a ", config.model.kind->name,
+          " has two kinds; set parallel.pipeline, tensor, data, zero, recompute and "
+          "train.microbatch");
   AutoPlan plan{.asked = config};
   Planner planner(launcher, plan);
   planner.run(config);
