@@ -52,6 +52,9 @@ const std::vector<Part> kParts = {
     {&model::gpt, {"ln_*", "mlp.c_fc.bias", "wpe"}},
     {&model::llama, {"lm_head", "layers.3"}},
     {&model::llama, {"layers.*.self_attn.o_proj", "layers.0.mlp.down_proj", "model.norm"}},
+    {&model::vlm, {"projector"}},
+    {&model::vlm, {"vision", "embed_tokens"}},
+    {&model::vlm, {"language"}},
 };
 
 // The gradients of a part do not depend on whether the rest has any.
@@ -102,6 +105,62 @@ TEST(Trainable, GivesTheBitsOfOneDeviceInEveryLayout) {
     expect_same(layouts, 1);
     expect_same(cut, 2);
   }
+}
+
+TEST(Trainable, MakesTheGradientsThatSomebodyWants) {
+  using schedule::GradientKind;
+  const engine::Layout layout{.pipeline = 4, .partition = {1, 1, 1, 1}};
+  const auto kinds = [&](const std::vector<std::string>& patterns) {
+    return engine::compile(part_of(&model::vlm, DType::F32, patterns),
+                           {.layout = layout, .microbatches = 4})
+        .program.gradients;
+  };
+
+  EXPECT_EQ(kinds({"projector"}), (std::vector{GradientKind::None, GradientKind::Full,
+                                               GradientKind::InputOnly, GradientKind::InputOnly}));
+  EXPECT_EQ(kinds({"vision"}), (std::vector{GradientKind::Full, GradientKind::Full,
+                                            GradientKind::InputOnly, GradientKind::InputOnly}));
+  EXPECT_EQ(kinds({"lm_head"}), (std::vector{GradientKind::None, GradientKind::None,
+                                             GradientKind::None, GradientKind::Full}));
+  EXPECT_TRUE(kinds({"vision", "language"}).empty());
+}
+
+TEST(Trainable, AFrozenTowerHoldsItsWeightsAndWhatItGives) {
+  const engine::Layout layout{.pipeline = 3, .partition = {1, 1, 2}};
+  const engine::CompiledStep step = engine::compile(part_of(&model::vlm, DType::F32, {"projector"}),
+                                                    {.layout = layout, .microbatches = 4});
+  using schedule::BufferKind;
+  using schedule::Op;
+
+  EXPECT_EQ(step.memory[0].gradients, 0);
+  EXPECT_EQ(step.memory[0].optimizer, 0);
+  for (const schedule::Buffer& buffer : step.program.buffers) {
+    if (buffer.device != 0) continue;
+    const bool passes =
+        buffer.kind == BufferKind::Leaving || buffer.kind == BufferKind::SegmentInput;
+    EXPECT_TRUE(passes || buffer.kind == BufferKind::Weights || buffer.kind == BufferKind::Scratch)
+        << static_cast<int>(buffer.kind);
+    if (passes) {
+      EXPECT_EQ(buffer.direction, schedule::Direction::Forward);
+    }
+  }
+  for (const schedule::Instruction& i : step.program.lists[0]) {
+    const bool backward =
+        i.op == Op::Backward || i.op == Op::BackwardInput || i.op == Op::BackwardWeight;
+    EXPECT_FALSE(backward || i.op == Op::Receive || i.op == Op::Reduce);
+  }
+  std::int64_t most = 0;  // bytes that pass through at once
+  for (int at = 0; at < std::ssize(step.program.lists[0]); ++at) {
+    std::int64_t passing = 0;
+    for (const schedule::Buffer& buffer : step.program.buffers) {
+      const bool lasts = buffer.kind == BufferKind::Weights || buffer.kind == BufferKind::Scratch;
+      if (buffer.device == 0 && !lasts && buffer.first <= at && at <= buffer.last)
+        passing += buffer.bytes;
+    }
+    most = std::max(most, passing);
+  }
+  EXPECT_GT(most, 0);
+  EXPECT_EQ(step.planned_bytes[0], step.memory[0].weights + step.memory[0].scratch + most);
 }
 
 TEST(Trainable, WhatIsFrozenKeepsNoMasterNoSlotAndNoGradient) {

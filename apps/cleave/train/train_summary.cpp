@@ -104,6 +104,15 @@ std::string describe_grid(const train::Config& config) {
 
 namespace {
 
+/// Where no backward pass runs because nothing up to there learns.
+std::string describe_front(const engine::CompiledStep& step) {
+  const auto& segments = step.model.segments;
+  const int first = first_trained(segments);
+  if (first == 0 || first == std::ssize(segments)) return "";
+  const std::string rest = first == 1 ? "" : " .. " + segments[first - 1].name;
+  return fmt::format("; no backward pass in {}{}", segments[0].name, rest);
+}
+
 /// What a run that trains a part of the model does without; nothing if it trains all.
 std::string describe_training(const train::Config& config, const engine::CompiledStep& step) {
   if (config.trained.empty()) return "";
@@ -113,9 +122,9 @@ std::string describe_training(const train::Config& config, const engine::Compile
   const auto most = [](const engine::CompiledStep& compiled) {
     return std::ranges::max(compiled.planned_bytes);
   };
-  return fmt::format("trains {} of them; the fullest device needs {} instead of {}\n",
+  return fmt::format("trains {} of them; the fullest device needs {} instead of {}{}\n",
                      trained_count(step.model.segments), format_bytes(most(step)),
-                     format_bytes(most(train::compile_step(all))));
+                     format_bytes(most(train::compile_step(all))), describe_front(step));
 }
 
 }  // namespace

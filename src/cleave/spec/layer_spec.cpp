@@ -18,6 +18,7 @@ void leave_out_weight_pass(LayerSpec& layer) {
   layer.y_until = std::min(layer.y_until, Until::Input);
   layer.dy_until = Until::Input;
   for (KeptTensor& kept : layer.kept_by_forward) kept.until = std::min(kept.until, Until::Input);
+  for (ReadTensor& read : layer.reads) read.until = std::min(read.until, Until::Input);
   layer.sums.clear();
   layer.backward_weight.clear();
 }

@@ -15,6 +15,7 @@
 #include "cleave/parallel/same_order.h"
 #include "cleave/plan/tune/partition.h"
 #include "cleave/schedule/forward_only.h"
+#include "cleave/schedule/graph.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/schedule/program_file.h"
 #include "cleave/schedule/verifier.h"
@@ -134,6 +135,39 @@ void set_ties(CompiledStep& step) {
   }
 }
 
+/// The segments before the first that learns; none if nothing learns.
+std::span<SegmentSpec> frozen_front(Graph& graph) {
+  const auto first = static_cast<std::size_t>(first_trained(graph.segments));
+  return std::span(graph.segments).first(first == graph.segments.size() ? 0 : first);
+}
+
+/// A gradient is made where somebody wants it, which follows from what is trained.
+void leave_out_frozen(CompiledStep& step) {
+  for (Graph& share : step.shares) leave_out_backward(frozen_front(share));
+  std::vector<int> frozen;
+  for (int s = 0; s < step.program.stages; ++s)
+    if (std::ranges::none_of(step.stages[s], [](const auto& segment) { return trains(segment); }))
+      frozen.push_back(s);
+  if (frozen.empty() || std::ssize(frozen) == step.program.stages) return;
+  schedule::freeze(step.program, frozen);
+  // Where a stage has several layers, I goes through those that learn even if no gradient leaves.
+  std::ranges::replace(step.program.gradients, schedule::GradientKind::WeightOnly,
+                       schedule::GradientKind::Full);
+  schedule::leave_out_undemanded(step.program);
+}
+
+/// There is nothing to recompute for where nothing learns.
+void keep_frozen(CompiledStep& step) {
+  std::size_t left = frozen_front(step.model).size();
+  for (auto& stage : step.keep) {
+    for (plan::Keep& kept : stage) {
+      if (left == 0) return;
+      kept = plan::Keep::Everything;
+      --left;
+    }
+  }
+}
+
 ShardFold fold_of(const CompileOptions& options) {
   const int shards = options.data_shards == 0 ? options.layout.data : options.data_shards;
   const int replicas = options.layout.data;
@@ -203,6 +237,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   }
   step.mesh = layout.mesh();
   step.shares = shares_of(step.model, options);
+  if (options.purpose == Purpose::Train) leave_out_frozen(step);
   parallel::check_same_order(step.shares);
   set_edge_bytes(step);
   set_ties(step);
@@ -215,6 +250,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   step.zero = layout.zero;
   step.arithmetic = options.arithmetic;
   step.keep = keep_of(step.stages, layout.recompute);
+  if (options.purpose == Purpose::Train) keep_frozen(step);
   step.tensor_names = tensor_names(model.segments);
   for (const Graph& share : step.shares)
     std::ranges::move(owned_pieces(share.segments), std::back_inserter(step.pieces));
@@ -299,7 +335,9 @@ Ordered scheduled(const CompileOptions& options, const CompileOrder& compiled) {
 
 }  // namespace
 
-CompiledStep compile_emulated(const Graph& model, const CompileOptions& options) {
+CompiledStep compile_emulated(const Graph& given, const CompileOptions& options) {
+  Graph model = given;
+  leave_out_backward(frozen_front(model));
   const CompileOrder sleeping = [&](schedule::Program order) {
     return compile_emulated_order(model, options, std::move(order));
   };
@@ -313,7 +351,11 @@ CompiledStep compile_emulated(const Graph& model, const CompileOptions& options)
 
 CompiledStep compile(const Graph& given, const CompileOptions& options) {
   Graph model = given;
-  if (options.purpose == Purpose::Evaluate) freeze(model.segments);
+  if (options.purpose == Purpose::Evaluate) {
+    freeze(model.segments);
+  } else {
+    leave_out_backward(frozen_front(model));
+  }
   CompiledStep step = scheduled(options, [&](schedule::Program order) {
                         return compile_order(model, options, std::move(order));
                       }).step;

@@ -19,6 +19,14 @@ std::int64_t message_bytes(const schedule::Program& program, const Instruction& 
   return send.direction == schedule::Direction::Forward ? edge.forward_bytes : edge.backward_bytes;
 }
 
+/// A segment that runs no backward pass has no place for a gradient.
+bool has_gradients(const plan::StageLayout& layout) {
+  using plan::Region;
+  return layout.bytes_of(Region::OutputGradient) + layout.bytes_of(Region::InputGradient) +
+             layout.input_work + layout.fused_work >
+         0;
+}
+
 class Traffic {
  public:
   explicit Traffic(const TrafficParts& parts)
@@ -68,6 +76,7 @@ class Traffic {
         sent_ = sent_ + parallel::tensor_traffic(layers[layer]).forward;
       return;
     }
+    if (i.op != Op::Forward && !has_gradients(stage.layout(segment))) return;
     const bool weight = i.op == Op::BackwardWeight || i.op == Op::Backward;
     for (const LayerSpec& layer : layers) {
       const parallel::TensorTraffic traffic = parallel::tensor_traffic(layer);

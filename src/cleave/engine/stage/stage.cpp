@@ -6,6 +6,7 @@
 #include "cleave/base/check.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/reduce.h"
+#include "cleave/spec/trainable.h"
 
 namespace cleave::engine {
 namespace {
@@ -25,7 +26,13 @@ void add_branch(ops::Compute& compute, const Layer& layer, const LayerCall& call
 
 SegmentPorts ports_of(const Graph& graph, int segment) {
   SegmentPorts ports;
-  ports.borders = {.x_arrives = x_arrives(graph, segment), .y_leaves = y_leaves(graph, segment)};
+  const int count = static_cast<int>(graph.segments.size());
+  const int first = first_trained(graph.segments);
+  const bool any = first < count;  // otherwise it only evaluates
+  ports.borders = {.x_arrives = x_arrives(graph, segment),
+                   .y_leaves = y_leaves(graph, segment),
+                   .backward = !any || segment >= first,
+                   .dx_leaves = !any || segment > first};
   if (const std::string* name = input_at(graph, segment, "x")) ports.inputs.push_back({*name});
   const auto& layers = graph.segments[segment].layers;
   for (int i = 0; i < std::ssize(layers); ++i) {
@@ -200,6 +207,7 @@ void Stage::recompute(ops::Compute& compute, const Pass& pass) {
 }
 
 void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search search) {
+  if (!ports_[pass.segment].borders.backward) return;
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     const Call call(room_, entry, pass, entry.places->split);
     entry.layer->backward_input(compute, call);
@@ -221,6 +229,7 @@ void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
 }
 
 void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
+  if (!ports_[pass.segment].borders.backward) return;
   const std::int64_t shift =
       pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {

@@ -131,6 +131,41 @@ void lay_out_forward(const Chain& chain, Borders borders, Keep keep, StageLayout
   }
 }
 
+/// F alone: what layers would keep is gone when the layer is done, what they read when they have.
+void lay_out_forward_alone(const Chain& chain, Borders borders, StageLayout& layout) {
+  const int count = chain.size();
+  Regions regions(layout);
+  Work work;
+  std::vector<Place> tensors(count + 1);
+  for (int k = 0; k <= count; ++k) {
+    CLEAVE_CHECK(chain.until(k) == Until::Forward,
+                 "a piece without a backward pass keeps a tensor");
+    if (k == 0 && borders.x_arrives) {
+      tensors[k] = regions.add(Region::Input, chain.tensor(k).bytes());
+    } else if (k == count && borders.y_leaves) {
+      tensors[k] = regions.add(Region::Output, chain.tensor(k).bytes());
+    } else {
+      work.add(tensors[k], work_of(chain, k));
+    }
+  }
+  for (int k = 0; k < count; ++k) {
+    const LayerSpec& layer = *chain.layers[k];
+    LayerPlaces& places = layout.layers[k];
+    places.reads.resize(layer.reads.size());
+    for (std::size_t i = 0; i < layer.reads.size(); ++i)
+      work.add(places.reads[i], {0, k, layer.reads[i].tensor.bytes()});
+    places.kept_by_forward.resize(layer.kept_by_forward.size());
+    for (std::size_t i = 0; i < layer.kept_by_forward.size(); ++i)
+      work.add(places.kept_by_forward[i], {k, k, layer.kept_by_forward[i].tensor.bytes()});
+  }
+  layout.forward_work = work.pack();
+  for (int k = 0; k < count; ++k) {
+    layout.layers[k].x = tensors[k];
+    layout.layers[k].y = tensors[k + 1];
+    if (chain.skip[k] >= 0) layout.layers[k].skip = tensors[chain.skip[k]];
+  }
+}
+
 /// Where F has everything, if R brings back what F does not keep.
 void lay_out_first(const Chain& chain, Keep keep, StageLayout& layout) {
   const int count = chain.size();
@@ -218,7 +253,7 @@ void lay_out_backward(const Chain& chain, Borders borders, Backward mode, StageL
       tensors[k] =
           fused ? Place{Region::OutputGradient, 0} : regions.add(Region::OutputGradient, bytes);
       if (gradients.for_weight[k]) layout.gradient_until = Until::Weight;
-    } else if (k == 0) {
+    } else if (k == 0 && (borders.dx_leaves || !borders.x_arrives)) {
       if (!borders.x_arrives) continue;
       tensors[k] =
           fused ? Place{Region::InputGradient, 0} : regions.add(Region::InputGradient, bytes);
@@ -261,6 +296,12 @@ StageLayout layout_stage(std::span<const SegmentSpec> segments, Borders borders,
   layout.layers.resize(chain.size());
   CLEAVE_CHECK(keep == Keep::Everything || (borders.x_arrives && borders.y_leaves),
                "what begins or ends a model is not recomputed");
+  CLEAVE_CHECK(keep == Keep::Everything || borders.backward,
+               "what has no backward pass is not recomputed");
+  if (!borders.backward) {
+    lay_out_forward_alone(chain, borders, layout);
+    return layout;
+  }
   lay_out_forward(chain, borders, keep, layout);
   if (keep != Keep::Everything) {
     lay_out_first(chain, keep, layout);

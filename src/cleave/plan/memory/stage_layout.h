@@ -79,6 +79,8 @@ struct StageLayout {
 struct Borders {
   bool x_arrives = false;
   bool y_leaves = false;
+  bool backward = true;   ///< false: neither this piece nor one before it learns
+  bool dx_leaves = true;  ///< false: nothing before x learns, so the gradient of x ends here
 };
 inline constexpr Borders kWithin = {.x_arrives = true, .y_leaves = true};
 
