@@ -108,6 +108,7 @@ void add_generate_command(CLI::App& app) {
       "  cleave generate out --prompt 'The ' --tokens 100 --temperature 0.8 --top-k 40\n"
       "  cleave generate out --prompt-file story.txt --top-p 0.9 --stop 'THE END' --samples 3\n"
       "  cleave generate out --chat --system 'Be brief.' --prompt 'What is a pipeline?'\n"
+      "  cleave generate out --image cat.png --prompt 'What is this?'\n"
       "  mpirun -np 4 cleave generate out --memory 96MiB");
   command->add_option("dir", flags->path, "A checkpoint, or a run's out directory for its latest")
       ->required();
@@ -123,6 +124,13 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--messages", flags->messages,
                       "JSON file with a conversation to answer, as training reads them; - for "
                       "standard input");
+  command
+      ->add_option(
+          "--image", options.images,
+          "Image that the prompt is about, for models that read both; may be given several "
+          "times, and <image> in the prompt says where each stands")
+      ->expected(1)
+      ->take_all();
   command->add_option("--samples", options.samples, "Texts for each prompt")->capture_default_str();
   command->add_option("--tokens", options.tokens, "How many to generate")->capture_default_str();
   command

@@ -232,6 +232,7 @@ void Decoder::run(Pass& pass, std::span<const std::int32_t> tokens) {
     for (const View& targets : call.reads) targets.as<std::int32_t>()[0] = -1;
     const auto& declared = pass.layers[i]->spec().kept_by_forward;
     pass.layers[i]->forward(compute_, call);
+    if (i == 0 && !pass.receives) place_rows(call.y);
     for (std::size_t k = 0; k < declared.size(); ++k) {
       if (declared[k].tensor.name != "logits") continue;
       ops::copy(compute_, call.kept_by_forward[k].slice(1, 0, vocabulary_),
@@ -242,6 +243,16 @@ void Decoder::run(Pass& pass, std::span<const std::int32_t> tokens) {
     if (leaves) world_->send(bytes_of(call.y), world_->rank() + 1, kTag).wait();
   }
   position_ += pass.tokens;
+}
+
+/// Over what the embedding gave for tokens from position_ on.
+void Decoder::place_rows(View embedded) {
+  for (std::int64_t t = 0; t < embedded.size(0); ++t) {
+    const std::int64_t at = position_ + t;
+    if (at >= std::ssize(places_)) return;
+    const std::int32_t place = places_[static_cast<std::size_t>(at)];
+    if (place >= 0) ops::copy(compute_, rows_.slice(0, place, 1), embedded.slice(0, t, 1));
+  }
 }
 
 std::span<const float> Decoder::append(std::span<const std::int32_t> tokens) {

@@ -60,6 +60,14 @@ class Decoder {
   /// the last.
   std::span<const float> append(std::span<const std::int32_t> tokens);
 
+  /// From now on rows of images stand at the tokens of a sequence whose place is not negative:
+  /// token t has row places[t] of `rows` [n, hidden], in the model's dtype. Tokens after the last
+  /// place have none. Both are borrowed until the next call.
+  void place(std::span<const std::int32_t> places, ConstView rows) {
+    places_ = places;
+    rows_ = rows;
+  }
+
   /// Tokens so far.
   std::int64_t position() const { return position_; }
   std::int64_t length() const { return length_; }
@@ -98,6 +106,7 @@ class Decoder {
   void bind(Pass& pass);
   void load_x(const Pass& pass, View x, std::span<const std::int32_t> tokens);
   void run(Pass& pass, std::span<const std::int32_t> tokens);
+  void place_rows(View embedded);
 
   comm::Communicator* world_;
   std::int64_t length_;
@@ -115,6 +124,8 @@ class Decoder {
   std::unique_ptr<Arena> arena_;
   std::vector<Weight> weights_;
   std::int64_t position_ = 0;
+  std::span<const std::int32_t> places_;
+  ConstView rows_;
 };
 
 }  // namespace cleave::engine

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "cleave/base/check.h"
-#include "cleave/base/tensor_sum.h"
-#include "cleave/ops/elementwise.h"
+#include "cleave/model/family.h"
+#include "cleave/train/generate/load_weights.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/numerics.h"
@@ -49,55 +48,38 @@ Config config_of_writer(const checkpoint::CheckpointReader& checkpoint) {
   return config;
 }
 
-std::vector<std::vector<std::int32_t>> prompts_of(const GenerateOptions& options,
-                                                  const ModelText& text, const Config& config) {
-  std::vector<std::vector<std::int32_t>> prompts;
+std::vector<data::PlacedText> prompts_of(const GenerateOptions& options, const ModelText& text,
+                                         const Config& config) {
+  const bool reads_both = config.model.kind->reads_images && config.model.kind->reads_tokens;
+  require(options.images.empty() || reads_both,
+          "--image is for models that read images and text, and this is a ",
+          config.model.kind->name, "; leave it out");
+  require(options.images.empty() || options.conversations.empty(),
+          "--image goes with --prompt, which is answered as it is; leave out --chat and --messages");
+  std::vector<data::PlacedText> prompts;
   const std::int64_t context = config.model.context;
   for (const auto& messages : options.conversations)
-    prompts.push_back(text.conversation(messages, config.model.vocab));
-  if (prompts.empty())
+    prompts.push_back({text.conversation(messages, config.model.vocab), {}});
+  if (prompts.empty()) {
     for (const std::string& prompt : options.prompts)
-      prompts.push_back(text.prompt(prompt, config.model.vocab));
-  for (const auto& prompt : prompts)
-    require(std::ssize(prompt) <= context, "the prompt has ", prompt.size(),
+      prompts.push_back(
+          reads_both ? placed_prompt(prompt, std::ssize(options.images), config, text.tokenizer())
+                     : data::PlacedText{text.prompt(prompt, config.model.vocab), {}});
+  }
+  for (const data::PlacedText& prompt : prompts)
+    require(std::ssize(prompt.tokens) <= context, "the prompt has ", prompt.tokens.size(),
             " tokens, and the model's context is ", context, "; shorten the prompt");
   return prompts;
 }
 
 /// Positions that will be read at most: the last token that is drawn never is.
-std::int64_t length_of(const std::vector<std::vector<std::int32_t>>& prompts,
-                       const GenerateOptions& options, const Config& config) {
+std::int64_t length_of(const std::vector<data::PlacedText>& prompts, const GenerateOptions& options,
+                       const Config& config) {
   const std::int64_t most = config.model.context;
   if (options.tokens > most) return most;
   std::int64_t longest = 0;
-  for (const auto& prompt : prompts) longest = std::max(longest, std::ssize(prompt));
+  for (const auto& prompt : prompts) longest = std::max(longest, std::ssize(prompt.tokens));
   return std::min(most, longest + options.tokens - 1);
-}
-
-/// Checks every weight against the manifest while reading it, then merges its adapter into it.
-void load_weights(const checkpoint::CheckpointReader& checkpoint, const MergedWeights& adapters,
-                  engine::Decoder& decoder) {
-  std::map<std::string_view, std::uint64_t> sums;
-  for (const checkpoint::Manifest::Entry& entry : checkpoint.manifest().files) {
-    for (const checkpoint::Manifest::Tensor& tensor : entry.tensors) sums[tensor.name] = tensor.sum;
-  }
-  const View staging = decoder.staging();
-  for (const auto& weight : decoder.weights()) {
-    const std::int64_t count = weight.value.elements();
-    std::uint64_t sum = 0;
-    for (std::int64_t first = 0; first < count; first += staging.elements()) {
-      const std::int64_t here = std::min(staging.elements(), count - first);
-      const View piece = staging.slice(0, 0, here);
-      checkpoint.read_weight(weight.name, first,
-                             {piece.as<float>(), static_cast<std::size_t>(here)});
-      sum += tensor_sum({piece.bytes(), static_cast<std::size_t>(piece.byte_count())}, first);
-      adapters.add_to(weight.name, first, {piece.as<float>(), static_cast<std::size_t>(here)});
-      ops::copy(decoder.compute(), piece, weight.value.reshaped({count}).slice(0, first, here));
-    }
-    require(checkpoint.foreign() || sum == sums[weight.name],
-            (checkpoint.path() / checkpoint::kModelFile).string(), " has tensor \"", weight.name,
-            "\" with a wrong checksum; use another checkpoint");
-  }
 }
 
 }  // namespace
@@ -123,6 +105,8 @@ Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const Gener
       world_(world),
       text_(checkpoint.path(), config_),
       prompts_(prompts_of(options, text_, config_)),
+      images_(world.rank() == 0 ? options.images : std::vector<std::string>{}, checkpoint, config_,
+              {.threads = options.threads, .budget = options.budget}),
       stops_(options.stops),
       decoder_(config_.model, {.dtype = config_.train.dtype,
                                .length = length_of(prompts_, options, config_),
@@ -139,7 +123,8 @@ Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const Gener
   Graph saved = model::graph_of(config_.model, {.sequence = 1});
   add_adapters(saved, config_.lora);
   checkpoint.expect(checkpoint_layout(saved).parameters());
-  load_weights(checkpoint, MergedWeights(config_, checkpoint), decoder_);
+  load_weights(checkpoint, MergedWeights(config_, checkpoint),
+               {decoder_.weights(), decoder_.staging(), &decoder_.compute()});
   begin(0);
 }
 
@@ -154,7 +139,9 @@ const std::string& Generator::prompt() const {
 void Generator::begin(std::int64_t index) {
   index_ = index;
   decoder_.restart();
-  pending_ = seen_ = prompts_[static_cast<std::size_t>(index / options_.samples)];
+  const data::PlacedText& prompt = prompts_[static_cast<std::size_t>(index / options_.samples)];
+  pending_ = seen_ = prompt.tokens;
+  decoder_.place(images_.rows() ? prompt.places : std::span<const std::int32_t>(), images_.rows());
   prompt_tokens_ = std::ssize(pending_);
   drawn_.clear();
   stream_.emplace(text_);

@@ -12,12 +12,14 @@
 #include "cleave/ops/sample.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/generate/model_text.h"
+#include "cleave/train/generate/prompt_images.h"
 #include "cleave/train/generate/stop_text.h"
 
 namespace cleave::train {
 
 struct GenerateOptions {
   std::vector<std::string> prompts = {""};  ///< an empty one: what a document begins with
+  std::vector<std::string> images = {};     ///< files, which every prompt is about
   /// To be answered; each has a prompt, which is only shown. None: prompts are continued.
   std::vector<std::vector<data::ChatMessage>> conversations = {};
   std::int64_t samples = 1;   ///< of each prompt
@@ -71,7 +73,8 @@ class Generator {
   Config config_;
   comm::Communicator& world_;
   ModelText text_;
-  std::vector<std::vector<std::int32_t>> prompts_;
+  std::vector<data::PlacedText> prompts_;
+  PromptImages images_;  ///< on the first device
   std::vector<std::string> stops_;
   std::vector<std::int32_t> turn_end_;  ///< of an answer; empty: nothing ends it
   engine::Decoder decoder_;
