@@ -38,6 +38,6 @@ set(CPACK_COMPONENT_DEV_DESCRIPTION "Headers and static libraries, for find_pack
 if(CLEAVE_ENGINE)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "openmpi-bin")
   string(APPEND CPACK_DEBIAN_DEV_PACKAGE_DEPENDS
-         ", libcleave0 (= ${PROJECT_VERSION}), libdnnl-dev, libhwy-dev, libopenmpi-dev, libhwloc-dev, libssl-dev, libsqlite3-dev, libsodium-dev")
+         ", libcleave0 (= ${PROJECT_VERSION}), libdnnl-dev, libhwy-dev, libopenmpi-dev, libhwloc-dev, libssl-dev, libsqlite3-dev, libsodium-dev, ocl-icd-opencl-dev, opencl-headers")
 endif()
 include(CPack)

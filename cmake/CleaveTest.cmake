@@ -78,6 +78,20 @@ function(cleave_add_lowered_test name)
   endforeach()
 endfunction()
 
+# cleave_use_accelerators(<test>...)
+#
+# Lets tests keep what a driver compiles beside the build, one for all of them: the first, ops_accelerator, compiles
+# every kernel, which takes a loaded machine a minute or more; the others begin after it.
+function(cleave_use_accelerators)
+  foreach(test IN LISTS ARGN)
+    set_tests_properties(${test} PROPERTIES TIMEOUT 900 
+                         ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/kernels;${CLEAVE_MPI_ENVIRONMENT}")
+    if(NOT test STREQUAL ops_accelerator)
+      set_tests_properties(${test} PROPERTIES DEPENDS ops_accelerator)
+    endif()
+  endforeach()
+endfunction()
+
 # cleave_add_mpi_test(<name> RANKS <n>... SOURCES <file>... LINKS <module>...)
 #
 # One program of GoogleTest tests, run once per number of ranks as real MPI processes on this machine.

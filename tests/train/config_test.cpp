@@ -206,6 +206,12 @@ TEST(Config, StatesTypeErrorsWithValuePlaceAndRule) {
   EXPECT_EQ(refused({"devices.memory=lots"}),
             "devices.memory is \"lots\" (a string) in --set; it must be a size such as \"96MiB\", "
             "or a list with one for each device");
+  for (const char* bad : {"gpu", "opencl:", "opencl:x", "opencl:-1", "opencl1", "cpu:0"}) {
+    EXPECT_EQ(refused({std::string("devices.kind=") + bad}),
+              std::string("devices.kind is \"") + bad +
+                  "\" (a string) in --set; it must be \"cpu\", \"opencl\" or \"opencl:N\", or a "
+                  "list with one for each device");
+  }
   EXPECT_EQ(refused({"devices.emulate=f=5ms,f=5ms,w=1ms"}),
             "devices.emulate is \"f=5ms,f=5ms,w=1ms\" (a string) in --set; it must be times such "
             "as \"f=5ms,i=5ms,w=5ms\"");
@@ -292,6 +298,8 @@ TEST(Config, ChecksTheLayout) {
             "for each stage");
   EXPECT_EQ(refused({"devices.memory=[\"1MiB\", \"2MiB\"]", "parallel.pipeline=3"}),
             "devices.memory lists 2 values for 3 devices; give one value, or one for each device");
+  EXPECT_EQ(refused({"devices.kind=[\"cpu\", \"opencl:1\"]", "parallel.pipeline=3"}),
+            "devices.kind lists 2 values for 3 devices; give one value, or one for each device");
   EXPECT_EQ(
       refused({"parallel.zero=2"}),
       "parallel.zero 2 shares memory among replicas, but parallel.data is 1; set parallel.data "

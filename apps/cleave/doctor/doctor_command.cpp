@@ -9,6 +9,7 @@
 #include "cleave/base/version.h"
 #include "cleave/comm/pinning.h"
 #include "cleave/engine/measure/machine.h"
+#include "cleave/ops/accelerator.h"
 
 namespace cleave::app {
 namespace {
@@ -30,7 +31,40 @@ std::string exact_bits_of(const ops::InstructionSet& set) {
   return "f32 by default; bf16 with numerics.exact = true, without its bf16 instructions";
 }
 
-nlohmann::json to_json(const Machine& m, const MachineRates& r) {
+/// What an accelerator can do, and whether a run may use it.
+std::string accelerator_text(const ops::AcceleratorInfo& info) {
+  const auto yes = [](bool has) { return has ? "yes" : "no"; };
+  return fmt::format(
+      "{} ({}), {}, {} in one block at most; fused multiply-add: {}, denormals: {}, rounded "
+      "division: "
+      "{}, f64: {}; {}",
+      info.name, info.platform, format_bytes(info.memory), format_bytes(info.largest_block),
+      yes(info.fused), yes(info.denormals), yes(info.rounds_division), yes(info.doubles),
+      info.problem.empty() ? "trains with the bits of processors"
+                           : "cannot train with the bits of others: " + info.problem);
+}
+
+nlohmann::json accelerators_json(const ops::Accelerators& found) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const ops::AcceleratorInfo& info : found.all) {
+    all.push_back(
+        {{"kind", info.kind},
+         {"name", info.name},
+         {"platform", info.platform},
+         {"memory_bytes", info.memory},
+         {"largest_block_bytes", info.largest_block},
+         {"fused_multiply_add", info.fused},
+         {"denormals", info.denormals},
+         {"rounds_division", info.rounds_division},
+         {"f64", info.doubles},
+         {"exact", info.problem.empty()},
+         {"problem", info.problem.empty() ? nlohmann::json() : nlohmann::json(info.problem)}});
+  }
+  return all;
+}
+
+nlohmann::json to_json(const Machine& m, const ops::Accelerators& accelerators,
+                       const MachineRates& r) {
   nlohmann::json environment = nlohmann::json::object();
   for (const auto& [name, value] : m.environment) environment[name] = value;
   const auto or_null = [](const auto& value) {
@@ -61,6 +95,9 @@ nlohmann::json to_json(const Machine& m, const MachineRates& r) {
           {"hwloc_opencl_plugin",
            m.opencl_plugin.empty() ? nlohmann::json() : nlohmann::json(m.opencl_plugin)},
           {"environment", environment},
+          {"accelerators", accelerators_json(accelerators)},
+          {"accelerator_problem",
+           accelerators.problem.empty() ? nlohmann::json() : nlohmann::json(accelerators.problem)},
           {"disk_free_bytes", m.disk_free},
           {"f32_flops_one_thread", r.f32_one},
           {"f32_flops_all_threads", r.f32_all},
@@ -70,7 +107,8 @@ nlohmann::json to_json(const Machine& m, const MachineRates& r) {
           {"advice", engine::advice(m, r)}};
 }
 
-std::string to_text(const Machine& m, const MachineRates& r) {
+std::string to_text(const Machine& m, const ops::Accelerators& accelerators,
+                    const MachineRates& r) {
   std::string text;
   const auto line = [&](std::string_view name, const std::string& value) {
     text += fmt::format("{:<14}{}\n", name, value);
@@ -94,6 +132,8 @@ std::string to_text(const Machine& m, const MachineRates& r) {
   if (m.address_space) line("ulimit -v", format_bytes(*m.address_space));
   line("huge pages", m.huge_pages.empty() ? "unknown" : m.huge_pages);
   line("MPI", m.mpi + (m.under_mpi ? ", started by it" : ", not started by it"));
+  for (const ops::AcceleratorInfo& info : accelerators.all) line(info.kind, accelerator_text(info));
+  if (accelerators.all.empty()) line("accelerators", "none: " + accelerators.problem);
   for (const auto& [name, value] : m.environment) line("environment", name + "=" + value);
   line("disk", format_bytes(m.disk_free) + " free here");
   line("f32", fmt::format("{:.1f} GFLOP/s with one thread, {:.1f} with {}", r.f32_one / 1e9,
@@ -116,8 +156,10 @@ void add_doctor_command(CLI::App& app) {
   command->add_flag("--json", *json, "Print one JSON object");
   command->callback([json] {
     const Machine machine = engine::look_at_machine();
+    const ops::Accelerators accelerators = ops::find_accelerators();
     const MachineRates rates = engine::measure_machine(machine.allowed);
-    write_file("", *json ? to_json(machine, rates).dump() + '\n' : to_text(machine, rates));
+    write_file("", *json ? to_json(machine, accelerators, rates).dump() + '\n'
+                         : to_text(machine, accelerators, rates));
   });
 }
 

@@ -26,6 +26,9 @@ train::Config decide(const ServeFlags& flags) {
   train::Config config = load_run(over_tcp, here);
   require(!config.devices.emulate,
           "devices.emulate is for cleave train; devices that join a server compute");
+  require(!config.train.elastic || config.devices.kind.size() < 2,
+          "devices.kind is a list, and train.elastic lets the devices of the run change; give one "
+          "kind for all");
   // Whoever joins may have another processor.
   config.numerics.exact = config.numerics.exact.value_or(ops::instruction_set().fused);
   return needs_plan(config) ? planned(config, flags, here) : config;

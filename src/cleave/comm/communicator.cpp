@@ -128,7 +128,7 @@ Pending Communicator::post(Message message, Traffic traffic) {
   if (message.direction == Direction::Send) {
     transport_->count(traffic, static_cast<std::int64_t>(message.bytes.size()));
   }
-  return Pending(*transport_, transport_->post(message));
+  return Pending(*transport_, transport_->start(message));
 }
 
 Pending Communicator::send(std::span<const std::byte> bytes, int to, int tag) {

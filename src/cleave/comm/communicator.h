@@ -64,6 +64,9 @@ class Communicator {
   Pending send(std::span<const std::byte> bytes, int to, int tag);
   Pending receive(std::span<std::byte> bytes, int from, int tag);
 
+  /// Where this device has its tensors, in all its groups; see Transport.
+  void set_memory(Memory& memory) { transport_->set_memory(memory); }
+
   /// Moves on what is in flight. Call it now and then while computing: neither large MPI messages
   /// nor collectives get anywhere on their own.
   void progress() { transport_->progress(); }

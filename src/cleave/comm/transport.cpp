@@ -4,6 +4,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
+#include "cleave/comm/staged_message.h"
 
 namespace cleave::comm {
 namespace {
@@ -23,6 +24,18 @@ std::string describe(const Message& message) {
   const bool sends = message.direction == Direction::Send;
   return detail::concat(sends ? "send of " : "receive of ", message.bytes.size(), " B ",
                         sends ? "to" : "from", " device ", message.peer, ", tag ", message.tag);
+}
+
+Transport::Transport() = default;
+Transport::~Transport() = default;
+
+void Transport::set_memory(Memory& memory) {
+  staging_ = &memory == &host_memory() ? nullptr : std::make_unique<Staging>(memory);
+}
+
+Operation& Transport::start(const Message& message) {
+  if (staging_ == nullptr || staging_->memory().on_host(message.bytes.data())) return post(message);
+  return staging_->post(*this, message);
 }
 
 void Transport::advance_collectives() {

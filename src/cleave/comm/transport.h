@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cleave/comm/exchange_log.h"
+#include "cleave/tensor/memory.h"
 
 namespace cleave::comm {
 
@@ -76,17 +78,27 @@ struct Sent {
   friend bool operator==(const Sent&, const Sent&) = default;
 };
 
+class Staging;
+
 /// One device's end of a transport: what all communicators of the device share. Used by the thread
 /// of its device only.
 class Transport {
  public:
-  virtual ~Transport() = default;
+  Transport();
+  virtual ~Transport();
 
   virtual int device() const = 0;
   virtual int devices() const = 0;
 
   /// Starts a message. A send completes only once its receive is posted and the bytes have moved.
   virtual Operation& post(const Message& message) = 0;
+
+  /// The same, also if the bytes lie in the memory that set_memory() named.
+  Operation& start(const Message& message);
+
+  /// Where the device has its tensors, if not on the host: messages pass through buffers then. It
+  /// must outlive what is in flight; the host's memory ends it.
+  void set_memory(Memory& memory);
 
   /// A new tag space for `devices`, all of whom call this in the same order.
   virtual int open_context(int parent, std::span<const int> devices) = 0;
@@ -163,6 +175,7 @@ class Transport {
 
   std::string who_waits(int first, Clock::time_point deadline);
 
+  std::unique_ptr<Staging> staging_;  ///< null: all tensors are on the host
   std::vector<Operation*> collectives_;
   Clock::duration patience_ = Clock::duration::max();
   std::atomic<int> awaited_ = kNobody;

@@ -36,9 +36,13 @@ Heads split(View rows, const AttentionShape& shape) {
 }  // namespace
 
 void Attention::fill_constants() {
+  if (!rotary()) return;
   const Rope& rope = attributes().rope;
-  if (rotary())
-    ops::fill_rope_tables(rope.frequencies, rope.magnitude, constant(kCos), constant(kSin));
+  write_on_host(memory(), constant(kCos), [&](View cos) {
+    write_on_host(memory(), constant(kSin), [&](View sin) {
+      ops::fill_rope_tables(rope.frequencies, rope.magnitude, cos, sin);
+    });
+  });
 }
 
 void Attention::forward(ops::Compute& compute, const LayerCall& call) {

@@ -6,6 +6,7 @@
 
 #include "cleave/ops/compute.h"
 #include "cleave/spec/layer_spec.h"
+#include "cleave/tensor/memory.h"
 #include "cleave/tensor/view.h"
 
 namespace cleave {
@@ -46,9 +47,10 @@ class Layer {
   const LayerSpec& spec() const { return spec_; }
 
   /// In the order of spec().parameters, spec().constants, and spec().caches (generating) or
-  /// spec().sums (training). Fills the constants.
+  /// spec().sums (training), all of them in `memory`. Fills the constants.
   void bind(std::span<const Parameter> parameters, std::span<const View> constants,
-            std::span<const View> caches = {}) {
+            std::span<const View> caches = {}, Memory& memory = host_memory()) {
+    memory_ = &memory;
     parameters_ = {parameters.begin(), parameters.end()};
     constants_ = {constants.begin(), constants.end()};
     caches_ = {caches.begin(), caches.end()};
@@ -84,6 +86,8 @@ class Layer {
   bool is_trained(int index) const { return spec_.parameters[index].trainable; }
   View constant(int index) const { return constants_[index]; }
   View cache(int index) const { return caches_[index]; }
+  /// Where all of these lie; what the host reads or writes of them goes through it.
+  Memory& memory() const { return *memory_; }
 
   /// Where W adds to: one of several sums where a device runs several data shards.
   View gradient(int index, const LayerCall& call) const {
@@ -96,6 +100,7 @@ class Layer {
 
  private:
   LayerSpec spec_;
+  Memory* memory_ = nullptr;
   std::vector<Parameter> parameters_;
   std::vector<View> constants_;
   std::vector<View> caches_;

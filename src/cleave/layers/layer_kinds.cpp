@@ -57,6 +57,7 @@ LayerKinds::LayerKinds()
               layer_kind<MaxPool>("max_pool"),
               layer_kind<Relu>("relu"),
               layer_kind<ChannelsFirst>("channels_first")}) {
+  for (LayerKind& kind : kinds_) kind.on_accelerators = true;
   kinds_.insert(kinds_.end(), added_kinds().begin(), added_kinds().end());
 }
 

@@ -16,6 +16,8 @@ struct LayerKind {
   std::string name;
   shard::LayerTraits traits;  ///< empty: along the tensor axis it is computed whole
   std::function<std::unique_ptr<Layer>(const LayerSpec&)> make;
+  /// Whether accelerators can run it: if it computes with ops alone and reads no element itself.
+  bool on_accelerators = false;
 };
 
 /// The row of a kind that the class `L` computes.

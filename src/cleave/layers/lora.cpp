@@ -58,7 +58,7 @@ void LoraDown::backward_weight(ops::Compute& compute, const LayerCall& call) {
 void LoraWithLinear::fill_constants() {
   std::vector<Parameter> parameters;
   for (int i = 0; i < linear_parameters(); ++i) parameters.push_back(parameter(i));
-  linear_.bind(parameters, {});
+  linear_.bind(parameters, {}, {}, memory());
 }
 
 void LoraWithLinear::move_value(int index, View value) {

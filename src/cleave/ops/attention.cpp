@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "cleave/ops/accelerator.h"
 #include "cleave/ops/attention_worker.h"
+#include "cleave/ops/device/product.h"
 #include "cleave/ops/parallel.h"
 
 namespace cleave::ops {
@@ -97,6 +99,10 @@ void attention(Compute& compute, const AttentionShape& shape, ConstView q, Const
   check_heads("v", v, q.dtype(), shape, shape.kv_heads);
   check_heads("out", out, q.dtype(), shape, shape.heads);
   check_lse(lse, shape);
+  if (Accelerator* device = compute.accelerator()) {
+    return device::attention(*device, shape, {.q = q, .k = k, .v = v}, out, lse,
+                             compute.scratch());
+  }
   const auto heads = [&](AttentionWorker& worker, std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const Head head = head_of(shape, task / shape.heads, task % shape.heads);
@@ -131,6 +137,8 @@ void attention_backward(Compute& compute, const AttentionShape& shape,
     check_heads(name, view, dtype, shape, shape.kv_heads);
   }
   check_lse(at.lse, shape);
+  if (Accelerator* device = compute.accelerator())
+    return device::attention_backward(*device, shape, at, compute.scratch());
   // One task per key-value head: its query heads add to dk and dv one after another.
   const auto groups = [&](AttentionWorker& worker, std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
@@ -155,6 +163,7 @@ void attention_backward(Compute& compute, const AttentionShape& shape,
 }
 
 void attention_decode(Compute& compute, const AttentionShape& shape, const DecodeViews& at) {
+  require_processor(compute, "generating text");
   const auto& [q, k, v, out] = at;
   const std::int64_t length = k.size(0);
   const std::int64_t row_bytes = (length * 4 + 63) / 64 * 64;

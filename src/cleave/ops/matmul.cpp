@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cleave/ops/device/product.h"
 #include "cleave/ops/onednn/amx_matmul.h"
 #include "cleave/ops/parallel.h"
 #include "cleave/ops/simd/gemm.h"
@@ -162,6 +163,8 @@ std::int64_t matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec) {
 
 void matmul(Compute& compute, ConstView a, ConstView b, View out, const MatmulOptions& options) {
   const MatmulSpec spec = describe(a, b, out, options);
+  if (Accelerator* device = compute.accelerator())
+    return device::matmul(*device, spec, a, b, out, options.bias);
   if (uses_amx(compute, spec.in)) {
     return onednn::amx_matmul(compute, spec, a, b, out, options.bias);
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/matmul.h"
@@ -111,9 +112,12 @@ void muon(Compute& compute, const MuonArgs& args, const MuonHyper& hyper) {
   const View other(take(room.matrix), DType::F32, shape);
   const View gram(take(room.gram), DType::F32, {side, side});
   const View polynomial(take(room.gram), DType::F32, {side, side});
-  const std::span blocks(
-      reinterpret_cast<double*>(take(room.blocks)),
-      static_cast<std::size_t>((rows * columns + kSquaresBlock - 1) / kSquaresBlock));
+  const auto count = static_cast<std::size_t>((rows * columns + kSquaresBlock - 1) / kSquaresBlock);
+  // The host adds the blocks up: an accelerator's scratch is not its to read.
+  std::vector<double> on_host(compute.accelerator() == nullptr ? 0 : count);
+  const std::span blocks = on_host.empty()
+                               ? std::span(reinterpret_cast<double*>(take(room.blocks)), count)
+                               : std::span(on_host);
 
   const auto keep = static_cast<float>(hyper.momentum);
   const auto fresh = static_cast<float>((1 - hyper.momentum) * hyper.gradient_scale);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cleave/base/check.h"
+#include "cleave/ops/device/windows.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/tensor/bf16.h"
 
@@ -119,6 +120,8 @@ void unfold(Compute& compute, const WindowShape& shape, ConstView x, View column
   check_images(shape, x);
   check_view("columns", columns, x.dtype(),
              {x.size(0) * shape.places(), shape.channels * shape.size * shape.size});
+  if (Accelerator* device = compute.accelerator())
+    return device::unfold(*device, shape, x, columns);
   for_each_sample(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     unfold_sample(shape, values<T>(x, sample), values<T>(columns, sample * shape.places()));
@@ -129,6 +132,7 @@ void fold(Compute& compute, const WindowShape& shape, ConstView columns, View x)
   check_images(shape, x);
   check_view("columns", columns, x.dtype(),
              {x.size(0) * shape.places(), shape.channels * shape.size * shape.size});
+  if (Accelerator* device = compute.accelerator()) return device::fold(*device, shape, columns, x);
   for_each_sample(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     fold_sample(shape, values<T>(columns, sample * shape.places()), values<T>(x, sample));
@@ -138,6 +142,7 @@ void fold(Compute& compute, const WindowShape& shape, ConstView columns, View x)
 void max_pool(Compute& compute, const WindowShape& shape, ConstView x, View y) {
   check_images(shape, x);
   check_view("pooled", y, x.dtype(), {x.size(0), shape.places() * shape.channels});
+  if (Accelerator* device = compute.accelerator()) return device::max_pool(*device, shape, x, y);
   for_each_sample(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = values<T>(x, sample);
@@ -155,6 +160,8 @@ void max_pool_backward(Compute& compute, const WindowShape& shape, ConstView x, 
   CLEAVE_CHECK(shape.stride >= shape.size, "squares of ", shape.size, " overlap at ", shape.stride);
   check_view("pooled dy", dy, x.dtype(), {x.size(0), shape.places() * shape.channels});
   check_view("pooled dx", dx, x.dtype(), x.shape());
+  if (Accelerator* device = compute.accelerator())
+    return device::max_pool_backward(*device, shape, x, dy, dx);
   for_each_sample(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = values<T>(x, sample);
@@ -171,6 +178,7 @@ void max_pool_backward(Compute& compute, const WindowShape& shape, ConstView x, 
 void relu(Compute& compute, ConstView x, View y) {
   check_float("relu x", x);
   check_view("relu y", y, x.dtype(), x.shape());
+  if (Accelerator* device = compute.accelerator()) return device::relu(*device, x, x, y);
   for_each_sample(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = values<T>(x, sample);
@@ -183,6 +191,7 @@ void relu_backward(Compute& compute, ConstView x, ConstView dy, View dx) {
   check_float("relu x", x);
   check_view("relu dy", dy, x.dtype(), x.shape());
   check_view("relu dx", dx, x.dtype(), x.shape());
+  if (Accelerator* device = compute.accelerator()) return device::relu(*device, x, dy, dx);
   for_each_sample(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = values<T>(x, sample);
@@ -195,6 +204,8 @@ void relu_backward(Compute& compute, ConstView x, ConstView dy, View dx) {
 void to_channels_first(Compute& compute, std::int64_t channels, ConstView x, View y) {
   check_view("channels last", x, x.dtype(), x.shape());
   check_view("channels first", y, x.dtype(), x.shape());
+  if (Accelerator* device = compute.accelerator())
+    return device::to_channels_first(*device, channels, x, y);
   const std::int64_t pixels = x.size(1) / channels;
   for_each_sample(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);

@@ -19,7 +19,7 @@ void Gathered::fill_constants() {
   for (int i = 0; i < std::ssize(spec().constants); ++i) constants.push_back(constant(i));
   std::vector<View> sums;
   for (int i = 0; i < std::ssize(spec().sums); ++i) sums.push_back(cache(i));
-  layer_->bind(parameters, constants, sums);
+  layer_->bind(parameters, constants, sums, memory());
 }
 
 void Gathered::move_value(int index, View value) {

@@ -36,7 +36,7 @@ void Sharded::fill_constants() {
         const auto known = std::ranges::find(spec().constants, wanted.name, &TensorSpec::name);
         constants.push_back(constant(static_cast<int>(known - spec().constants.begin())));
       }
-      layer->bind(parameters, constants);
+      layer->bind(parameters, constants, {}, memory());
     }
   }
 }

@@ -27,7 +27,7 @@ void TokenSliced::fill_constants() {
       const View sums = cache(static_cast<int>(p));
       parameters.back().gradient = sums.slice(0, s, 1).reshaped(spec().parameters[p].shape);
     }
-    slices_[static_cast<std::size_t>(s)]->bind(parameters, constants);
+    slices_[static_cast<std::size_t>(s)]->bind(parameters, constants, {}, memory());
   }
 }
 

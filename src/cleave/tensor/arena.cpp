@@ -2,28 +2,17 @@
 
 #include <algorithm>
 
-#include <sys/mman.h>
-
 #include "cleave/base/check.h"
-#include "cleave/base/units.h"
 
 namespace cleave {
 
-Arena::Arena(std::int64_t bytes) : bytes_(bytes) {
-  if (bytes == 0) return;
-  void* block = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (block == MAP_FAILED) {
-    throw DoesNotFit("the system does not give a device its " + format_bytes(bytes) +
-                     "; use a smaller model or more devices");
-  }
-  // Only advice: without huge pages everything works, with more TLB misses.
-  madvise(block, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
-  base_ = static_cast<std::byte*>(block);
+Arena::Arena(std::int64_t bytes, Memory& memory, std::int64_t host_bytes)
+    : memory_(memory), bytes_(bytes) {
+  if (bytes > 0) base_ = memory_.map(bytes, host_bytes);
 }
 
 Arena::~Arena() {
-  if (base_ != nullptr) munmap(base_, static_cast<std::size_t>(bytes_));
+  if (base_ != nullptr) memory_.unmap(base_, bytes_);
 }
 
 void Arena::acquire(std::int64_t offset, std::int64_t bytes) {

@@ -4,22 +4,26 @@
 #include <cstdint>
 #include <vector>
 
+#include "cleave/tensor/memory.h"
+
 namespace cleave {
 
-/// A device's memory: one block, mapped once, zeroed, 64-byte aligned. Every tensor of the device
-/// lies in it, at an offset that was planned before the run.
+/// A device's one block of its memory, mapped once, zeroed, 64-byte aligned. Every tensor of the
+/// device lies in it, at an offset that was planned before the run.
 ///
 /// acquire() and release() say what is in use. The peak is computed from them, so that it can
 /// differ from the plan, and a plan that gives one byte to two owners is caught at run time too.
 class Arena {
  public:
-  /// Throws DoesNotFit if the system does not give that much address space.
-  explicit Arena(std::int64_t bytes);
+  /// The last `host_bytes` are the host's, wherever the others lie. Throws DoesNotFit if the memory
+  /// has no room for it.
+  explicit Arena(std::int64_t bytes, Memory& memory = host_memory(), std::int64_t host_bytes = 0);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
   std::int64_t bytes() const { return bytes_; }
+  Memory& memory() const { return memory_; }
   std::byte* at(std::int64_t offset) const { return base_ + offset; }
 
   void acquire(std::int64_t offset, std::int64_t bytes);
@@ -39,6 +43,7 @@ class Arena {
     std::int64_t bytes;
   };
 
+  Memory& memory_;
   std::byte* base_ = nullptr;
   std::int64_t bytes_ = 0;
   std::int64_t peak_ = 0;

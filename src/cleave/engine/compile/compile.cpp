@@ -8,6 +8,7 @@
 #include <ranges>
 
 #include "cleave/base/check.h"
+#include "cleave/engine/compile/accelerated.h"
 #include "cleave/engine/compile/lowering.h"
 #include "cleave/engine/compile/order_search.h"
 #include "cleave/engine/compile/step_stages.h"
@@ -249,6 +250,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   check_weights_of_w(model, layout, step.program);
   step.zero = layout.zero;
   step.arithmetic = options.arithmetic;
+  step.device_kinds = options.device_kinds;
   step.keep = keep_of(step.stages, layout.recompute);
   if (options.purpose == Purpose::Train) keep_frozen(step);
   step.tensor_names = tensor_names(model.segments);
@@ -269,6 +271,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   step.program = trains ? schedule::lower(std::move(step.program), lowering)
                         : schedule::forward_only(one_replica, options.microbatches, lowering);
 
+  check_accelerated(step, options);
   const Stages stages = plan_stages(step, options);
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
@@ -363,6 +366,12 @@ CompiledStep compile(const Graph& given, const CompileOptions& options) {
   CLEAVE_CHECK(in_evaluation.empty(),
                "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));
   return step;
+}
+
+const std::string& CompiledStep::kind_of(int device) const {
+  static const std::string cpu = "cpu";
+  if (device_kinds.empty()) return cpu;
+  return device_kinds.size() == 1 ? device_kinds[0] : device_kinds.at(device);
 }
 
 int CompiledStep::replica_of(int device) const {

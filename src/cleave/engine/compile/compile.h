@@ -49,6 +49,7 @@ struct CompileOptions {
   int data_shards = 0;    ///< of the logical grid; 0: one per replica
   int tensor_shards = 0;  ///< of the logical grid; 0: one per device of the tensor axis
   int threads = 1;        ///< per device
+  std::vector<std::string> device_kinds;  ///< [device of the run], or one for all; empty: "cpu"
   ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;      ///< of every device
   std::vector<std::int64_t> budgets;                          ///< [device] bytes; empty: no limit
   const OptimizerKind* optimizer = &find_optimizer("adamw");  ///< whose slots parameters have
@@ -87,10 +88,13 @@ struct CompiledStep {
                                             ///< state, to save it while training goes on; or empty
   std::vector<comm::Sent> traffic;          ///< [device of the run] what a step sends
   std::vector<std::int64_t> budgets;        ///< [device of the run]; empty: no limit
+  std::vector<std::string> device_kinds;    ///< as in CompileOptions
 
   int devices() const { return mesh.devices(); }
   int place_of(int device) const { return mesh.place_of(device); }
   std::int64_t planned_on(int device) const { return planned_bytes[place_of(device)]; }
+  /// What a device computes with: a kind of ops/accelerator.h.
+  const std::string& kind_of(int device) const;
   /// Which replica a device works for.
   int replica_of(int device) const;
 };

@@ -7,6 +7,7 @@
 #include "cleave/base/hash.h"
 #include "cleave/base/philox.h"
 #include "cleave/base/tensor_sum.h"
+#include "cleave/engine/run/device_kinds.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/parallel.h"
 #include "cleave/parallel/same_order.h"
@@ -17,11 +18,11 @@ namespace {
 
 /// What `parameter`, all of it or a share, has of a piece; no elements if it has none. Shares of
 /// pieces that are slices of rows are whole rows.
-TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
+TensorState piece_of(const ParameterState& parameter, const Piece& piece, Memory& memory) {
   const Shape& shape = parameter.spec->shape;
   const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
   const std::int64_t end = parameter.first + parameter.elements();
-  TensorState tensor{.name = piece.name, .dim = piece.dim, .start = piece.start};
+  TensorState tensor{.name = piece.name, .dim = piece.dim, .start = piece.start, .memory = &memory};
   const auto set = [&](auto&& cut) {
     const auto part = [&](View share) { return share ? cut(share) : View(); };
     tensor.value = part(parameter.value);
@@ -59,8 +60,12 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece) {
 Device::Device(const CompiledStep& step, int index, int threads, comm::Communicator& world,
                const LayerFactory& make)
     : place_(step.place_of(index)),
-      compute_(threads, step.arithmetic),
-      arena_(step.planned_on(index)) {
+      world_(world),
+      accelerator_(open_device(step, index)),
+      compute_(threads, step.arithmetic, accelerator_.get()),
+      arena_(step.planned_on(index),
+             accelerator_ == nullptr ? host_memory() : accelerator_->memory(),
+             step.staging_bytes.empty() ? 0 : step.staging_bytes[place_]) {
   join(step, index, world);
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;
@@ -105,6 +110,11 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                                                  .world = &world,
                                                  .peers = peers_,
                                                  .counts_loss = step.mesh.number_of(index) == 0});
+  world.set_memory(arena_.memory());
+}
+
+Device::~Device() {
+  world_.set_memory(host_memory());
 }
 
 /// Forms the groups of a device along the axes of the mesh.
@@ -125,7 +135,7 @@ void Device::list(const ParameterState& parameter, bool owner) {
   const ParameterSpec& spec = *parameter.spec;
   if (parameter.borrowed) return;
   for (const Piece& piece : spec.pieces) {
-    TensorState tensor = piece_of(parameter, piece);
+    TensorState tensor = piece_of(parameter, piece, arena_.memory());
     const bool copy = piece.copy || !spec.tied_to.empty() || !owner;
     if (tensor.elements() > 0) (copy ? copies_ : tensors_).push_back(std::move(tensor));
   }
@@ -137,7 +147,7 @@ void Device::initialise(std::uint64_t seed) {
     for (const ParameterState& parameter : stage->parameters().all()) {
       if (parameter.borrowed) continue;
       for (const Piece& piece : parameter.spec->pieces) {
-        const TensorState tensor = piece_of(parameter, piece);
+        const TensorState tensor = piece_of(parameter, piece, arena_.memory());
         if (tensor.elements() > 0) initialise(tensor, parameter.spec->init, seed);
       }
     }

@@ -11,19 +11,21 @@
 #include "cleave/engine/run/executor.h"
 #include "cleave/engine/stage/stage.h"
 #include "cleave/engine/stage/tensor_state.h"
+#include "cleave/ops/accelerator.h"
 #include "cleave/ops/compute.h"
 #include "cleave/parallel/tensor_group.h"
 #include "cleave/tensor/arena.h"
 
 namespace cleave::engine {
 
-/// One device: its memory, its threads, its stages and the list it runs.
+/// One device: its accelerator, if it has one, its memory, its threads, its stages and the list it runs.
 class Device {
  public:
   /// `step` and `world` must outlive the device. `world`: all devices of the run, which make their
   /// Device at the same time.
   Device(const CompiledStep& step, int index, int threads, comm::Communicator& world,
          const LayerFactory& make = LayerKinds());
+  ~Device();
 
   /// Its place in the program.
   int place() const { return place_; }
@@ -68,6 +70,8 @@ class Device {
   void initialise(const TensorState& tensor, const Init& init, std::uint64_t seed);
 
   int place_;
+  comm::Communicator& world_;
+  std::unique_ptr<ops::Accelerator> accelerator_;  ///< null: a processor computes
   ops::Compute compute_;
   Arena arena_;
   std::unique_ptr<comm::Communicator> own_peers_;  ///< null: the world, where it is the same

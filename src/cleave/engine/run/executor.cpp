@@ -75,12 +75,14 @@ StepResult Executor::run(const StepInput& input) {
   result_ = {};
   std::ranges::fill(shared_, 0.0);
   losses_ = losses_of_step();
+  ops::Compute& compute = *parts_.compute;
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     const Clock::duration at_messages = spent_at_messages();
     const double begin = now();
     try {
       execute(entry, input);
+      compute.finish();
     } catch (const DeviceLost& error) {
       throw_lost(entry, error);
     }
@@ -162,18 +164,23 @@ MicrobatchSums Executor::forward(const LinkedInstruction& entry, MicrobatchSourc
                                  Search search) {
   Stage& stage = *entry.stage;
   const int microbatch = entry.instruction.microbatch;
-  for (const StageInput& input : stage.inputs(entry.pass.segment))
-    source.load(microbatch, input.name, stage.tensor_of(input, entry.pass));
+  Memory& memory = parts_.arena->memory();
+  for (const StageInput& input : stage.inputs(entry.pass.segment)) {
+    write_on_host(memory, stage.tensor_of(input, entry.pass),
+                  [&](View tensor) { source.load(microbatch, input.name, tensor); });
+  }
   stage.forward(*parts_.compute, entry.pass, search);
 
   const View losses = stage.losses(entry.pass);
   if (!losses || !parts_.counts_loss) return {};
   MicrobatchSums sums;
   const std::int64_t samples = losses.size(losses.rank() - 1);
-  const float* values = losses.as<float>();
-  for (std::int64_t t = 0; t < samples; ++t) sums.loss += static_cast<double>(values[t]);
-  for (std::int64_t t = samples; t < losses.elements(); ++t)
-    sums.hits += static_cast<double>(values[t]);
+  read_on_host(memory, losses, [&](ConstView host) {
+    const float* values = host.as<float>();
+    for (std::int64_t t = 0; t < samples; ++t) sums.loss += static_cast<double>(values[t]);
+    for (std::int64_t t = samples; t < host.elements(); ++t)
+      sums.hits += static_cast<double>(values[t]);
+  });
   return sums;
 }
 

@@ -258,6 +258,7 @@ LastingMemory lasting_memory(const schedule::Program& program, int device, int s
     memory.sums.push_back(at(BufferKind::Sums, named));
     memory.shares.push_back(at(BufferKind::Share, named));
   }
+  memory.memory = &arena.memory();
   return memory;
 }
 

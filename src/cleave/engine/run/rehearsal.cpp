@@ -1,7 +1,6 @@
 #include "cleave/engine/run/rehearsal.h"
 
 #include <algorithm>
-#include <cstring>
 #include <ctime>
 #include <map>
 #include <set>
@@ -18,7 +17,7 @@ namespace {
 
 /// Received bytes are made up of this one: 0.0115 in f32 and in bf16, so that no kernel stumbles
 /// over numbers that training does not have.
-constexpr int kReceived = 0x3c;
+constexpr std::byte kReceived{0x3c};
 
 /// Time, and how much of it this thread had a core.
 class Stopwatch {
@@ -100,6 +99,7 @@ plan::StageCosts Rehearsal::costs(int stage) const {
 double Executor::time_of(const LinkedInstruction& entry, const StepInput& input) {
   const Clock::time_point start = Clock::now();
   execute(entry, input);
+  parts_.compute->finish();
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -114,7 +114,7 @@ void Executor::place_ungathered_values() {
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Instruction& i = entry.instruction;
     if (i.op != Op::Gather) continue;
-    std::ranges::fill(entry.workspace, std::byte{0});
+    parts_.arena->memory().fill(entry.workspace, std::byte{0});
     parts_.stages[i.stage]->place_values(std::max(i.segment, 0), entry.workspace.data());
   }
 }
@@ -143,7 +143,7 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
     const Instruction& instruction = entry.instruction;
     if (instruction.microbatch < first || instruction.microbatch >= first + microbatches) continue;
     if (instruction.op == Op::Receive)
-      std::memset(entry.message.data(), kReceived, entry.message.size());
+      parts_.arena->memory().fill(entry.message, kReceived);
     if (instruction.op == Op::Wait) parts_.world->give_way();
     if (!schedule::is_compute(instruction.op)) continue;
     Pass& pass = passes[{instruction.op, instruction.stage}];
@@ -162,6 +162,7 @@ void Executor::rehearse_update(const StepInput& input, Rehearsal& into) {
   norm_.square(*parts_.compute);
   const Clock::time_point middle = Clock::now();
   step(input);
+  parts_.compute->finish();
   into.norm.add(std::chrono::duration<double>(middle - start).count());
   into.step.add(std::chrono::duration<double>(Clock::now() - middle).count());
 }

@@ -46,6 +46,8 @@ struct OptimizerKind {
   std::function<bool(const ParameterSpec&)> whole = {};
   /// Bytes of kernel scratch that the update of a parameter needs. Empty: none.
   std::function<std::int64_t(ops::Compute&, const ParameterSpec&)> scratch = {};
+  /// Whether accelerators can run it: if it computes with ops alone and reads no element itself.
+  bool on_accelerators = false;
 };
 
 /// All that cleave has.

@@ -140,6 +140,7 @@ constexpr std::size_t kMostOptimizers = 64;
 std::vector<OptimizerKind>& optimizer_table() {
   static std::vector<OptimizerKind> table = [] {
     std::vector<OptimizerKind> all = all_optimizers();
+    for (OptimizerKind& kind : all) kind.on_accelerators = true;
     all.reserve(kMostOptimizers);
     return all;
   }();

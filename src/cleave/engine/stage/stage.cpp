@@ -175,7 +175,7 @@ void Stage::bind(const LastingMemory& memory, int replica,
       sums.emplace_back(memory.weights + parameters_.layout().sums[next_sum++].offset, sum.dtype,
                         sum.shape);
     }
-    entry.layer->bind(parameters, constants, sums);
+    entry.layer->bind(parameters, constants, sums, *memory.memory);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "cleave/engine/stage/stage_parameters.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "cleave/base/check.h"
 
@@ -119,8 +118,9 @@ View StageParameters::sums(int segment, int sum) const {
 void StageParameters::keep_share(int segment, const plan::ShareRun& run) const {
   const std::int64_t element = size_of(DType::F32);
   const std::int64_t begin = run.borders[replica_];
-  std::memcpy(memory_.shares[segment] + run.at * element, memory_.sums[segment] + begin * element,
-              static_cast<std::size_t>((run.borders[replica_ + 1] - begin) * element));
+  memory_.memory->copy(memory_.shares[segment] + run.at * element,
+                       memory_.sums[segment] + begin * element,
+                       (run.borders[replica_ + 1] - begin) * element);
 }
 
 std::span<std::byte> StageParameters::whole_values(int segment) const {
@@ -133,8 +133,8 @@ void StageParameters::copy_share(int segment, std::byte* whole) const {
   for (std::size_t i = first_[segment]; i < first_[segment + 1]; ++i) {
     const ParameterState& share = shares_[i];
     const View to = value_at(i, whole);
-    std::memcpy(to.bytes() + share.first * size_of(to.dtype()), share.value.bytes(),
-                static_cast<std::size_t>(share.value.byte_count()));
+    memory_.memory->copy(to.bytes() + share.first * size_of(to.dtype()), share.value.bytes(),
+                         share.value.byte_count());
   }
 }
 

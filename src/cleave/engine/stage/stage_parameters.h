@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cleave/plan/memory/state_layout.h"
+#include "cleave/tensor/memory.h"
 #include "cleave/tensor/view.h"
 
 namespace cleave::engine {
@@ -40,6 +41,7 @@ struct LastingMemory {
   std::byte* optimizer = nullptr;
   std::vector<std::byte*> sums = {};    ///< [segment] what W adds to
   std::vector<std::byte*> shares = {};  ///< [segment] what is kept of the sum over replicas
+  Memory* memory = &host_memory();      ///< that all of this is in
 };
 
 /// The parameters of a stage in its device's memory, segment by segment in their flat order.

@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "cleave/ops/simd/activation.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cleave/ops/device/elementwise.h"
 #include "cleave/ops/simd/exp-inl.h"
 #include "cleave/ops/simd/rows.h"
 
@@ -217,29 +218,49 @@ using GatedRow = void (*)(DType, const std::byte* gate_up, std::byte* y, std::si
 using GatedBackwardRow = void (*)(DType, const std::byte* gate_up, const std::byte* dy,
                                   std::byte* dgate_up, std::size_t n);
 
-void run_gated(Compute& compute, ConstView gate_up, View y, GatedRow kernel) {
+/// What a gate is computed by, on processors and on accelerators.
+struct GateKernels {
+  GatedRow forward;
+  GatedBackwardRow backward;
+  device::Gate gate;
+};
+
+GateKernels silu_gate() {
+  return {HWY_DYNAMIC_DISPATCH(swiglu_row), HWY_DYNAMIC_DISPATCH(swiglu_backward_row),
+          device::Gate::Silu};
+}
+GateKernels gelu_gate() {
+  return {HWY_DYNAMIC_DISPATCH(geglu_row), HWY_DYNAMIC_DISPATCH(geglu_backward_row),
+          device::Gate::Gelu};
+}
+
+void run_gated(Compute& compute, ConstView gate_up, View y, const GateKernels& kernels) {
   const std::int64_t ffn = y.size(1);
   check_float("gated gate_up", gate_up);
   check_view("gated gate_up", gate_up, gate_up.dtype(), {y.size(0), 2 * ffn});
   check_view("gated y", y, gate_up.dtype(), y.shape());
+  if (Accelerator* device = compute.accelerator())
+    return device::gated(*device, kernels.gate, gate_up, y);
   parallel_for(compute, y.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      kernel(y.dtype(), row_bytes(gate_up, row), row_bytes(y, row), ffn);
+      kernels.forward(y.dtype(), row_bytes(gate_up, row), row_bytes(y, row), ffn);
     }
   });
 }
 
 void run_gated_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up,
-                        GatedBackwardRow kernel) {
+                        const GateKernels& kernels) {
   const std::int64_t ffn = dy.size(1);
   check_float("gated gate_up", gate_up);
   check_view("gated gate_up", gate_up, gate_up.dtype(), {dy.size(0), 2 * ffn});
   check_view("gated dy", dy, gate_up.dtype(), dy.shape());
   check_view("gated dgate_up", dgate_up, gate_up.dtype(), gate_up.shape());
+  if (Accelerator* device = compute.accelerator())
+    return device::gated_backward(*device, kernels.gate, gate_up, dy, dgate_up);
   parallel_for(compute, dy.size(0), 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      kernel(dy.dtype(), row_bytes(gate_up, row), row_bytes(dy, row), row_bytes(dgate_up, row),
-             ffn);
+      kernels.backward(dy.dtype(), row_bytes(gate_up, row), row_bytes(dy, row),
+                       row_bytes(dgate_up, row), ffn);
     }
   });
 }
@@ -250,6 +271,7 @@ void gelu(Compute& compute, ConstView x, View y, GeluForm form) {
   check_float("gelu x", x);
   check_view("gelu x", x, x.dtype(), x.shape());
   check_view("gelu y", y, x.dtype(), x.shape());
+  if (Accelerator* device = compute.accelerator()) return device::gelu(*device, x, y, form);
   for_spans(compute, {x, y}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     HWY_DYNAMIC_DISPATCH(gelu_span)
     (x.dtype(), form, row_bytes(x, row, column), row_bytes(y, row, column), n);
@@ -261,6 +283,8 @@ void gelu_backward(Compute& compute, ConstView x, ConstView dy, View dx, GeluFor
   check_view("gelu x", x, x.dtype(), x.shape());
   check_view("gelu dy", dy, x.dtype(), x.shape());
   check_view("gelu dx", dx, x.dtype(), x.shape());
+  if (Accelerator* device = compute.accelerator())
+    return device::gelu_backward(*device, x, dy, dx, form);
   for_spans(compute, {x, dy, dx}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     HWY_DYNAMIC_DISPATCH(gelu_backward_span)
     (x.dtype(), form,
@@ -270,19 +294,19 @@ void gelu_backward(Compute& compute, ConstView x, ConstView dy, View dx, GeluFor
 }
 
 void swiglu(Compute& compute, ConstView gate_up, View y) {
-  run_gated(compute, gate_up, y, HWY_DYNAMIC_DISPATCH(swiglu_row));
+  run_gated(compute, gate_up, y, silu_gate());
 }
 
 void swiglu_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up) {
-  run_gated_backward(compute, gate_up, dy, dgate_up, HWY_DYNAMIC_DISPATCH(swiglu_backward_row));
+  run_gated_backward(compute, gate_up, dy, dgate_up, silu_gate());
 }
 
 void geglu(Compute& compute, ConstView gate_up, View y) {
-  run_gated(compute, gate_up, y, HWY_DYNAMIC_DISPATCH(geglu_row));
+  run_gated(compute, gate_up, y, gelu_gate());
 }
 
 void geglu_backward(Compute& compute, ConstView gate_up, ConstView dy, View dgate_up) {
-  run_gated_backward(compute, gate_up, dy, dgate_up, HWY_DYNAMIC_DISPATCH(geglu_backward_row));
+  run_gated_backward(compute, gate_up, dy, dgate_up, gelu_gate());
 }
 
 }  // namespace cleave::ops

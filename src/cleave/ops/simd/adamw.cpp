@@ -6,23 +6,13 @@
 
 #include <hwy/foreach_target.h>
 
+#include "cleave/ops/device/update.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/vector-inl.h"
 
 #ifndef CLEAVE_OPS_SIMD_ADAMW_
 #define CLEAVE_OPS_SIMD_ADAMW_
 namespace cleave::ops {
-
-/// The hyper-parameters as the kernel multiplies by them.
-struct AdamwFactors {
-  float gradient_scale;
-  float keep1, take1;  // beta1, 1 - beta1
-  float keep2, take2;
-  float unbias;  // 1 / sqrt(bias_correction2)
-  float eps;
-  float decay;  // 1 - lr · weight_decay
-  float step;   // lr / bias_correction1
-};
 
 struct AdamwRange {
   float* master;
@@ -95,6 +85,7 @@ void adamw(Compute& compute, const AdamwArgs& args, const AdamwHyper& hyper) {
       .decay = static_cast<float>(1 - hyper.lr * hyper.weight_decay),
       .step = static_cast<float>(hyper.lr / hyper.bias_correction1),
   };
+  if (Accelerator* device = compute.accelerator()) return device::adamw(*device, args, factors);
   parallel_for(compute, count, kSpanGrain, [&](std::int64_t begin, std::int64_t end) {
     const AdamwRange range = {
         .master = args.master.as<float>() + begin,

@@ -4,6 +4,8 @@
 #define HWY_TARGET_INCLUDE "cleave/ops/simd/cross_entropy.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cleave/ops/accelerator.h"
+#include "cleave/ops/device/reduction.h"
 #include "cleave/ops/simd/exp-inl.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/tensor/bf16.h"
@@ -125,9 +127,11 @@ void check_targets(ConstView targets, std::int64_t vocab) {
 void cross_entropy(Compute& compute, ConstView logits, ConstView targets, View losses, View lse) {
   const std::int64_t tokens = logits.size(0);
   check_block(logits, targets);
-  check_targets(targets, logits.size(1));
   check_view("losses", losses, DType::F32, {tokens});
   check_view("lse", lse, DType::F32, {tokens});
+  if (Accelerator* device = compute.accelerator())
+    return device::cross_entropy(*device, logits, targets, losses, lse);
+  check_targets(targets, logits.size(1));
   const auto* target = targets.as<std::int32_t>();
   parallel_for(compute, tokens, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -147,6 +151,8 @@ void cross_entropy_backward(Compute& compute, VocabBlock block, ConstView target
   const std::int64_t columns = logits.size(1);
   check_block(logits, targets);
   check_view("lse", lse, DType::F32, {logits.size(0)});
+  if (Accelerator* device = compute.accelerator())
+    return device::cross_entropy_backward(*device, block, targets, lse, scale);
   const auto* target = targets.as<std::int32_t>();
   parallel_for(compute, logits.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -164,6 +170,8 @@ void cross_entropy_backward(Compute& compute, VocabBlock block, ConstView target
 void hits(Compute& compute, ConstView logits, ConstView targets, View hits) {
   check_block(logits, targets);
   check_view("hits", hits, DType::F32, {logits.size(0)});
+  if (Accelerator* device = compute.accelerator())
+    return device::hits(*device, logits, targets, hits);
   const auto* target = targets.as<std::int32_t>();
   parallel_for(compute, logits.size(0), 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
@@ -183,6 +191,8 @@ void cross_entropy_partial(Compute& compute, VocabBlock block, ConstView targets
   check_view("softmax max", state.max, DType::F32, {logits.size(0)});
   check_view("softmax sum", state.sum, DType::F32, {logits.size(0)});
   check_view("softmax target", state.target, DType::F32, {logits.size(0)});
+  if (Accelerator* device = compute.accelerator())
+    return device::cross_entropy_partial(*device, block, targets, state, write);
   const auto* target = targets.as<std::int32_t>();
   auto* max = state.max.as<float>();
   auto* sum = state.sum.as<float>();
@@ -204,9 +214,11 @@ void cross_entropy_partial(Compute& compute, VocabBlock block, ConstView targets
   });
 }
 
-void cross_entropy_merge(Compute&, const SoftmaxState& other, const SoftmaxState& into) {
+void cross_entropy_merge(Compute& compute, const SoftmaxState& other, const SoftmaxState& into) {
   const std::int64_t tokens = into.max.size(0);
   check_view("softmax max", other.max, DType::F32, {tokens});
+  if (Accelerator* device = compute.accelerator())
+    return device::cross_entropy_merge(*device, other, into);
   const auto exp = HWY_DYNAMIC_DISPATCH(exp_one);
   for (std::int64_t row = 0; row < tokens; ++row) {
     float& max = into.max.as<float>()[row];
@@ -219,12 +231,14 @@ void cross_entropy_merge(Compute&, const SoftmaxState& other, const SoftmaxState
   }
 }
 
-void cross_entropy_finish(Compute&, const SoftmaxState& state, ConstView targets, View losses,
-                          View lse) {
+void cross_entropy_finish(Compute& compute, const SoftmaxState& state, ConstView targets,
+                          View losses, View lse) {
   const std::int64_t tokens = targets.size(0);
   check_view("targets", targets, DType::I32, {tokens});
   check_view("losses", losses, DType::F32, {tokens});
   check_view("lse", lse, DType::F32, {tokens});
+  if (Accelerator* device = compute.accelerator())
+    return device::cross_entropy_finish(*device, state, targets, losses, lse);
   for (std::int64_t row = 0; row < tokens; ++row) {
     const float log_sum = log_sum_exp({state.max.as<float>()[row], state.sum.as<float>()[row]});
     lse.as<float>()[row] = log_sum;

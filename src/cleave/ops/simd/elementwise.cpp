@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "cleave/ops/simd/elementwise.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cleave/ops/device/elementwise.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/spans.h"
 #include "cleave/ops/simd/vector-inl.h"
@@ -125,6 +126,7 @@ void add(Compute& compute, ConstView a, ConstView b, View out) {
   check_view("add a", a, a.dtype(), a.shape());
   check_view("add b", b, a.dtype(), a.shape());
   check_view("add out", out, a.dtype(), a.shape());
+  if (Accelerator* device = compute.accelerator()) return device::add(*device, a, b, out);
   for_spans(compute, {a, b, out}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     add_span(a.dtype(), row_bytes(a, row, column), row_bytes(b, row, column),
              row_bytes(out, row, column), n);
@@ -135,6 +137,7 @@ void scale(Compute& compute, ConstView a, float factor, View out) {
   check_float("scale a", a);
   check_view("scale a", a, a.dtype(), a.shape());
   check_view("scale out", out, a.dtype(), a.shape());
+  if (Accelerator* device = compute.accelerator()) return device::scale(*device, a, factor, out);
   for_spans(compute, {a, out}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     scale_span(a.dtype(), row_bytes(a, row, column), factor, row_bytes(out, row, column), n);
   });
@@ -144,6 +147,7 @@ void weighted_sum(Compute& compute, const Weighted& a, const Weighted& b, View o
   check_view("weighted_sum a", a.values, DType::F32, out.shape());
   check_view("weighted_sum b", b.values, DType::F32, out.shape());
   check_view("weighted_sum out", out, DType::F32, out.shape());
+  if (Accelerator* device = compute.accelerator()) return device::weighted_sum(*device, a, b, out);
   const auto at = [](auto view, std::int64_t row, std::int64_t column) {
     return reinterpret_cast<
         std::conditional_t<std::is_same_v<decltype(view), View>, float*, const float*>>(
@@ -160,6 +164,7 @@ void weighted_sum(Compute& compute, const Weighted& a, const Weighted& b, View o
 void fill(Compute& compute, float value, View out) {
   check_float("fill out", out);
   check_view("fill out", out, out.dtype(), out.shape());
+  if (Accelerator* device = compute.accelerator()) return device::fill(*device, value, out);
   for_spans(compute, {out}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     HWY_DYNAMIC_DISPATCH(fill_elements)(out.dtype(), value, row_bytes(out, row, column), n);
   });
@@ -170,6 +175,7 @@ void copy(Compute& compute, ConstView a, View out) {
   check_float("copy out", out);
   check_view("copy a", a, a.dtype(), a.shape());
   check_view("copy out", out, out.dtype(), a.shape());
+  if (Accelerator* device = compute.accelerator()) return device::copy(*device, a, out);
   for_spans(compute, {a, out}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     const std::byte* from = row_bytes(a, row, column);
     std::byte* to = row_bytes(out, row, column);

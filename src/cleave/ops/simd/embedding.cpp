@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "cleave/ops/device/reduction.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/spans.h"
 
@@ -30,7 +31,6 @@ void embedding(Compute& compute, const EmbeddingArgs& args) {
   check_view("embedding ids", args.ids, DType::I32, {tokens});
   check_view("embedding table", table, table.dtype(), table.shape());
   check_view("embedding y", args.y, table.dtype(), {tokens, hidden});
-  check_ids(args.ids, table.size(0), args.rows);
   if (args.positions) {
     CLEAVE_CHECK(args.rows.scale == 1, "embedding with positions and a scale of ", args.rows.scale);
     const std::int64_t context = args.positions.size(0);
@@ -38,6 +38,8 @@ void embedding(Compute& compute, const EmbeddingArgs& args) {
     CLEAVE_CHECK(args.first_position + args.sequence <= context, "positions ", args.first_position,
                  "+", args.sequence, " of ", context);
   }
+  if (Accelerator* device = compute.accelerator()) return device::embedding(*device, args);
+  check_ids(args.ids, table.size(0), args.rows);
   const auto* ids = args.ids.as<std::int32_t>();
   parallel_for(compute, tokens, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
@@ -68,6 +70,8 @@ void embedding_backward(Compute& compute, ConstView ids, ConstView dy, View dtab
   check_view("embedding ids", ids, DType::I32, {tokens});
   check_view("embedding dy", dy, dy.dtype(), {tokens, hidden});
   check_view("embedding dtable", dtable, DType::F32, {dtable.size(0), hidden});
+  if (Accelerator* device = compute.accelerator())
+    return device::embedding_backward(*device, ids, dy, dtable, rows);
   check_ids(ids, dtable.size(0), rows);
   const auto* id = ids.as<std::int32_t>();
   parallel_for(compute, hidden, kColumnGrain, [&](std::int64_t begin, std::int64_t end) {
@@ -92,6 +96,8 @@ void position_backward(Compute& compute, ConstView dy, std::int64_t sequence, Vi
   check_view("position dy", dy, dy.dtype(), {tokens, hidden});
   check_view("position gradient", dpositions, DType::F32, {dpositions.size(0), hidden});
   CLEAVE_CHECK(sequence <= dpositions.size(0), sequence, " positions of ", dpositions.size(0));
+  if (Accelerator* device = compute.accelerator())
+    return device::position_backward(*device, dy, sequence, dpositions);
   parallel_for(compute, std::min(sequence, tokens), 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t position = begin; position < end; ++position) {
       for (std::int64_t token = position; token < tokens; token += sequence) {

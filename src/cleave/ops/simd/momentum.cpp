@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "cleave/ops/simd/momentum.cpp"
 #include <hwy/foreach_target.h>
 
+#include "cleave/ops/device/update.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/vector-inl.h"
 
@@ -17,22 +18,6 @@ struct MomentumRange {
   const float* gradient;
   BFloat16* copy;
   std::size_t n;
-};
-
-/// The hyper-parameters as the kernels multiply by them.
-struct SgdFactors {
-  float gradient_scale;
-  float decay;  // weight_decay
-  float keep;   // momentum
-  float lr;
-};
-
-struct LionFactors {
-  float gradient_scale;
-  float keep1, take1;  // beta1, 1 - beta1
-  float keep2, take2;
-  float decay;  // 1 - lr · weight_decay
-  float lr;
 };
 
 }  // namespace cleave::ops
@@ -119,6 +104,7 @@ void sgd(Compute& compute, const MomentumArgs& args, const SgdHyper& hyper) {
                               .decay = static_cast<float>(hyper.weight_decay),
                               .keep = static_cast<float>(hyper.momentum),
                               .lr = static_cast<float>(hyper.lr)};
+  if (Accelerator* device = compute.accelerator()) return device::sgd(*device, args, factors);
   for_ranges(compute, args, [&](const MomentumRange& range) {
     HWY_DYNAMIC_DISPATCH(sgd_range)(range, factors);
   });
@@ -134,6 +120,7 @@ void lion(Compute& compute, const MomentumArgs& args, const LionHyper& hyper) {
                                .take2 = static_cast<float>(1 - hyper.beta2),
                                .decay = static_cast<float>(1 - hyper.lr * hyper.weight_decay),
                                .lr = static_cast<float>(hyper.lr)};
+  if (Accelerator* device = compute.accelerator()) return device::lion(*device, args, factors);
   for_ranges(compute, args, [&](const MomentumRange& range) {
     HWY_DYNAMIC_DISPATCH(lion_range)(range, factors);
   });

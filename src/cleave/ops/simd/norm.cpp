@@ -6,6 +6,7 @@
 
 #include <hwy/foreach_target.h>
 
+#include "cleave/ops/device/reduction.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/vector-inl.h"
 #include "cleave/spec/kernel_scratch.h"
@@ -190,7 +191,8 @@ using RowKernel = void (*)(const LayernormArgs&, std::int64_t begin, std::int64_
 using SliceKernel = void (*)(const LayernormBackwardArgs&, std::int64_t begin, std::int64_t end,
                              float* partial);
 
-void run_forward(Compute& compute, const LayernormArgs& args, RowKernel kernel) {
+void run_forward(Compute& compute, const LayernormArgs& args, RowKernel kernel,
+                 NormWeight form = NormWeight::Plain) {
   const Shape matrix = args.x.shape();
   const DType dtype = args.x.dtype();
   CLEAVE_CHECK(matrix.rank() == 2, "norm of ", to_string(matrix));
@@ -201,6 +203,7 @@ void run_forward(Compute& compute, const LayernormArgs& args, RowKernel kernel) 
   check_view("norm y", args.y, dtype, matrix);
   if (args.mean) check_view("norm mean", args.mean, DType::F32, {matrix[0]});
   if (args.rstd) check_view("norm rstd", args.rstd, DType::F32, {matrix[0]});
+  if (Accelerator* device = compute.accelerator()) return device::norm(*device, args, form);
   parallel_for(compute, matrix[0], 8,
                [&](std::int64_t begin, std::int64_t end) { kernel(args, begin, end); });
 }
@@ -221,8 +224,11 @@ void check_backward(const LayernormBackwardArgs& args) {
   if (args.dbias) check_view("norm dbias", args.dbias, DType::F32, {matrix[1]});
 }
 
-void run_backward(Compute& compute, const LayernormBackwardArgs& args, SliceKernel kernel) {
+void run_backward(Compute& compute, const LayernormBackwardArgs& args, SliceKernel kernel,
+                  NormWeight form = NormWeight::Plain) {
   check_backward(args);
+  if (Accelerator* device = compute.accelerator())
+    return device::norm_backward(*device, args, form);
   const std::int64_t tokens = args.x.size(0);
   const std::int64_t hidden = args.x.size(1);
   const TokenSlices slices = token_slices(tokens);
@@ -256,7 +262,8 @@ void rmsnorm(Compute& compute, const RmsnormArgs& args) {
   run_forward(compute,
               {.x = args.x, .weight = args.weight, .eps = args.eps, .y = args.y, .rstd = args.rstd},
               args.form == NormWeight::OnePlus ? HWY_DYNAMIC_DISPATCH(one_plus_rmsnorm_rows)
-                                               : HWY_DYNAMIC_DISPATCH(rmsnorm_rows));
+                                               : HWY_DYNAMIC_DISPATCH(rmsnorm_rows),
+              args.form);
 }
 
 void layernorm_backward(Compute& compute, const LayernormBackwardArgs& args) {
@@ -273,7 +280,8 @@ void rmsnorm_backward(Compute& compute, const RmsnormBackwardArgs& args) {
                 .dx = args.dx,
                 .dweight = args.dweight},
                args.form == NormWeight::OnePlus ? HWY_DYNAMIC_DISPATCH(one_plus_rmsnorm_slice)
-                                                : HWY_DYNAMIC_DISPATCH(rmsnorm_slice));
+                                                : HWY_DYNAMIC_DISPATCH(rmsnorm_slice),
+               args.form);
 }
 
 }  // namespace cleave::ops

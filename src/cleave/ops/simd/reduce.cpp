@@ -7,6 +7,7 @@
 
 #include <hwy/foreach_target.h>
 
+#include "cleave/ops/device/reduction.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/vector-inl.h"
 
@@ -121,6 +122,8 @@ void add_column_sums(Compute& compute, ConstView a, View out) {
   check_float("column sums a", a);
   check_view("column sums a", a, a.dtype(), a.shape());
   check_view("column sums out", out, DType::F32, {a.size(1)});
+  if (Accelerator* device = compute.accelerator())
+    return device::add_column_sums(*device, a, out);
   parallel_for(compute, a.size(1), 128, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t column = begin; column < end; column += kSumColumns) {
       HWY_DYNAMIC_DISPATCH(add_sums)
@@ -136,6 +139,8 @@ void sum_of_squares(Compute& compute, ConstView a, std::span<double> blocks) {
   CLEAVE_CHECK(a.dense() && a.dtype() == DType::F32, "sum of squares of ", to_string(a.shape()));
   CLEAVE_CHECK(static_cast<std::int64_t>(blocks.size()) == count, blocks.size(), " blocks for ", n,
                " elements");
+  if (Accelerator* device = compute.accelerator())
+    return device::sum_of_squares(*device, a, blocks, compute.scratch());
   const float* elements = a.as<float>();
   parallel_for(compute, count, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
@@ -149,6 +154,7 @@ void sum_of_squares(Compute& compute, ConstView a, std::span<double> blocks) {
 bool all_finite(Compute& compute, ConstView a) {
   check_float("all_finite a", a);
   check_view("all_finite a", a, a.dtype(), a.shape());
+  if (Accelerator* device = compute.accelerator()) return device::all_finite(*device, a);
   std::atomic<bool> finite = true;
   for_spans(compute, {a}, [&](std::int64_t row, std::int64_t column, std::int64_t n) {
     if (!HWY_DYNAMIC_DISPATCH(finite_span)(a.dtype(), row_bytes(a, row, column), n)) {

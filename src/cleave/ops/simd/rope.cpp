@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 
 #include "cleave/base/elementary.h"
+#include "cleave/ops/device/elementwise.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/vector-inl.h"
 
@@ -66,6 +67,7 @@ void rope(Compute& compute, const RopeArgs& args) {
   check_view("rope sin", args.sin, DType::F32, {positions, half});
   CLEAVE_CHECK(args.first_position + std::min(args.sequence, shape[0]) <= positions, "positions ",
                args.first_position, "+", args.sequence, " of ", positions);
+  if (Accelerator* device = compute.accelerator()) return device::rope(*device, args);
   const float direction = args.rotation == Rotation::Forward ? 1.0f : -1.0f;
   parallel_for(compute, shape[0], 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -66,10 +67,16 @@ struct DevicesConfig {
   std::int64_t count = 1;
   std::vector<std::int64_t> memory;  ///< bytes; empty: not given, one entry: for every device
   std::int64_t threads = 1;          ///< per device
+  std::vector<std::string> kind;     ///< empty: "cpu", one entry: for every device
   std::vector<double> speed;         ///< relative, for emulation; empty: all 1
   Transport transport = Transport::Local;
   bool pin = true;  ///< threads of devices to cores
   std::optional<Emulation> emulate;
+
+  /// True if a device is something else than a processor.
+  bool accelerated() const {
+    return std::ranges::any_of(kind, [](const std::string& k) { return k != "cpu"; });
+  }
 
   friend bool operator==(const DevicesConfig&, const DevicesConfig&) = default;
 };

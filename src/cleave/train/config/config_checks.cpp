@@ -128,6 +128,19 @@ void check_per_device(std::string_view key, std::size_t entries, std::int64_t co
           " values for ", count, " devices; give one value, or one for each device");
 }
 
+void check_kinds(const Config& c) {
+  check_per_device("devices.kind", c.devices.kind.size(), c.devices.count);
+  require(!c.devices.accelerated() || c.numerics.exact.value_or(true),
+          "devices.kind has accelerators, which have exact arithmetic only, but numerics.exact is "
+          "false; leave it out");
+  require(!c.devices.accelerated() || !c.devices.emulate,
+          "devices.kind has accelerators, but devices.emulate says that no device computes; leave "
+          "one of them out");
+  require(!c.devices.accelerated() || !c.edge.averages(),
+          "devices.kind has accelerators, but edge.sync_every is ", c.edge.sync_every,
+          ", and what clients train is averaged on processors; leave one of them out");
+}
+
 void check_partition(const Config& c) {
   if (!c.parallel.partition) return;
   const auto& layers = *c.parallel.partition;
@@ -196,6 +209,7 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
   problems.collect([&] { check_recompute(c); });
   problems.collect(
       [&] { check_per_device("devices.memory", c.devices.memory.size(), c.devices.count); });
+  problems.collect([&] { check_kinds(c); });
   problems.collect(
       [&] { check_per_device("devices.speed", c.devices.speed.size(), c.devices.count); });
   problems.collect([&] { check_partition(c); });

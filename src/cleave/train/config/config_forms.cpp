@@ -62,6 +62,18 @@ Value write_bytes(std::int64_t bytes) {
   return {fmt::format("{}{}", bytes, kUnits[unit])};
 }
 
+/// A digit or more behind the colon: which accelerator it is shows when it is opened.
+std::optional<std::string> read_device_kind(const Value& value) {
+  const auto* text = as<std::string>(value);
+  if (text == nullptr) return std::nullopt;
+  if (*text == "cpu" || *text == "opencl") return *text;
+  const std::string_view number =
+      std::string_view(*text).substr(std::min<std::size_t>(7, text->size()));
+  const bool digits = !number.empty() && number.size() <= 4 &&
+                      number.find_first_not_of("0123456789") == std::string_view::npos;
+  return text->starts_with("opencl:") && digits ? std::optional(*text) : std::nullopt;
+}
+
 /// "f=5ms,i=5ms,w=5ms", in any order, each once; and "per=layer" or "per=device".
 bool set_emulation(Config& config, const Value& value) {
   const auto* text = as<std::string>(value);

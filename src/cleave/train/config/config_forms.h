@@ -18,6 +18,8 @@ std::string family_rule();  ///< all names
 std::vector<Key> lora_keys();
 std::vector<Key> template_keys();
 
+std::optional<std::string> read_device_kind(const Value& value);
+
 bool set_emulation(Config& config, const Value& value);
 std::optional<Value> get_emulation(const Config& config);
 

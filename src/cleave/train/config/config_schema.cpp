@@ -270,6 +270,12 @@ std::vector<Key> devices_keys() {
           "budget of tensor memory", [](auto& c) -> auto& { return c.devices.memory; }, read_bytes,
           write_bytes)
           .with({.otherwise = "no budget", .example = "\"96MiB\""}),
+      one_or_list(
+          "devices.kind", "\"cpu\", \"opencl\" or \"opencl:N\", or a list with one for each device",
+          "what devices compute with: processors, or accelerators as `cleave doctor` counts them",
+          [](auto& c) -> auto& { return c.devices.kind; }, read_device_kind,
+          [](const std::string& kind) { return Value{kind}; })
+          .with({.otherwise = "\"cpu\"", .example = "\"opencl\""}),
       whole(
           "devices.threads", {1, 4096}, "threads of each device",
           [](auto& c) -> auto& { return c.devices.threads; }),

@@ -10,6 +10,7 @@
 #include "cleave/base/check.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/comm/together.h"
+#include "cleave/engine/run/device_kinds.h"
 #include "cleave/train/config/config_schema.h"
 #include "cleave/train/generate/model_text.h"
 #include "cleave/train/save/saving.h"
@@ -185,6 +186,7 @@ EvaluateReport evaluate(const fs::path& path, const EvaluateOptions& options,
     engine::CompileOptions how = compile_options(config);
     how.purpose = engine::Purpose::Evaluate;
     compiled.emplace(engine::compile(model_of(config), how));
+    engine::check_devices(*compiled, launcher);
   });
   EvaluateReport report;
   launcher.run(compiled->devices(), static_cast<int>(config.devices.threads),

@@ -10,6 +10,7 @@
 #include "cleave/base/process_memory.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/comm/together.h"
+#include "cleave/engine/run/device_kinds.h"
 #include "cleave/train/loop/emulated_run.h"
 #include "cleave/train/loop/fetch.h"
 #include "cleave/train/loop/forecast.h"
@@ -360,6 +361,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     clients = client_data(config, *data);
     if (world.rank() == 0) start.data = to_hex(data->digest());
     compiled.emplace(compile_step(config));
+    engine::check_devices(*compiled, launcher);
   });
   if (agree_to_stop(world)) return stopped_at_start({});
   const checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model);

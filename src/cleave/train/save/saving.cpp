@@ -140,7 +140,7 @@ void load(const checkpoint::CheckpointReader& reader, const checkpoint::Checkpoi
       if (reader.what() == checkpoint::Load::WeightsOnly) continue;
       for (const engine::SlotState& slot : tensor.slots) {
         if (is_transient(slot.name)) break;
-        tensor.for_each_run(slot.values, [&](std::int64_t first, std::span<float> run) {
+        tensor.set_runs(slot.values, [&](std::int64_t first, std::span<float> run) {
           reader.read_slot(tensor.name, slot.name, first, run);
         });
       }

@@ -35,7 +35,7 @@ void resolve_numerics(Config& config, const ops::InstructionSet& set,
   const bool uniform = is_uniform(products, processes);
   std::optional<bool>& exact = config.numerics.exact;
   const bool given = exact.has_value();
-  if (!given) exact = !uniform || products == Products::Fused;
+  if (!given) exact = !uniform || products == Products::Fused || config.devices.accelerated();
   const std::string device =
       processes.size() == 1 ? "" : detail::concat(" of device ", processes.rank());
   const char* remedy =

@@ -71,6 +71,7 @@ engine::CompileOptions compile_options(const Config& config) {
           .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
           .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
           .threads = static_cast<int>(config.devices.threads),
+          .device_kinds = config.devices.kind,
           .arithmetic = arithmetic_of(config),
           .budgets = budgets_of(config.devices),
           .optimizer = &optimizer_of(config),

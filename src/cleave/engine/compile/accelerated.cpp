@@ -1,0 +1,40 @@
+#include "cleave/engine/compile/accelerated.h"
+
+#include <algorithm>
+
+#include "cleave/base/check.h"
+
+namespace cleave::engine {
+namespace {
+
+void check_layers(const CompiledStep& step, const CompileOptions& options, int device) {
+  for (int s = 0; s < step.program.stages; ++s) {
+    const auto& places = step.program.placement[s];
+    if (std::ranges::find(places, step.place_of(device)) == places.end()) continue;
+    for (const SegmentSpec& segment : step.stages[s]) {
+      for (const LayerSpec& layer : segment.layers) {
+        const LayerKind* kind = options.kinds.find(layer.kind);
+        require(kind == nullptr || kind->on_accelerators, "device ", device, " is \"",
+                step.kind_of(device), "\", but layer ", layer.name, " is of kind \"", layer.kind,
+                "\", which has no kernels for accelerators; set devices.kind to \"cpu\" for that "
+                "device");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void check_accelerated(const CompiledStep& step, const CompileOptions& options) {
+  for (int device = 0; device < step.devices(); ++device) {
+    if (step.kind_of(device) == "cpu") continue;
+    require(options.purpose == Purpose::Evaluate || options.optimizer->on_accelerators, "device ",
+            device, " is \"", step.kind_of(device), "\", but train.optimizer ",
+            options.optimizer->name,
+            " has no kernels for accelerators; set devices.kind to \"cpu\", or use another "
+            "optimizer");
+    check_layers(step, options, device);
+  }
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "cleave/engine/compile/compile.h"
+
+namespace cleave::engine {
+
+/// Throws UserError if an accelerator would have to compute what has no kernels for it: a layer or
+/// an optimizer from outside of cleave that reads elements itself.
+void check_accelerated(const CompiledStep& step, const CompileOptions& options);
+
+}  // namespace cleave::engine

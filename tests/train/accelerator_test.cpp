@@ -1,0 +1,245 @@
+// Tiny models on accelerators, alone, several, and side by side with processors: the weights,
+// losses and bytes are those of the processor. Skipped where there is no accelerator.
+
+#include "cleave/ops/accelerator.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "support/tiny_model.h"
+#include <gtest/gtest.h>
+
+#include "cleave/comm/local/local_world.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/layers/activation.h"
+#include "cleave/spec/lora.h"
+#include "cleave/spec/trainable.h"
+#include "cleave/train/step/run_optimizer.h"
+
+namespace cleave::train {
+namespace {
+
+using testing::ReplicaSource;
+using testing::tiny_model;
+
+constexpr int kMicrobatches = 4;  // of the whole step
+constexpr int kShards = 2;        // of data and tensors
+constexpr int kSteps = 2;
+
+Graph model_of(const model::Family* kind, DType dtype) {
+  return tiny_model(kind, dtype, /*layers=*/2);
+}
+
+/// PoCL shows as many devices as this says; other drivers do not look at it. Before the first call.
+const int kTwoDevices = setenv("POCL_DEVICES", "pthread pthread", 0);
+
+struct Outcome {
+  std::string weights;
+  std::vector<double> losses;
+  bool as_planned = true;
+};
+
+struct Training {
+  Graph model;
+  engine::Layout layout = {};
+  std::vector<std::string> devices = {};
+  std::string optimizer = "adamw";
+  int tensor_shards = kShards;
+};
+
+Outcome train(const Training& t) {
+  const int microbatches = kMicrobatches / t.layout.data;
+  const engine::OptimizerKind& optimizer_kind = engine::find_optimizer(t.optimizer);
+  TrainConfig config{.steps = kSteps, .lr = 1e-2, .warmup = 1};
+  config.optimizer = t.optimizer;
+  const engine::CompiledStep step =
+      engine::compile(t.model, {.layout = t.layout,
+                                .microbatches = microbatches,
+                                .data_shards = kShards,
+                                .tensor_shards = t.tensor_shards,
+                                .device_kinds = t.devices,
+                                .arithmetic = ops::Arithmetic::Exact,
+                                .optimizer = &optimizer_kind,
+                                .hyper = hyper_of(config, optimizer_kind)});
+  std::mutex mutex;
+  Outcome outcome;
+  std::vector<std::pair<std::string, std::uint64_t>> hashes;
+  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
+    const int index = world.rank();
+    engine::Device device(step, index, 1, world);
+    device.initialise(7);
+    RunOptimizer optimizer(config);
+    for (int s = 0; s < kSteps; ++s) {
+      ReplicaSource source(step.replica_of(index) * microbatches, s);
+      optimizer.begin_step(s);
+      const auto result = device.executor().run(
+          {.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / (kMicrobatches * 16)});
+      const std::lock_guard lock(mutex);
+      if (index == 0) outcome.losses.push_back(result.loss);
+    }
+    const std::lock_guard lock(mutex);
+    outcome.as_planned = outcome.as_planned && device.arena().peak() == step.planned_on(index);
+    if (!device.is_owner()) return;
+    for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
+  });
+  outcome.weights = engine::combine_hashes(hashes);
+  return outcome;
+}
+
+struct Case {
+  std::string name;
+  engine::Layout layout;
+  std::vector<std::string> devices;
+};
+
+std::vector<Case> cases() {
+  using schedule::Recompute;
+  return {
+      {"one", {}, {"opencl"}},
+      {"pipeline 2", {.pipeline = 2}, {"opencl"}},
+      {"data 2", {.data = 2}, {"opencl"}},
+      {"tensor 2", {.tensor = 2}, {"opencl"}},
+      {"tensor 2, sequence parallel", {.tensor = 2, .sequence_parallel = true}, {"opencl"}},
+      {"zero 1", {.data = 2, .zero = 1}, {"opencl"}},
+      {"zero 3, zb-h1", {.data = 2, .schedule = "zb-h1", .zero = 3}, {"opencl"}},
+      {"recompute", {.pipeline = 2, .recompute = {Recompute::Full}}, {"opencl"}},
+      {"mixed pipeline", {.pipeline = 2}, {"cpu", "opencl:0"}},
+      {"mixed data, zero 2", {.data = 2, .zero = 2}, {"opencl:0", "cpu"}},
+      {"mixed tensor", {.tensor = 2}, {"cpu", "opencl"}},
+      {"mixed pipeline and data", {.pipeline = 2, .data = 2}, {"cpu", "opencl", "opencl", "cpu"}},
+  };
+}
+
+class Accelerated : public ::testing::TestWithParam<std::tuple<const model::Family*, DType>> {
+ protected:
+  void SetUp() override {
+    const ops::Accelerators found = ops::find_accelerators();
+    if (found.all.empty()) GTEST_SKIP() << found.problem;
+  }
+};
+
+/// Runs of one model, each on devices of its own, against the one on a processor.
+void expect_bits_of_processor(const Graph& model, const std::vector<Case>& cases) {
+  const Outcome expected = train({.model = model});
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const Outcome outcome = train({.model = model, .layout = c.layout, .devices = c.devices});
+    EXPECT_EQ(outcome.losses, expected.losses);
+    EXPECT_EQ(outcome.weights, expected.weights);
+    EXPECT_TRUE(outcome.as_planned);
+  }
+}
+
+TEST_P(Accelerated, RunsGiveTheBitsOfProcessorsInTheMemoryThatWasPlanned) {
+  const auto [kind, dtype] = GetParam();
+  expect_bits_of_processor(model_of(kind, dtype), cases());
+}
+
+TEST_P(Accelerated, OptimizersGiveTheBitsOfProcessors) {
+  const auto [kind, dtype] = GetParam();
+  const Graph model = model_of(kind, dtype);
+  for (const char* optimizer : {"sgd", "lion", "muon"}) {
+    SCOPED_TRACE(optimizer);
+    const Outcome expected = train({.model = model, .optimizer = optimizer, .tensor_shards = 1});
+    const Outcome outcome =
+        train({.model = model, .devices = {"opencl"}, .optimizer = optimizer, .tensor_shards = 1});
+    EXPECT_EQ(outcome.weights, expected.weights);
+    EXPECT_TRUE(outcome.as_planned);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Accelerated,
+                         ::testing::Combine(::testing::Values(&model::gpt, &model::llama),
+                                            ::testing::Values(DType::F32, DType::BF16)));
+
+/// The other families, as small and with all that is special about them.
+Graph special_model(const model::Family* kind, DType dtype) {
+  ModelShape shape = testing::tiny_shape(kind, /*layers=*/2);
+  if (kind == &model::cnn) {
+    shape = {.kind = kind, .layers = 2, .hidden = 12, .heads = 1, .kv_heads = 1, .ffn = 20};
+    shape.vocab = shape.classes = testing::kVocabulary;
+    shape.context = 16 * 16 + 1;
+    shape.image = 16;
+    shape.patch = shape.channels = 1;
+    shape.tie_embeddings = false;
+  } else if (!kind->reads_images) {
+    shape.kv_heads = 2;
+    shape.tie_embeddings = false;
+    shape.window = kind == &model::mistral || kind == &model::qwen2 ? 5 : 0;
+    if (kind == &model::gemma3) {
+      shape.window = 5;
+      shape.full_every = 2;
+    }
+    shape.nope_every = kind == &model::smollm3 ? 2 : 0;
+    shape.rotary_dim = kind == &model::phi3 ? 4 : 0;
+  }
+  return model::graph_of(
+      shape,
+      {.sequences = kind->reads_images ? 4 : 1, .sequence = testing::kSequence, .dtype = dtype});
+}
+
+class AcceleratedFamily : public Accelerated {};
+
+TEST_P(AcceleratedFamily, GivesTheBitsOfProcessors) {
+  const auto [kind, dtype] = GetParam();
+  expect_bits_of_processor(special_model(kind, dtype),
+                           {{"one", {}, {"opencl"}},
+                            {"mixed pipeline", {.pipeline = 2}, {"opencl:0", "cpu"}},
+                            {"tensor 2", {.tensor = 2}, {"cpu", "opencl"}}});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, AcceleratedFamily,
+    ::testing::Combine(::testing::Values(&model::mistral, &model::qwen2, &model::qwen3,
+                                         &model::olmo2, &model::gemma3, &model::phi3,
+                                         &model::smollm3, &model::vit, &model::cnn),
+                       ::testing::Values(DType::F32, DType::BF16)));
+
+TEST_P(Accelerated, AdaptersGiveTheBitsOfProcessors) {
+  const auto [kind, dtype] = GetParam();
+  Graph model = model_of(kind, dtype);
+  freeze(model.segments);
+  add_adapters(model, {.rank = 4, .alpha = 8, .targets = {Lora::kAllLinear}});
+  expect_bits_of_processor(
+      model, {{"one", {}, {"opencl"}}, {"mixed tensor", {.tensor = 2}, {"opencl", "cpu"}}});
+}
+
+/// A layer that reads elements itself, in place of the activation.
+Graph with_own_layer() {
+  Graph model = model_of(&model::gpt, DType::F32);
+  for (SegmentSpec& segment : model.segments)
+    for (LayerSpec& layer : segment.layers)
+      if (layer.kind == "gelu") layer.kind = "own_gelu";
+  return model;
+}
+
+std::string refusal(const engine::CompileOptions& options) {
+  try {
+    engine::compile(with_own_layer(), options);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(AcceleratedPlan, RefusesLayersAndOptimizersWithoutKernels) {
+  LayerKinds kinds;
+  kinds.add(layer_kind<Gelu>("own_gelu"));
+  EXPECT_EQ(refusal({.device_kinds = {"opencl"}, .kinds = kinds}),
+            "device 0 is \"opencl\", but layer transformer.h.0.mlp.act is of kind \"own_gelu\", "
+            "which has no "
+            "kernels for accelerators; set devices.kind to \"cpu\" for that device");
+  engine::OptimizerKind own = engine::find_optimizer("sgd");
+  own.name = "own";
+  own.on_accelerators = false;
+  EXPECT_EQ(refusal({.device_kinds = {"opencl"}, .optimizer = &own, .kinds = kinds}),
+            "device 0 is \"opencl\", but train.optimizer own has no kernels for accelerators; set "
+            "devices.kind to \"cpu\", or use another optimizer");
+  EXPECT_EQ(refusal({.device_kinds = {"cpu"}, .optimizer = &own, .kinds = kinds}), "");
+}
+
+}  // namespace
+}  // namespace cleave::train
