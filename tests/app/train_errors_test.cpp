@@ -197,7 +197,9 @@ TEST_F(TrainErrors, AFileLimitWhileSavingKeepsThePreviousState) {
 }
 
 TEST_F(TrainErrors, AFileLimitWhileLoggingEndsInAWholeLine) {
-  const Answer answer = train_with_file_limit(run, {"train.steps=50"}, 2);
+  // Larger than tokenizer.json, and smaller than the log of all steps.
+  const Keys keys = {"train.steps=100", "train.checkpoint_every=100"};
+  const Answer answer = train_with_file_limit(run, keys, 8);
   EXPECT_EQ(answer.exit, 1) << answer.err;
   EXPECT_NE(answer.err.find("log.jsonl: File too large"), std::string::npos) << answer.err;
   const std::string log = testing::read_text(run.out() + "/log.jsonl");
