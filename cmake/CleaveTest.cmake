@@ -95,11 +95,11 @@ endfunction()
 # cleave_add_mpi_test(<name> RANKS <n>... SOURCES <file>... LINKS <module>...)
 #
 # One program of GoogleTest tests, run once per number of ranks as real MPI processes on this machine.
-# A deadlock is a failure: it hits the time limit. Left out under ThreadSanitizer, which does not know
-# what MPI does.
+# A deadlock is a failure: it hits the time limit. Left out in a build without MPI, and under ThreadSanitizer,
+# which does not know what MPI does.
 function(cleave_add_mpi_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "RANKS;SOURCES;LINKS")
-  if(CLEAVE_SANITIZE STREQUAL "thread")
+  if(CLEAVE_SANITIZE STREQUAL "thread" OR NOT CLEAVE_WITH_MPI)
     return()
   endif()
   list(TRANSFORM arg_LINKS PREPEND cleave::)

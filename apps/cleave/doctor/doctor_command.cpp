@@ -70,15 +70,17 @@ nlohmann::json to_json(const Machine& m, const ops::Accelerators& accelerators,
   const auto or_null = [](const auto& value) {
     return value ? nlohmann::json(*value) : nlohmann::json();
   };
+  const auto or_none = [](const std::string& text) {
+    return text.empty() ? nlohmann::json() : nlohmann::json(text);
+  };
   return {{"version", version()},
           {"processor", m.processor},
           {"simd", m.instructions.simd},
-          {"onednn", m.instructions.onednn},
+          {"onednn", or_none(m.instructions.onednn)},
           {"bf16_dot", m.instructions.bf16_dot},
           {"amx_bf16", m.instructions.amx_bf16},
           {"fused_multiply_add", m.instructions.fused},
-          {"instruction_limit",
-           m.instructions.limit.empty() ? nlohmann::json() : nlohmann::json(m.instructions.limit)},
+          {"instruction_limit", or_none(m.instructions.limit)},
           {"hardware_threads", m.online},
           {"allowed_threads", m.allowed},
           {"allowed_cores", m.allowed_cores},
@@ -90,14 +92,12 @@ nlohmann::json to_json(const Machine& m, const ops::Accelerators& accelerators,
           {"container_memory_left_bytes", or_null(m.container_memory)},
           {"address_space_bytes", or_null(m.address_space)},
           {"huge_pages", m.huge_pages},
-          {"mpi", m.mpi},
+          {"mpi", or_none(m.mpi)},
           {"under_mpi", m.under_mpi},
-          {"hwloc_opencl_plugin",
-           m.opencl_plugin.empty() ? nlohmann::json() : nlohmann::json(m.opencl_plugin)},
+          {"hwloc_opencl_plugin", or_none(m.opencl_plugin)},
           {"environment", environment},
           {"accelerators", accelerators_json(accelerators)},
-          {"accelerator_problem",
-           accelerators.problem.empty() ? nlohmann::json() : nlohmann::json(accelerators.problem)},
+          {"accelerator_problem", or_none(accelerators.problem)},
           {"disk_free_bytes", m.disk_free},
           {"f32_flops_one_thread", r.f32_one},
           {"f32_flops_all_threads", r.f32_all},
@@ -116,9 +116,10 @@ std::string to_text(const Machine& m, const ops::Accelerators& accelerators,
   line("cleave", std::string(version()));
   line("processor", m.processor);
   line("instructions",
-       fmt::format("{} for element-wise kernels, {} in oneDNN; bf16 dot products: {}, AMX: {}",
-                   m.instructions.simd, m.instructions.onednn,
-                   m.instructions.bf16_dot ? "yes" : "no", m.instructions.amx_bf16 ? "yes" : "no"));
+       fmt::format(
+           "{} for element-wise kernels, {}; bf16 dot products: {}, AMX: {}", m.instructions.simd,
+           m.instructions.onednn.empty() ? "no oneDNN" : m.instructions.onednn + " in oneDNN",
+           m.instructions.bf16_dot ? "yes" : "no", m.instructions.amx_bf16 ? "yes" : "no"));
   if (!m.instructions.limit.empty())
     line("", fmt::format("held down by CLEAVE_ISA={}", m.instructions.limit));
   line("exact bits", exact_bits_of(m.instructions));
@@ -131,7 +132,8 @@ std::string to_text(const Machine& m, const ops::Accelerators& accelerators,
   if (m.container_memory) line("container", format_bytes(*m.container_memory) + " left");
   if (m.address_space) line("ulimit -v", format_bytes(*m.address_space));
   line("huge pages", m.huge_pages.empty() ? "unknown" : m.huge_pages);
-  line("MPI", m.mpi + (m.under_mpi ? ", started by it" : ", not started by it"));
+  line("MPI", (m.mpi.empty() ? "none: this cleave was built without it" : m.mpi) +
+                  (m.under_mpi ? ", started by it" : ", not started by it"));
   for (const ops::AcceleratorInfo& info : accelerators.all) line(info.kind, accelerator_text(info));
   if (accelerators.all.empty()) line("accelerators", "none: " + accelerators.problem);
   for (const auto& [name, value] : m.environment) line("environment", name + "=" + value);

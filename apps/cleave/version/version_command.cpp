@@ -9,6 +9,8 @@
 
 #include "cleave/base/version.h"
 #ifdef CLEAVE_ENGINE
+#include "cleave/comm/mpi/session.h"
+#include "cleave/ops/accelerator.h"
 #include "cleave/ops/instruction_set.h"
 #endif
 
@@ -26,7 +28,11 @@ std::string compiler() {
 /// What this build can do beyond planning.
 std::vector<std::string> features() {
 #ifdef CLEAVE_ENGINE
-  return {"plan", "train", "onednn", "mpi"};
+  std::vector<std::string> names = {"plan", "train", "tcp"};
+  if (!comm::mpi_version().empty()) names.push_back("mpi");
+  if (!ops::instruction_set().onednn.empty()) names.push_back("onednn");
+  if (ops::built_with_opencl()) names.push_back("opencl");
+  return names;
 #else
   return {"plan"};
 #endif
@@ -36,7 +42,8 @@ std::vector<std::string> features() {
 std::vector<std::string> instruction_sets() {
 #ifdef CLEAVE_ENGINE
   const ops::InstructionSet set = ops::instruction_set();
-  std::vector<std::string> names = {"kernels " + set.simd, "oneDNN " + set.onednn};
+  std::vector<std::string> names = {"kernels " + set.simd};
+  if (!set.onednn.empty()) names.push_back("oneDNN " + set.onednn);
   if (set.bf16_dot) names.push_back("bf16 dot products");
   if (set.amx_bf16) names.push_back("AMX");
   return names;

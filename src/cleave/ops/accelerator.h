@@ -81,6 +81,9 @@ struct Accelerators {
 /// The accelerators of this machine, in the order in which `opencl:N` counts them.
 Accelerators find_accelerators();
 
+/// Whether this build knows OpenCL at all. Asks no driver.
+bool built_with_opencl();
+
 /// What device `index` of a run with `kind` ("cpu", "opencl" or "opencl:N") computes on: "opencl"
 /// deals the accelerators out in turn. Null for "cpu". Throws UserError, with what there is, if
 /// there is no such accelerator or if it cannot be exact.

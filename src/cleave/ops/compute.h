@@ -18,8 +18,11 @@ class Accelerator;
 /// one thread at a time. Several may work side by side, each with a team of its own.
 class Compute {
  public:
-  /// Kernels compiled so far; only ops/onednn looks inside.
-  class Kernels;
+  /// Kernels compiled so far; only ops/onednn knows what they are.
+  class Kernels {
+   public:
+    virtual ~Kernels() = default;
+  };
 
   /// `accelerator`, which must outlive this, computes instead of the threads; null: they do.
   explicit Compute(int threads, Arithmetic arithmetic = Arithmetic::Fastest,
@@ -40,6 +43,7 @@ class Compute {
   void set_scratch(std::span<std::byte> bytes);
   std::span<std::byte> scratch() const { return scratch_; }
 
+  /// Of a build with oneDNN.
   Kernels& kernels() { return *kernels_; }
 
  private:

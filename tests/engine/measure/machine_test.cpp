@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "cleave/comm/mpi/session.h"
+#include "cleave/ops/onednn/amx_matmul.h"
+
 namespace cleave::engine {
 namespace {
 
@@ -86,8 +89,8 @@ TEST(Machine, KnowsItself) {
   EXPECT_LE(machine.allowed, machine.online);
   EXPECT_GT(machine.memory, machine.memory_available / 2);
   EXPECT_FALSE(machine.instructions.simd.empty());
-  EXPECT_FALSE(machine.instructions.onednn.empty());
-  EXPECT_FALSE(machine.mpi.empty());
+  EXPECT_EQ(machine.instructions.onednn, ops::onednn::instructions());
+  EXPECT_EQ(machine.mpi, comm::mpi_version());
 }
 
 }  // namespace

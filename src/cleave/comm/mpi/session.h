@@ -12,7 +12,8 @@ namespace cleave::comm {
 /// a run without them never touches MPI. Throws UserError under an srun that offers no MPI.
 bool launched_by_mpi(char* (*environment)(const char*) = std::getenv);
 
-/// The name and version of the MPI library; may be asked without a session.
+/// The name and version of the MPI library, empty in a build without one; may be asked without a
+/// session.
 std::string mpi_version();
 
 /// Makes every wait for another rank throw DeviceLost that says what it was for. For the handler of
@@ -20,7 +21,7 @@ std::string mpi_version();
 void end_mpi_waits() noexcept;
 
 /// Starts MPI on construction and ends it on destruction. Make at most one, before any other thread
-/// talks; only the thread that made it may communicate.
+/// talks; only the thread that made it may communicate. A build without MPI throws UserError.
 class MpiSession {
  public:
   MpiSession();

@@ -5,6 +5,35 @@
 #include "cleave/ops/onednn/kernels.h"
 
 namespace cleave::ops::onednn {
+namespace {
+
+std::string name_of(dnnl::cpu_isa isa) {
+  using dnnl::cpu_isa;
+  if (isa == cpu_isa::sse41) return "sse41";
+  if (isa == cpu_isa::avx) return "avx";
+  if (isa == cpu_isa::avx2) return "avx2";
+  if (isa == cpu_isa::avx2_vnni) return "avx2_vnni";
+  if (isa == cpu_isa::avx512_core) return "avx512_core";
+  if (isa == cpu_isa::avx512_core_vnni) return "avx512_core_vnni";
+  if (isa == cpu_isa::avx512_core_bf16) return "avx512_core_bf16";
+  if (isa == cpu_isa::avx512_core_amx) return "avx512_core_amx";
+  return "isa " + std::to_string(static_cast<int>(isa));
+}
+
+MatmulKernel& kernel_of(Compute& compute, const MatmulSpec& spec) {
+  return static_cast<MatmulKernels&>(compute.kernels()).matmul(spec);
+}
+
+}  // namespace
+
+std::string instructions() {
+  instruction_limit();
+  return name_of(dnnl::get_effective_cpu_isa());
+}
+
+std::unique_ptr<Compute::Kernels> make_kernels(int threads) {
+  return std::make_unique<MatmulKernels>(threads);
+}
 
 bool has_amx(DType dtype) {
   instruction_limit();
@@ -23,12 +52,12 @@ bool has_matmul(DType dtype) {
 std::int64_t amx_matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec) {
   CLEAVE_CHECK(has_matmul(spec.in), "oneDNN has no products of ", to_string(spec.in),
                " on this processor");
-  return compute.kernels().matmul(spec).scratch_bytes();
+  return kernel_of(compute, spec).scratch_bytes();
 }
 
 void amx_matmul(Compute& compute, const MatmulSpec& spec, ConstView a, ConstView b, View out,
                 ConstView bias) {
-  MatmulKernel& kernel = compute.kernels().matmul(spec);
+  MatmulKernel& kernel = kernel_of(compute, spec);
   CLEAVE_CHECK(kernel.scratch_bytes() <= static_cast<std::int64_t>(compute.scratch().size()),
                "matmul needs ", kernel.scratch_bytes(), " bytes of scratch and has ",
                compute.scratch().size());

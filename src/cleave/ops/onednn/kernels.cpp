@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-namespace cleave::ops {
+namespace cleave::ops::onednn {
 
-std::size_t Compute::Kernels::Hash::operator()(const MatmulSpec& spec) const {
+std::size_t MatmulKernels::Hash::operator()(const MatmulSpec& spec) const {
   std::uint64_t hash = 0;
   const auto mix = [&](auto value) {
     hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15ull;
@@ -25,10 +25,10 @@ std::size_t Compute::Kernels::Hash::operator()(const MatmulSpec& spec) const {
   return hash;
 }
 
-onednn::MatmulKernel& Compute::Kernels::matmul(const MatmulSpec& spec) {
+MatmulKernel& MatmulKernels::matmul(const MatmulSpec& spec) {
   // Not try_emplace alone: it would allocate the node before it looks.
   if (const auto found = matmuls_.find(spec); found != matmuls_.end()) return found->second;
   return matmuls_.try_emplace(spec, engine_, spec, threads_).first->second;
 }
 
-}  // namespace cleave::ops
+}  // namespace cleave::ops::onednn

@@ -9,14 +9,14 @@
 #include "cleave/ops/onednn/matmul_kernel.h"
 #include "cleave/spec/matmul_spec.h"
 
-namespace cleave::ops {
+namespace cleave::ops::onednn {
 
 /// The compiled kernels of one device, found again by what they compute.
-class Compute::Kernels {
+class MatmulKernels : public Compute::Kernels {
  public:
-  explicit Kernels(int threads) : threads_(threads), engine_(dnnl::engine::kind::cpu, 0) {}
+  explicit MatmulKernels(int threads) : threads_(threads), engine_(dnnl::engine::kind::cpu, 0) {}
 
-  onednn::MatmulKernel& matmul(const MatmulSpec& spec);
+  MatmulKernel& matmul(const MatmulSpec& spec);
 
  private:
   struct Hash {
@@ -25,7 +25,7 @@ class Compute::Kernels {
 
   int threads_;
   dnnl::engine engine_;
-  std::unordered_map<MatmulSpec, onednn::MatmulKernel, Hash> matmuls_;
+  std::unordered_map<MatmulSpec, MatmulKernel, Hash> matmuls_;
 };
 
-}  // namespace cleave::ops
+}  // namespace cleave::ops::onednn

@@ -5,6 +5,10 @@
 
 namespace cleave::ops {
 
+bool built_with_opencl() {
+  return false;
+}
+
 Accelerators find_accelerators() {
   return {.all = {},
           .problem =

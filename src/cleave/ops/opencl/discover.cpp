@@ -101,6 +101,10 @@ std::vector<cl_device_id> all_devices() {
 
 }  // namespace opencl
 
+bool built_with_opencl() {
+  return true;
+}
+
 Accelerators find_accelerators() {
   Accelerators found;
   const std::vector<cl_device_id> devices = opencl::all_devices();

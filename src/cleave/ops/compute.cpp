@@ -3,7 +3,7 @@
 #include "cleave/base/check.h"
 #include "cleave/ops/accelerator.h"
 #include "cleave/ops/instruction_limit.h"
-#include "cleave/ops/onednn/kernels.h"
+#include "cleave/ops/onednn/amx_matmul.h"
 
 namespace cleave::ops {
 
@@ -11,7 +11,7 @@ Compute::Compute(int threads, Arithmetic arithmetic, Accelerator* accelerator)
     : threads_(threads),
       arithmetic_(arithmetic),
       accelerator_(accelerator),
-      kernels_(std::make_unique<Kernels>(threads)) {
+      kernels_(onednn::make_kernels(threads)) {
   CLEAVE_CHECK(threads >= 1, threads, " threads");
   // Every kernel is called with a Compute: so none is chosen before the limit holds.
   instruction_limit();

@@ -1,0 +1,20 @@
+# What the engine can do without: CLEAVE_WITH_MPI, CLEAVE_WITH_ONEDNN and CLEAVE_WITH_OPENCL say whether it was asked for
+# and is there. Where it is not, a file absent.cpp stands in its place and says what is missing to whoever asks for it.
+set(CLEAVE_WITH_MPI OFF)
+set(CLEAVE_WITH_ONEDNN OFF)
+set(CLEAVE_WITH_OPENCL OFF)
+if(CLEAVE_ENGINE)
+  if(CLEAVE_MPI)
+    set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is the one that lives on
+    find_package(MPI COMPONENTS CXX)
+    set(CLEAVE_WITH_MPI ${MPI_CXX_FOUND})
+  endif()
+  if(CLEAVE_ONEDNN)
+    find_package(OneDNN)
+    set(CLEAVE_WITH_ONEDNN ${OneDNN_FOUND})
+  endif()
+  if(CLEAVE_OPENCL)
+    find_package(OpenCL)
+    set(CLEAVE_WITH_OPENCL ${OpenCL_FOUND})
+  endif()
+endif()
