@@ -33,6 +33,13 @@ TEST(Mesh, PutsEveryDeviceInOnePlaceInEveryOrder) {
   } while (std::ranges::next_permutation(mesh.order).found);
 }
 
+TEST(Mesh, CountsThePlacesOfAPipelineFromItsEndIfAsked) {
+  const Mesh mesh{.data = 2, .pipeline = 3, .last_first = true};
+  EXPECT_EQ(mesh.peers_of(0), std::vector({2, 1, 0, 5, 4, 3}));
+  for (int device = 0; device < mesh.devices(); ++device)
+    EXPECT_EQ(mesh.device_at(mesh.place_of(device), 0), device);
+}
+
 TEST(Mesh, ReadsAndWritesItsOrder) {
   const AxisOrder order = {Axis::Pipeline, Axis::Tensor, Axis::Data};
   EXPECT_EQ(to_string(order), "pipeline,tensor,data");

@@ -49,7 +49,8 @@ int Mesh::coordinate(int device, Axis axis) const {
 }
 
 int Mesh::place_of(int device) const {
-  return coordinate(device, Axis::Data) * pipeline + coordinate(device, Axis::Pipeline);
+  const int along = coordinate(device, Axis::Pipeline);
+  return coordinate(device, Axis::Data) * pipeline + (last_first ? pipeline - 1 - along : along);
 }
 
 int Mesh::number_of(int device) const {
@@ -57,7 +58,8 @@ int Mesh::number_of(int device) const {
 }
 
 int Mesh::device_at(int place, int number) const {
-  return place / pipeline * stride_of(Axis::Data) + place % pipeline * stride_of(Axis::Pipeline) +
+  const int along = last_first ? pipeline - 1 - place % pipeline : place % pipeline;
+  return place / pipeline * stride_of(Axis::Data) + along * stride_of(Axis::Pipeline) +
          number * stride_of(Axis::Tensor);
 }
 

@@ -30,6 +30,7 @@ struct Mesh {
   int pipeline = 1;
   int tensor = 1;
   AxisOrder order = kDefaultOrder;
+  bool last_first = false;  ///< devices count the places of a pipeline from its end
 
   int places() const { return data * pipeline; }
   int devices() const { return places() * tensor; }

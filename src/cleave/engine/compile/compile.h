@@ -25,6 +25,7 @@ struct Layout {
   int data = 1;
   int tensor = 1;
   AxisOrder order = kDefaultOrder;  ///< which axis neighbours among devices are neighbours along
+  bool last_first = false;          ///< device 0 is the end of a pipeline: Mesh::last_first
   bool sequence_parallel = false;   ///< divide norms and residuals by tokens over the tensor axis
   int chunks = 0;                   ///< stages per device; 0: what the schedule wants
   std::string schedule = "1f1b";
@@ -34,7 +35,11 @@ struct Layout {
   std::vector<schedule::Recompute> recompute;
 
   Mesh mesh() const {
-    return {.data = data, .pipeline = pipeline, .tensor = tensor, .order = order};
+    return {.data = data,
+            .pipeline = pipeline,
+            .tensor = tensor,
+            .order = order,
+            .last_first = last_first};
   }
 };
 
