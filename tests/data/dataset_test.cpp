@@ -247,6 +247,30 @@ TEST(Data, TakesValidationFromAPathOfItsOwn) {
                 "of tokens");
 }
 
+TEST(Data, OfAnotherOwnerIsKnownByWhatItAnnounces) {
+  const TemporaryDirectory dir;
+  Query query = query_for(dir.write("a.txt", std::string(41, 'a')), 4, 2);
+  query.config.path = {{query.config.path[0].path, 1},
+                       {dir.write("b.txt", std::string(81, 'b')), 1}};
+  query.config.validation = 0.2;
+  const Data whole(query);
+  EXPECT_EQ(whole.announce(1), (Announced{20, 4, whole.announce(1).digest}));
+
+  query.elsewhere = {std::nullopt, whole.announce(1)};
+  query.config.path[1].path = "nowhere";
+  const Data apart(query);
+
+  EXPECT_EQ(apart.digest(), whole.digest());
+  EXPECT_EQ(apart.training().source_windows(), (std::vector<std::int64_t>{8, 16}));
+  EXPECT_EQ(apart.held_out(), (std::vector<std::int64_t>{2, 4}));
+  EXPECT_EQ(apart.training().targets(24), whole.training().targets(24));
+  for (std::int64_t step = 0; step < 20; ++step)
+    EXPECT_EQ(apart.training().window(step, 1), whole.training().window(step, 1));
+  std::vector<std::int32_t> x(4), y(4);
+  apart.training().read_window(7, x, y);
+  EXPECT_THROW(apart.training().read_window(8, x, y), InternalError);
+}
+
 TEST(Data, WarnsOfAValidationThatHoldsNothingOut) {
   const TemporaryDirectory dir;
   Query query = query_for(dir.write("a.txt", std::string(40, 'a')), 20, 1);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cleave/base/check.h"
+#include "cleave/data/announced.h"
 #include "cleave/data/image/image_texts.h"
 #include "cleave/data/image/patched_images.h"
 #include "cleave/data/token_windows.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr std::int64_t kTurns = 10'000;
 
 /// Windows held out from the end: the share rounded down, so at least one is left to train on.
-std::int64_t held_out(std::int64_t windows, double share) {
+std::int64_t windows_held_out(std::int64_t windows, double share) {
   return static_cast<std::int64_t>(static_cast<double>(windows) * share);
 }
 
@@ -170,6 +171,18 @@ const Samples& Data::open(const std::vector<std::filesystem::path>& paths, const
   return open_images(paths[0], query);
 }
 
+const Samples& Data::open_source(std::size_t path, const Query& query) {
+  const std::string& name = query.config.path[path].path;
+  if (path >= query.elsewhere.size() || !query.elsewhere[path])
+    return open({name}, query, query.path_key);
+  return *samples_.emplace_back(
+      std::make_unique<AnnouncedSamples>(*query.elsewhere[path], "the owner of " + name));
+}
+
+Announced Data::announce(std::size_t path) const {
+  return data::announce(*samples_.at(path));
+}
+
 Data::Data(const Query& query) {
   const std::string& name = query.config.tokenizer;
   if (!name.empty() && name != "bytes") tokenizer_ = open_tokenizer(name);
@@ -178,12 +191,12 @@ Data::Data(const Query& query) {
   chat_ = !chat.assistant.empty() ? &own_chat_ : chat_template_of(tokenizer_.get());
   std::vector<Dataset::Source> sources;
   std::vector<std::filesystem::path> together;  // without weights the paths are one stream
-  for (const DataPath& path : query.config.path) {
+  for (std::size_t i = 0; i < query.config.path.size(); ++i) {
+    const DataPath& path = query.config.path[i];
     if (path.weight == 0) {
       together.emplace_back(path.path);
     } else {
-      sources.push_back(
-          {.samples = &open({path.path}, query, query.path_key), .weight = path.weight});
+      sources.push_back({.samples = &open_source(i, query), .weight = path.weight});
     }
   }
   if (sources.empty()) sources.push_back({.samples = &open(together, query, query.path_key)});
@@ -191,8 +204,9 @@ Data::Data(const Query& query) {
   const auto* share = std::get_if<double>(&query.config.validation);
   for (Dataset::Source& source : sources) {
     const std::int64_t windows = source.samples->size();
-    const std::int64_t out = share == nullptr ? 0 : held_out(windows, *share);
+    const std::int64_t out = share == nullptr ? 0 : windows_held_out(windows, *share);
     source.count = windows - out;
+    if (share != nullptr) held_out_.push_back(out);
     if (out > 0) held.push_back({.samples = source.samples, .first = source.count, .count = out});
   }
   if (const auto* path = std::get_if<std::string>(&query.config.validation)) {

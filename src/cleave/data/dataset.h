@@ -102,6 +102,9 @@ class Data {
   /// Of everything that training and validation read: Samples::digest().
   std::uint64_t digest() const;
 
+  /// What its owner tells of the samples of a path, which must have a weight of its own.
+  Announced announce(std::size_t path) const;
+
   /// Bytes of the text that all of it is: of the text that was read, or that a tokenizer makes of
   /// files of tokens. Nothing if no tokenizer is known for those.
   std::optional<std::int64_t> text_bytes() const;
@@ -115,6 +118,10 @@ class Data {
   /// Null if data.validation is 0, or so small that not one sequence is held out.
   const Dataset* validation() const { return validation_ ? &*validation_ : nullptr; }
 
+  /// [source of training()] -> how many of its windows are held out, in this order in validation().
+  /// Empty where that is a set of its own.
+  const std::vector<std::int64_t>& held_out() const { return held_out_; }
+
  private:
   const Samples& open(const std::vector<std::filesystem::path>& paths, const Query& query,
                       std::string_view key);
@@ -122,6 +129,7 @@ class Data {
   const Samples& open_text(const std::vector<std::filesystem::path>& paths, const Query& query,
                            std::string_view key);
   const Samples& open_images(const std::filesystem::path& path, const Query& query);
+  const Samples& open_source(std::size_t path, const Query& query);
 
   std::unique_ptr<const Tokenizer> tokenizer_;  // null: one token per byte
   const ChatTemplate* chat_ = nullptr;          // the query's, or a known one
@@ -131,6 +139,7 @@ class Data {
   std::int64_t beside_images_ = 0;                       // tokens of texts with images
   std::optional<Dataset> training_;
   std::optional<Dataset> validation_;
+  std::vector<std::int64_t> held_out_;
 };
 
 /// What to tell a user who asked for a validation that will not happen; empty if it will, or if

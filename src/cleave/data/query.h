@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -46,6 +47,15 @@ struct ImageQuery {
   std::int32_t token = 0;    ///< what stands there
 };
 
+/// What an owner tells of samples that stay with it.
+struct Announced {
+  std::int64_t samples = 0;
+  std::int64_t targets = 0;  ///< tokens or labels that each of them has to predict
+  std::uint64_t digest = 0;
+
+  friend bool operator==(const Announced&, const Announced&) = default;
+};
+
 /// What a run asks of its data.
 struct Query {
   DataConfig config;
@@ -61,6 +71,8 @@ struct Query {
   /// Of a run's processes each checks a share of the tokens.
   int process = 0;
   int processes = 1;
+  /// [path of config] what its owner has announced, where it is not here; empty: all are.
+  std::vector<std::optional<Announced>> elsewhere = {};
 };
 
 }  // namespace cleave::data
