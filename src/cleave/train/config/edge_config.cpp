@@ -253,14 +253,18 @@ void derive_edge(const GivenKeys& given, Config& c) {
           "are its own, as in layers = [1, 1], or average what clients train "
           "with edge.sync_every");
   check_cuts(c);
-  require(c.devices.transport == Transport::Local,
-          "devices.transport is not \"local\", and owners are played by threads of one process; "
-          "leave it out");
+  require(c.devices.transport != Transport::Mpi,
+          "devices.transport is \"mpi\", and owners are threads of one process, or join one with "
+          "cleave serve; leave it out");
   settle(given, "parallel.tensor", c.parallel.tensor, Auto(1));
   if (!given.contains("numerics.data_shards")) c.numerics.data_shards = clients;
   settle_data(given, c);
   if (c.edge.central) return settle_central(clients, c);
   settle_split(given, clients, c);
+}
+
+bool server_comes_first(const Config& c) {
+  return c.edge.is_split() && !c.edge.central && c.devices.transport == Transport::Tcp;
 }
 
 std::vector<int> device_owners(const Config& c) {
@@ -269,7 +273,8 @@ std::vector<int> device_owners(const Config& c) {
   std::vector<int> owners;
   const Mesh mesh{.data = static_cast<int>(*c.parallel.data),
                   .pipeline = static_cast<int>(*c.parallel.pipeline),
-                  .order = c.parallel.order};
+                  .order = c.parallel.order,
+                  .last_first = server_comes_first(c)};
   const std::vector<int> clients = c.edge.with_role(Role::Client);
   for (int device = 0; device < mesh.devices(); ++device) {
     const int place = mesh.place_of(device);

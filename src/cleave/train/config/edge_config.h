@@ -29,10 +29,10 @@ struct EdgeConfig {
   std::string outer = "mean";  ///< a name of edge::outer_kinds()
   std::optional<double> outer_lr;
   std::optional<double> outer_momentum;
-  double proximal = 0;        ///< how strongly clients are held to the weights of all
-  bool weigh_samples = true;  ///< a client counts for its sequences; else each for one
-  bool fixed_sums = false;    ///< in fixed point, whoever comes first; else in client order
-  bool keep_slots = false;    ///< of the clients' optimizers, from round to round
+  double proximal = 0;         ///< how strongly clients are held to the weights of all
+  bool weigh_samples = true;   ///< a client counts for its sequences; else each for one
+  bool fixed_sums = false;     ///< in fixed point, whoever comes first; else in client order
+  bool keep_slots = false;     ///< of the clients' optimizers, from round to round
   std::string codec = "none";  ///< of updates: a name of edge::codecs()
   double drop = 0;             ///< chance of a client of a round not to answer
   std::int64_t quorum = 1;     ///< answers that a round needs
@@ -40,8 +40,8 @@ struct EdgeConfig {
   double clip = 0;             ///< what an update is at most long; 0: as it is
   double noise = 0;            ///< on the sum, over `clip`; 0: none
   double delta = 1e-5;
-  double epsilon = 0;         ///< what all rounds may cost; 0: any
-  std::int64_t arrival = 0;   ///< shuffles the order in which clients answer; 0: client order
+  double epsilon = 0;        ///< what all rounds may cost; 0: any
+  std::int64_t arrival = 0;  ///< shuffles the order in which clients answer; 0: client order
 
   bool averages() const { return sync_every > 0; }
   /// All clients, and those of a round.
@@ -65,6 +65,9 @@ using GivenKeys = std::set<std::string, std::less<>>;
 /// What follows from the owners: the layout, the memory of their devices, where the data is. Throws
 /// UserError if they make no layout, or if the config gives a key that contradicts them.
 void derive_edge(const GivenKeys& given, Config& config);
+
+/// Whether device 0 is one of the server's: over a network it has the files of the run.
+bool server_comes_first(const Config& config);
 
 /// [device] -> the owner that it belongs to; empty: there is nothing to tell apart.
 std::vector<int> device_owners(const Config& config);

@@ -95,7 +95,9 @@ std::int64_t BatchSource::window(std::int64_t sample) const {
 }
 
 void ValidationSource::load(int index, std::string_view input, View tensor) {
-  const std::int64_t first = std::min(first_ + index, count_ - 1) * microbatch_;
+  const std::int64_t microbatch = run_.first + std::min(number_ + index, run_.count - 1);
+  const std::int64_t first =
+      run_.count == 0 ? past_ : begins_[static_cast<std::size_t>(microbatch)];
   reader_.read(input, tensor, [&](std::int64_t row) { return first + row; });
 }
 

@@ -108,23 +108,35 @@ class BatchSource : public engine::MicrobatchSource {
   std::int64_t number_ = 0;
 };
 
-/// Held-out samples in the order of the file, `count` microbatches of them. Where the data ends
-/// inside of the last one, the rest of its rows have nothing to predict.
+/// Held-out samples in microbatches of consecutive windows. Where the data ends inside of one, the
+/// rest of its rows have nothing to predict.
 class ValidationSource : public engine::MicrobatchSource {
  public:
-  ValidationSource(const data::Dataset& data, const Graph& model, std::int64_t microbatch,
-                   std::int64_t count)
-      : reader_(data, model, microbatch), microbatch_(microbatch), count_(count) {}
+  /// Microbatches that follow each other.
+  struct Run {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
 
-  /// Microbatch 0 of the next calls is this one of all. Past the end the last one comes again.
-  void begin_at(std::int64_t microbatch) { first_ = microbatch; }
+  /// `begins` [microbatch]: its first window.
+  ValidationSource(const data::Dataset& data, const Graph& model, std::int64_t microbatch,
+                   std::vector<std::int64_t> begins)
+      : reader_(data, model, microbatch), begins_(std::move(begins)), past_(data.windows()) {}
+
+  /// Microbatch 0 of the next calls is the one with `number` in `run`, whose last comes again where
+  /// it ends; in a run of none rows have nothing to predict.
+  void begin_at(std::int64_t number, Run run) {
+    number_ = number;
+    run_ = run;
+  }
   void load(int index, std::string_view input, View tensor) override;
 
  private:
   SampleReader reader_;
-  std::int64_t microbatch_;
-  std::int64_t count_;
-  std::int64_t first_ = 0;
+  std::vector<std::int64_t> begins_;
+  std::int64_t past_;  ///< a window after the last
+  std::int64_t number_ = 0;
+  Run run_;
 };
 
 }  // namespace cleave::train

@@ -61,6 +61,7 @@ engine::CompileOptions compile_options(const Config& config) {
                      .data = static_cast<int>(data),
                      .tensor = static_cast<int>(*parallel.tensor),
                      .order = parallel.order,
+                     .last_first = server_comes_first(config),
                      .sequence_parallel = parallel.sequence_parallel,
                      .chunks = static_cast<int>(parallel.chunks.value_or(0)),
                      .schedule = parallel.schedule,
@@ -107,8 +108,11 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
   } else if (clients_ != nullptr) {
     source_.deal_to(*clients_, config.train.batch / clients_->clients());
   }
-  if (const data::Dataset* held_out = data.data->validation())
-    validation_.emplace(*held_out, compiled, device, *config.train.microbatch);
+  if (const data::Dataset* held_out = data.data->validation()) {
+    const bool dealt = clients_ != nullptr && !config.edge.averages();
+    validation_.emplace(*held_out, compiled, device, *config.train.microbatch,
+                        dealt ? data.data->held_out() : std::vector<std::int64_t>{});
+  }
 }
 
 plan::Costs Trainer::profile(double at_once) {

@@ -1,50 +1,84 @@
 #include "cleave/train/step/validation.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "cleave/spec/image_layers.h"
 
 namespace cleave::train {
-namespace {
-
-std::int64_t microbatches_in(const data::Dataset& data, std::int64_t microbatch) {
-  const bool filled = data.tail() == data::Tail::FilledUp;
-  return (data.windows() + (filled ? microbatch - 1 : 0)) / microbatch;
-}
-
-}  // namespace
 
 Validation::Validation(const data::Dataset& data, const engine::CompiledStep& compiled, int device,
-                       std::int64_t microbatch)
+                       std::int64_t microbatch, std::span<const std::int64_t> clients)
     : replicas_(compiled.program.replicas),
       replica_(compiled.replica_of(device)),
       microbatch_(microbatch),
-      microbatches_(microbatches_in(data, microbatch)),
-      sequences_(std::min(data.windows(), microbatches_ * microbatch)),
-      tokens_(data.targets(sequences_)),
-      counts_hits_(counts_hits(compiled.model)),
-      source_(data, compiled.model, microbatch, microbatches_) {}
+      own_(clients.empty() ? 0 : static_cast<std::size_t>(replicas_)),
+      counts_hits_(counts_hits(compiled.model)) {
+  const bool filled = data.tail() == data::Tail::FilledUp;
+  const std::int64_t everybody[] = {data.windows()};
+  const std::span<const std::int64_t> owners = clients.empty() ? everybody : clients;
+  std::vector<std::int64_t> begins;
+  std::int64_t before = 0;
+  for (std::size_t owner = 0; owner < owners.size(); ++owner) {
+    const std::int64_t windows = owners[owner];
+    const std::int64_t count = (windows + (filled ? microbatch - 1 : 0)) / microbatch;
+    if (!own_.empty()) {
+      Run& run = own_[owner * own_.size() / owners.size()];
+      if (run.count == 0) run.first = std::ssize(begins);
+      run.count += count;
+    }
+    for (std::int64_t i = 0; i < count; ++i) begins.push_back(before + i * microbatch);
+    const std::int64_t read = std::min(windows, count * microbatch);
+    sequences_ += read;
+    tokens_ += data.targets(before + read) - data.targets(before);
+    before += windows;
+  }
+  microbatches_ = std::ssize(begins);
+  source_.emplace(data, compiled.model, microbatch, std::move(begins));
+}
+
+std::int64_t Validation::passes(std::int64_t at_once) const {
+  std::int64_t longest = (microbatches_ + replicas_ - 1) / replicas_;
+  for (const Run& run : own_) longest = std::max(longest, run.count);
+  return (longest + at_once - 1) / at_once;
+}
+
+Validation::Run Validation::part_of(std::int64_t pass, std::int64_t replica,
+                                    std::int64_t at_once) const {
+  const Run all = own_.empty() ? Run{0, microbatches_} : own_[static_cast<std::size_t>(replica)];
+  const std::int64_t number =
+      own_.empty() ? (pass * replicas_ + replica) * at_once : pass * at_once;
+  return {all.first + number, std::clamp<std::int64_t>(all.count - number, 0, at_once)};
+}
 
 Evaluation Validation::run(engine::Executor& executor,
                            const std::function<void(std::int64_t sequences)>& progress) {
   const std::int64_t at_once = executor.evaluated_at_once();
   std::vector<engine::MicrobatchSums> sums(static_cast<std::size_t>(at_once * replicas_));
-  engine::MicrobatchSums all;
-  for (std::int64_t first = 0; first < microbatches_; first += std::ssize(sums)) {
-    source_.begin_at(first + replica_ * at_once);
-    executor.evaluate(source_, sums);
+  std::vector<engine::MicrobatchSums> all(static_cast<std::size_t>(microbatches_));
+  const Run own = own_.empty() ? Run{0, microbatches_} : own_[static_cast<std::size_t>(replica_)];
+  for (std::int64_t pass = 0; pass < passes(at_once); ++pass) {
+    source_->begin_at(part_of(pass, replica_, at_once).first - own.first, own);
+    executor.evaluate(*source_, sums);
     // What lies past the end was computed on the last microbatch once more, and does not count.
-    const std::int64_t valid = std::min<std::int64_t>(std::ssize(sums), microbatches_ - first);
-    for (std::int64_t i = 0; i < valid; ++i) {
-      all.loss += sums[static_cast<std::size_t>(i)].loss;
-      all.hits += sums[static_cast<std::size_t>(i)].hits;
+    std::int64_t valid = 0;
+    for (std::int64_t replica = 0; replica < replicas_; ++replica) {
+      const Run part = part_of(pass, replica, at_once);
+      if (part.count == 0) continue;
+      std::copy_n(sums.begin() + replica * at_once, part.count, all.begin() + part.first);
+      valid += part.count;
     }
-    if (progress) progress(std::min(sequences_, (first + valid) * microbatch_));
+    if (progress)
+      progress(std::min(sequences_, (pass * at_once * replicas_ + valid) * microbatch_));
+  }
+  // In the order of the microbatches, whoever computed them.
+  engine::MicrobatchSums sum;
+  for (const engine::MicrobatchSums& microbatch : all) {
+    sum.loss += microbatch.loss;
+    sum.hits += microbatch.hits;
   }
   const auto predicted = static_cast<double>(tokens_);
-  Evaluation evaluation{.loss = all.loss / predicted};
-  if (counts_hits_) evaluation.accuracy = all.hits / predicted;
+  Evaluation evaluation{.loss = sum.loss / predicted};
+  if (counts_hits_) evaluation.accuracy = sum.hits / predicted;
   return evaluation;
 }
 
