@@ -244,6 +244,17 @@ TEST_F(ServerTest, TellsAllThatTheRunIsOver) {
   EXPECT_FALSE(other.line().await_epoch({}).has_value());
 }
 
+TEST(Identity, SignsTextsThatItsCertificateChecks) {
+  const Identity server = make_authority("server", std::chrono::hours(1));
+  const std::string signature = sign(server.key, "what leaves whom");
+  EXPECT_EQ(signature.size(), 128u);
+  EXPECT_TRUE(is_signed_by(server.certificate, "what leaves whom", signature));
+  EXPECT_FALSE(is_signed_by(server.certificate, "what leaves who", signature));
+  EXPECT_FALSE(is_signed_by(server.certificate, "what leaves whom", "no digits"));
+  const Identity other = make_authority("other", std::chrono::hours(1));
+  EXPECT_FALSE(is_signed_by(other.certificate, "what leaves whom", signature));
+}
+
 TEST(Registry, KeepsKeysToItself) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory.path() / "server";

@@ -42,6 +42,14 @@ std::string hexadecimal(std::span<const unsigned char> bytes) {
   return text;
 }
 
+const unsigned char* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+void openssl_free(void* memory) {
+  OPENSSL_free(memory);
+}
+
 template <class Write>
 std::string to_pem(Write&& write) {
   const BioPointer bio(BIO_new(BIO_s_mem()));
@@ -197,6 +205,33 @@ std::string make_key() {
 
 std::string public_key_of(const std::string& key) {
   return to_pem([&](BIO* bio) { return PEM_write_bio_PUBKEY(bio, key_of_pem(key).get()); });
+}
+
+std::string sign(const std::string& key, std::string_view text) {
+  const KeyPointer signer = key_of_pem(key);
+  const DigestPointer context(EVP_MD_CTX_new());
+  std::array<unsigned char, 64> signature{};
+  std::size_t size = signature.size();
+  check_openssl(EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, signer.get()) == 1);
+  check_openssl(
+      EVP_DigestSign(context.get(), signature.data(), &size, bytes_of(text), text.size()) == 1);
+  return hexadecimal(std::span(signature).first(size));
+}
+
+bool is_signed_by(const std::string& certificate, std::string_view text,
+                  const std::string& signature) {
+  const X509Pointer holder = certificate_of_pem(certificate);
+  const DigestPointer context(EVP_MD_CTX_new());
+  long size = 0;
+  const std::unique_ptr<unsigned char, OpensslFree<openssl_free>> bytes(
+      OPENSSL_hexstr2buf(signature.c_str(), &size));
+  if (bytes == nullptr) return false;
+  check_openssl(EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr,
+                                     X509_get0_pubkey(holder.get())) == 1);
+  const int valid = EVP_DigestVerify(context.get(), bytes.get(), static_cast<std::size_t>(size),
+                                     bytes_of(text), text.size());
+  ERR_clear_error();
+  return valid == 1;
 }
 
 std::string certify(const Identity& authority, const std::string& public_key,

@@ -36,6 +36,12 @@ std::string public_key_of(const std::string& key);
 std::string certify(const Identity& authority, const std::string& public_key,
                     const std::string& name, std::chrono::hours valid);
 
+/// The signature of a key's holder under a text, in hexadecimal digits, and whether it is that of a
+/// certificate's holder.
+std::string sign(const std::string& key, std::string_view text);
+bool is_signed_by(const std::string& certificate, std::string_view text,
+                  const std::string& signature);
+
 /// 16 random bytes as 32 hexadecimal digits, and SHA-256 of a text as 64.
 std::string random_token();
 std::string sha256(std::string_view text);

@@ -20,6 +20,7 @@ struct OpensslFree {
 
 using KeyPointer = std::unique_ptr<EVP_PKEY, OpensslFree<EVP_PKEY_free>>;
 using X509Pointer = std::unique_ptr<X509, OpensslFree<X509_free>>;
+using DigestPointer = std::unique_ptr<EVP_MD_CTX, OpensslFree<EVP_MD_CTX_free>>;
 using BioPointer = std::unique_ptr<BIO, OpensslFree<BIO_free>>;
 
 KeyPointer key_of_pem(const std::string& pem);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
 namespace cleave::comm {
@@ -17,11 +18,15 @@ void Roll::update(const Seats& seats) {
   running_ = others_ = 0;
   for (const Seat& seat : seats.all()) {
     if (seat.presence == Seat::Presence::Ready)
-      ready_.push_back({.seat = seat.number, .name = seat.name, .memory = seat.memory});
+      ready_.push_back(
+          {.seat = seat.number, .name = seat.name, .owner = seat.owner, .memory = seat.memory});
     if (seat.presence == Seat::Presence::Running) ++running_;
-    if (seat.is_here() && seat.number != 0) ++others_;
+    if (seat.is_here() && !seat.is_own()) ++others_;
   }
-  std::ranges::sort(ready_, {}, &Candidate::seat);
+  // The server's own come first, from seat 0 down.
+  std::ranges::sort(ready_, {}, [](const Candidate& candidate) {
+    return std::pair(candidate.seat > 0, std::abs(candidate.seat));
+  });
   news_.notify_all();
 }
 

@@ -46,31 +46,53 @@ const char* to_string(MemberEvent::Kind kind) {
 
 const Seat& Seats::take(Seat seat, Whose whose) {
   const bool own = whose == Whose::Own;
-  admit(!own || std::ranges::none_of(all_, [](const Seat& s) { return s.number == 0; }),
-        "the server's own device is here already");
+  const auto owned = static_cast<std::size_t>(std::ranges::count_if(all_, &Seat::is_own));
+  admit(!own || owned < own_devices(), "the server's own device is here already");
   admit(epoch_ == 0 ? own || to_come() > 0 || latecomers_ == Latecomers::Welcome
                     : latecomers_ == Latecomers::Welcome,
         "the run has its ", needs_.size(), " devices");
   for (const Seat& other : all_)
-    admit(!other.is_here() || seat.fingerprint.empty() || other.fingerprint != seat.fingerprint,
+    admit(own || !other.is_here() || seat.fingerprint.empty() ||
+              other.fingerprint != seat.fingerprint,
           "a device with this certificate is here already; enrol each device by itself");
-  if (epoch_ == 0 && !own && to_come() > 0) {
-    const std::size_t device = needs_.size() - to_come();
+  if (!own && (!owners_.empty() || (epoch_ == 0 && to_come() > 0))) {
+    const std::size_t device = device_for(seat);
     admit(seat.memory == 0 || seat.memory >= needs_[device], "it offers ",
           format_bytes(seat.memory), ", and device ", device, " needs ",
           format_bytes(needs_[device]));
   }
-  seat.number = own ? 0 : next_++;
+  seat.number = own ? -static_cast<std::int64_t>(owned) : next_++;
   seat.heard = Clock::now();
   forget_the_oldest();
   return all_.emplace_back(std::move(seat));
 }
 
-/// The server's own device is never waited for: it comes by itself.
+/// The server's own devices are never waited for: they come by themselves.
 std::size_t Seats::to_come() const {
   const auto others = std::ranges::count_if(
-      all_, [](const Seat& seat) { return seat.is_here() && seat.number != 0; });
-  return needs_.size() - std::min(needs_.size(), static_cast<std::size_t>(others) + 1);
+      all_, [](const Seat& seat) { return seat.is_here() && !seat.is_own(); });
+  return needs_.size() - std::min(needs_.size(), static_cast<std::size_t>(others) + own_devices());
+}
+
+std::size_t Seats::own_devices() const {
+  if (owners_.empty()) return 1;
+  return static_cast<std::size_t>(std::ranges::count(owners_, owners_[0]));
+}
+
+/// Which device somebody who joins would be in the first epoch. Throws Refusal.
+std::size_t Seats::device_for(const Seat& seat) const {
+  admit(!owners_.empty() || seat.owner.empty(), "it joins as owner \"", seat.owner,
+        "\", and the devices of this run have no owners; leave --owner out");
+  if (owners_.empty()) return needs_.size() - to_come();
+  const auto found = std::ranges::find(owners_, seat.owner);
+  std::string clients;
+  for (const std::string& owner : owners_)
+    if (owner != owners_[0]) clients += (clients.empty() ? "" : ", ") + owner;
+  admit(found != owners_.end() && seat.owner != owners_[0], "it joins as owner \"", seat.owner,
+        "\", and the clients of this run are ", clients, "; pass one of them with --owner");
+  for (const Seat& other : all_)
+    admit(!other.is_here() || other.owner != seat.owner, "owner ", seat.owner, " is here already");
+  return static_cast<std::size_t>(found - owners_.begin());
 }
 
 void Seats::begin(const EpochSetup& setup) {
@@ -86,8 +108,8 @@ void Seats::begin(const EpochSetup& setup) {
   for (const Seat* seat : devices)
     peers.insert(peers.end(), {seat->host, std::to_string(seat->port), seat->fingerprint});
   for (Seat* seat : devices) {
-    Letter letter = {"run", std::to_string(epoch_), std::to_string(seat->device), setup.run,
-                     setup.program};
+    Letter letter = {"run",     std::to_string(epoch_), std::to_string(seat->device),
+                     setup.run, setup.program,          setup.signature};
     letter.insert(letter.end(), peers.begin(), peers.end());
     seat->session->post(std::move(letter));
     if (seat->is_here()) seat->presence = Seat::Presence::Running;
@@ -120,7 +142,7 @@ std::optional<MemberEvent> Seats::lose(const Session& session, const std::string
   const bool ran = seat->presence == Seat::Presence::Running;
   seat->presence = ran ? Seat::Presence::Lost : Seat::Presence::Left;
   if (ran) tell_all({"lost", std::to_string(epoch_), std::to_string(seat->device), why});
-  if (!ran && seat->number == 0) return std::nullopt;  // the server says itself that it ends
+  if (!ran && seat->is_own()) return std::nullopt;  // the server says itself that it ends
   return MemberEvent{.kind = ran ? MemberEvent::Kind::Lost : MemberEvent::Kind::Left,
                      .device = seat->name,
                      .text = who_is(*seat) + (ran ? " is lost: " : " has left: ") + why};
@@ -133,7 +155,7 @@ void Seats::note_heard(const Session& session) {
 std::vector<std::shared_ptr<Session>> Seats::silent_since(Clock::time_point since) const {
   std::vector<std::shared_ptr<Session>> silent;
   for (const Seat& seat : all_) {
-    if (seat.is_here() && seat.number != 0 && seat.heard < since) silent.push_back(seat.session);
+    if (seat.is_here() && !seat.is_own() && seat.heard < since) silent.push_back(seat.session);
   }
   return silent;
 }

@@ -32,31 +32,33 @@ struct Seat {
 
   std::shared_ptr<Session> session;
   std::string name;
+  std::string owner;
   std::string host;  ///< where other devices reach it; empty: where they reach the server
   std::int64_t memory = 0;
   std::uint16_t port = 0;
   std::string fingerprint;
-  std::int64_t number = 0;  ///< of the seat, counted over the whole run
+  std::int64_t number = 0;  ///< of the seat, counted over the whole run; 0, -1, …: the server's own
   int device = kNobody;     ///< in the present epoch
   Presence presence = Presence::Ready;
   Clock::time_point heard = Clock::now();
 
+  bool is_own() const { return number <= 0; }
   bool is_here() const { return presence == Presence::Ready || presence == Presence::Running; }
 };
 
 const char* to_string(Seat::Presence presence);
 
 /// Who is here, and who of them are the devices of the present epoch. Seat 0 is that of the device
-/// in the server's own process.
+/// in the server's own process; where devices have owners, its further ones are -1, -2, …
 ///
 ///     join ── Ready ── begin ──▶ Running ── "ready" ──▶ Ready …
 ///               │                   │
 ///               └─ "bye" ─▶ Left    └─ closed, silent, "failed" ──▶ Lost: the epoch is over
 class Seats {
  public:
-  /// `needs`: [device] bytes of memory in the first epoch.
-  Seats(std::vector<std::int64_t> needs, Latecomers latecomers)
-      : needs_(std::move(needs)), latecomers_(latecomers) {}
+  /// `needs`: [device] bytes of memory in the first epoch; `owners`: ServerSetup::owners.
+  Seats(std::vector<std::int64_t> needs, std::vector<std::string> owners, Latecomers latecomers)
+      : needs_(std::move(needs)), owners_(std::move(owners)), latecomers_(latecomers) {}
 
   enum class Whose : std::uint8_t { Own, Other };
 
@@ -100,9 +102,12 @@ class Seats {
 
  private:
   Seat* find(const Session& session);
+  std::size_t own_devices() const;
+  std::size_t device_for(const Seat& seat) const;
   void forget_the_oldest();
 
   std::vector<std::int64_t> needs_;
+  std::vector<std::string> owners_;
   Latecomers latecomers_;
   std::vector<Seat> all_;
   std::int64_t next_ = 1;

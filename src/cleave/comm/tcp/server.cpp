@@ -41,7 +41,9 @@ constexpr std::size_t kToldEvents = 10;
 
 struct Server::State {
   explicit State(ServerSetup given)
-      : setup(std::move(given)), seats(setup.needs, setup.latecomers), door(context, door_setup()) {
+      : setup(std::move(given)),
+        seats(setup.needs, setup.owners, setup.latecomers),
+        door(context, door_setup()) {
     asio::co_spawn(context, watch(), asio::detached);
   }
 
@@ -53,6 +55,7 @@ struct Server::State {
   asio::awaitable<void> answer_call(SessionPointer session, const Letter& letter);
 
   void sit_down(const SessionPointer& session, const Letter& letter);
+  void check_owner(Session& session, const std::string& owner) const;
   void hear(Session& session, const Letter& said);
   void lose(const Session& session, const std::string& why) { note(seats.lose(session, why)); }
   void give_up(const SessionPointer& session, const std::string& why);
@@ -89,7 +92,7 @@ DoorSetup Server::State::door_setup() {
       .listen = setup.listen,
       .registry = setup.registry,
       .first_word_within = setup.first_word_within,
-      .requests = {request("join", 7, &State::join), request("status", 2, &State::tell_status),
+      .requests = {request("join", 8, &State::join), request("status", 2, &State::tell_status),
                    request("relay", 4, &State::relay), request("answer", 3, &State::answer_call)},
       .log = [this](const std::string& line) { log(line); },
       .on_end = [this](const Session& session, const std::string& why) { lose(session, why); }};
@@ -112,8 +115,10 @@ void Server::State::sit_down(const SessionPointer& session, const Letter& letter
   const std::int64_t threads = number_in(letter[5]);
   admit(threads == 0 || threads >= setup.threads, "it offers ", threads,
         " threads, and devices.threads is ", setup.threads);
+  if (!own) check_owner(*session, letter[7]);
   seats.take({.session = session,
               .name = letter[2],
+              .owner = letter[7],
               .host = own ? "" : parse_address(session->remote()).host,
               .memory = number_in(letter[3]),
               .port = static_cast<std::uint16_t>(port),
@@ -129,6 +134,15 @@ void Server::State::sit_down(const SessionPointer& session, const Letter& letter
                              to_come > 0 ? detail::concat("; ", to_come, " to come") : "")});
   if (to_come > 0) return seats.tell_all({"waiting", std::to_string(to_come)});
   session->post({"waiting", "0"});
+}
+
+/// So that nobody joins in the name of another who has enrolled.
+void Server::State::check_owner(Session& session, const std::string& owner) const {
+  if (owner.empty() || setup.registry == nullptr) return;
+  const std::optional<PeerCertificate> peer = session.stream().peer();
+  admit(peer && peer->name == owner, "it joins as owner \"", owner,
+        "\", and its certificate is of \"", peer ? peer->name : "", "\"; enrol it with --name ",
+        owner);
 }
 
 /// A device's letters once it has joined.
@@ -257,7 +271,7 @@ void Server::begin(const EpochSetup& epoch) {
   asio::post(state_->context, [this, epoch, known = state_->last_known] {
     // Somebody may have joined while the plan was made.
     state_->newcomers = std::ranges::any_of(state_->seats.all(), [&](const Seat& seat) {
-      return seat.is_here() && seat.number > known;
+      return seat.is_here() && seat.number > std::max<std::int64_t>(0, known);
     });
     state_->seats.begin(epoch);
     state_->roll.update(state_->seats);

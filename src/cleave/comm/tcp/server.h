@@ -22,6 +22,9 @@ struct ServerSetup {
   Registry* registry = nullptr;     ///< null: plaintext, on the loopback interface only
   std::vector<std::int64_t> needs;  ///< [device] bytes of memory, of the devices of the first epoch
   int threads = 1;                  ///< that each device needs
+  /// [device] whose it is; those of device 0's owner are in the server's own process. Empty: they
+  /// are nobody's in particular, and only device 0 is there.
+  std::vector<std::string> owners = {};
   Latecomers latecomers = Latecomers::Refused;
   Clock::duration first_word_within = std::chrono::seconds(10);  ///< of a connection
   std::function<void(const std::string& line)> log;              ///< called on the server's thread
@@ -29,8 +32,9 @@ struct ServerSetup {
 
 /// A device that can take part in the next epoch.
 struct Candidate {
-  std::int64_t seat = 0;  ///< 0: the one in the server's own process
+  std::int64_t seat = 0;  ///< 0: the one in the server's own process; below: further ones there
   std::string name;
+  std::string owner;        ///< whose it is; empty: nobody's in particular
   std::int64_t memory = 0;  ///< bytes that it offers; 0: as many as are needed
 };
 
@@ -39,6 +43,7 @@ struct EpochSetup {
   std::string run;                  ///< handed to every device as it is
   std::string program;              ///< hash of what all devices will run
   std::vector<std::int64_t> seats;  ///< [device]
+  std::string signature = {};       ///< of the server, on what devices can work out themselves
 };
 
 /// Something that happened to a device.
@@ -75,7 +80,7 @@ class Server {
   /// Where it listens; the port that was chosen if port 0 was asked for.
   Address address() const;
 
-  /// What the device in the server's own process shows to become device 0.
+  /// What devices in the server's own process show to become device 0, and others of its owner.
   const std::string& own_key() const;
 
   /// Waits until no device is at work any more and at least `least` are ready; the server's own

@@ -88,13 +88,14 @@ auto with_server(const ServerContact& server, Talk&& talk,
 }
 
 Assignment read_assignment(const Letter& letter, const ServerContact& server) {
-  const std::size_t fixed = 5;
+  const std::size_t fixed = 6;
   if (letter.size() < fixed + 3 || (letter.size() - fixed) % 3 != 0)
     throw ProtocolError("it tells nothing of the run");
   Assignment assignment{.epoch = static_cast<std::uint32_t>(number_in(letter[1])),
                         .device = static_cast<int>(number_in(letter[2])),
                         .run = letter[3],
-                        .program = letter[4]};
+                        .program = letter[4],
+                        .signature = letter[5]};
   for (std::size_t at = fixed; at < letter.size(); at += 3) {
     const std::string& host = letter[at].empty() ? server.address.host : letter[at];
     assignment.peers.push_back(
@@ -137,7 +138,7 @@ int ServerLine::socket() const {
 
 void ServerLine::join(const Offer& offer) {
   say({"join", std::string(version()), offer.name, std::to_string(offer.memory),
-       std::to_string(offer.port), std::to_string(offer.threads), offer.key});
+       std::to_string(offer.port), std::to_string(offer.threads), offer.key, offer.owner});
 }
 
 std::optional<Letter> ServerLine::take() {

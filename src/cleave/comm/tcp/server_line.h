@@ -47,6 +47,7 @@ struct Offer {
   int threads = 0;          ///< 0: as many as are needed
   std::uint16_t port = 0;   ///< where other devices can call it
   std::string key;          ///< Server::own_key() in its own process, else empty
+  std::string owner;        ///< whose it is; empty: nobody's in particular
 };
 
 /// Where another device can be reached, and how to know that it is the right one.
@@ -61,6 +62,7 @@ struct Assignment {
   int device = 0;
   std::string run;
   std::string program;
+  std::string signature;       ///< EpochSetup::signature
   std::vector<TcpPeer> peers;  ///< [device]
 };
 
