@@ -4,7 +4,9 @@
 #include <thread>
 
 #include "command.h"
+#include "edge/policy_file.h"
 #include "serve/network.h"
+#include "serve/owner_record.h"
 #include "streams.h"
 #include "train/train_run.h"
 #include <fmt/format.h>
@@ -27,6 +29,11 @@ struct JoinFlags : NetworkFlags {
   std::string memory;
   int threads = 0;
   double retry = 600;  ///< seconds
+  std::string owner;
+  std::string data;
+  std::string policy;
+  std::string out;
+  bool overwrite = false;
   bool json = false;
 };
 
@@ -56,18 +63,42 @@ void tell_done(const JoinFlags& flags, const Part& part, bool leaves) {
              leaves ? "leaves" : "is done", report.steps, format_bytes(sent.total()));
 }
 
+/// Where an owner keeps its part of a run.
+std::string out_of(const JoinFlags& flags) {
+  if (!flags.out.empty()) return flags.out;
+  const comm::Address address = comm::parse_address(flags.server);
+  return (state_directory("owners") / fmt::format("{}_{}", address.host, address.port) /
+          flags.owner)
+      .string();
+}
+
+/// Before the first instruction of every epoch: the owner's own view of it. Throws UserError.
+train::RunOptions options_of_owner(const JoinFlags& flags, const OwnerCheck& check,
+                                   const train::Config& config, const engine::CompiledStep& step) {
+  train::RunOptions options;
+  if (flags.owner.empty()) return options;
+  options.part = train::OwnerPart{.owner = flags.owner, .data = flags.data};
+  if (flags.overwrite) options.start.existing = train::Existing::Overwrite;
+  check_and_record(check, config, step, out_of(flags) + ".record");
+  return options;
+}
+
 /// Runs an epoch. One that a loss ends is given up; the server plans the next.
-void take_part(comm::TcpWorld& device, const comm::Assignment& assignment, Part& part) {
+void take_part(const JoinFlags& flags, const std::string& authority, comm::TcpWorld& device,
+               const comm::Assignment& assignment, Part& part) {
   complain("cleave join: device {} of {}\n", assignment.device, assignment.peers.size());
-  const train::Config config = train::parse_config(assignment.run, "the server's config");
-  const std::string program = program_hash(train::compile_step(config));
+  train::Config config = train::parse_config(assignment.run, "the server's config");
+  const engine::CompiledStep step = train::compile_step(config);
   part.device = assignment.device;
   part.failure.clear();
   try {
-    device.run(program, [&](comm::Communicator& world) {
+    device.run(program_hash(step), [&](comm::Communicator& world) {
+      const OwnerCheck check{flags.owner, flags.policy, authority, assignment.signature};
+      const train::RunOptions mine = options_of_owner(flags, check, config, step);
+      if (mine.part) config.train.out = out_of(flags);
       comm::ProcessLauncher launcher(world, comm::ProcessLauncher::Files::OfTheFirst);
       train::RunObserver nobody;
-      const train::RunOptions options = shared_options(world, {});
+      const train::RunOptions options = shared_options(world, mine);
       part.report = train::run(config, options, nobody, launcher);
     });
   } catch (const DeviceLost& error) {
@@ -88,7 +119,7 @@ void stay(const JoinFlags& flags, const Contact& contact, const comm::Offer& off
       complain("cleave join: waiting for a plan with this device\n");
     });
     if (!assignment) break;
-    take_part(device, *assignment, part);
+    take_part(flags, contact.authority(), device, *assignment, part);
   }
   device.say_bye();
   if (!device.failure().empty())
@@ -102,9 +133,12 @@ class Joining {
  public:
   explicit Joining(const JoinFlags& flags)
       : flags_(flags),
-        offer_{.name = flags.name.empty() ? name_of_machine() : flags.name,
+        offer_{.name = !flags.name.empty()    ? flags.name
+                       : !flags.owner.empty() ? flags.owner
+                                              : name_of_machine(),
                .memory = flags.memory.empty() ? 0 : parse_bytes(flags.memory),
-               .threads = flags.threads},
+               .threads = flags.threads,
+               .owner = flags.owner},
         enrolled_(flags.invitation.empty()) {}
 
   /// Throws ServerGone.
@@ -124,6 +158,11 @@ class Joining {
 /// Calls a server that is gone, or not there yet, again and again, as long as --retry says.
 void join(const JoinFlags& flags) {
   require(flags.retry >= 0, "--retry ", flags.retry, " must not be negative");
+  require(flags.owner.empty() == flags.data.empty(),
+          "--owner and --data belong together: whose device this is, and where its data are");
+  require(!flags.owner.empty() || (flags.policy.empty() && flags.out.empty() && !flags.overwrite),
+          "--policy, --out and --overwrite are an owner's; say whose with --owner");
+  if (!flags.policy.empty()) read_policy(flags.policy);
   using Clock = std::chrono::steady_clock;
   Joining joining(flags);
   bool was_there = false;
@@ -158,7 +197,8 @@ void add_join_command(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  cleave join server.example:4242 --invitation cleave1-…   the first time\n"
-      "  cleave join server.example:4242 --memory 8GiB            from then on");
+      "  cleave join server.example:4242 --memory 8GiB            from then on\n"
+      "  cleave join server.example:4242 --owner clinic-a --data records --policy clinic-a.toml");
   add_network_flags(*command, *flags);
   command->add_option("--invitation", flags->invitation,
                       "What cleave serve invite printed; needed once for each server");
@@ -171,6 +211,16 @@ void add_join_command(CLI::App& app) {
       ->add_option("--retry", flags->retry,
                    "Seconds for which it tries to join if the server is gone or not there yet")
       ->capture_default_str();
+  command->add_option("--owner", flags->owner,
+                      "Whose device it is, where [[edge.owner]] of the run lists owners");
+  command->add_option("--data", flags->data, "The owner's data, which nobody else reads");
+  command->add_option("--policy", flags->policy,
+                      "What the owner allows, whatever the run's config says: docs/edge.md");
+  command->add_option(
+      "--out", flags->out,
+      "Directory for the owner's part of the weights; default: one for each server, "
+      "below ~/.local/state/cleave");
+  command->add_flag("--overwrite", flags->overwrite, "Begin afresh even if --out exists");
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags] {
     stop_on_signals();

@@ -68,6 +68,7 @@ Contact::Contact(const NetworkFlags& flags) {
   const Identity identity = comm::load_identity(keys);
   tls_ = std::make_unique<comm::Tls>(identity);
   server_.tls = tls_.get();
+  authority_ = identity.authority;
   server_.fingerprint = comm::read_certificate(identity.authority).fingerprint;
 }
 
@@ -98,11 +99,13 @@ void renew_if_due(const NetworkFlags& flags) {
 
 train::RunOptions shared_options(comm::Communicator& world, train::RunOptions options) {
   double numbers[] = {options.trace ? 1.0 : 0.0, static_cast<double>(options.patience.count()),
-                      options.predict ? 1.0 : 0.0};
+                      options.predict ? 1.0 : 0.0,
+                      options.start.existing == train::Existing::Resume ? 1.0 : 0.0};
   world.broadcast(std::as_writable_bytes(std::span(numbers)), 0).wait();
   options.trace = numbers[0] > 0;
   options.patience = std::chrono::nanoseconds(static_cast<std::int64_t>(numbers[1]));
   options.predict = numbers[2] > 0;
+  if (numbers[3] > 0) options.start.existing = train::Existing::Resume;
   return options;
 }
 

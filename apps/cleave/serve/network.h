@@ -35,7 +35,11 @@ class Contact {
 
   const comm::ServerContact& server() const { return server_; }
 
+  /// The server's certificate; empty without TLS.
+  const std::string& authority() const { return authority_; }
+
  private:
+  std::string authority_;
   std::unique_ptr<comm::Tls> tls_;
   comm::ServerContact server_;
 };
@@ -46,7 +50,8 @@ void enrol(const NetworkFlags& flags, const std::string& invitation, const std::
 /// Asks for a new certificate if the present one ends within a month.
 void renew_if_due(const NetworkFlags& flags);
 
-/// The first device's options, as far as all devices must do the same; all call it together.
+/// The first device's options, as far as all devices must do the same; all call it together. Those
+/// who keep files of their own go on from them if the first does.
 train::RunOptions shared_options(comm::Communicator& world, train::RunOptions options);
 
 /// What two programs must agree on before they exchange a message: every instruction of the step,

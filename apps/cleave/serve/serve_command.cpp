@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <memory>
 #include <optional>
 
 #include "command.h"
+#include "serve/own_devices.h"
 #include "serve/registry_commands.h"
 #include "serve/served_run.h"
 #include "streams.h"
@@ -18,6 +20,24 @@
 namespace cleave::app {
 namespace {
 
+/// What owners bring with them and keep, a server can neither give nor take.
+void check_owners(const train::Config& config, const ServeFlags& flags) {
+  const train::EdgeConfig& edge = config.edge;
+  if (edge.owners.empty()) return;
+  require(!edge.central,
+          "edge.central plays all owners on one device, and cleave serve lets them "
+          "join; use cleave train, or leave it out");
+  if (!edge.is_split()) return;
+  require(edge.has_own_data(),
+          "the clients of [edge] share data.path, and owners that join bring "
+          "data of their own; give each [[edge.owner]] its data");
+  require(config.from.empty() && config.adapters.empty() && flags.init_from.empty(),
+          "model.from, lora.from and --init-from are files of the server, and owners keep their "
+          "layers to themselves; begin with fresh weights");
+  require(config.parallel.zero == 0,
+          "parallel.zero shares what clients have among them, and owners keep it; leave it out");
+}
+
 /// Everything decided here, so that every device compiles the same.
 train::Config decide(const ServeFlags& flags) {
   TrainFlags over_tcp = flags;
@@ -26,6 +46,7 @@ train::Config decide(const ServeFlags& flags) {
   train::Config config = load_run(over_tcp, here);
   require(!config.devices.emulate,
           "devices.emulate is for cleave train; devices that join a server compute");
+  check_owners(config, flags);
   require(!config.train.elastic || config.devices.kind.size() < 2,
           "devices.kind is a list, and train.elastic lets the devices of the run change; give one "
           "kind for all");
@@ -40,6 +61,12 @@ comm::Address own_address(const comm::Server& server) {
   if (address.host == "0.0.0.0") return {"127.0.0.1", address.port};
   if (address.host == "::") return {"::1", address.port};
   return address;
+}
+
+/// How many devices join that are not in the server's own process.
+std::int64_t awaited_by(const train::Config& config) {
+  const std::vector<std::string> owners = owners_of_devices(config);
+  return config.devices.count - (owners.empty() ? 1 : std::ranges::count(owners, owners[0]));
 }
 
 void serve(const ServeFlags& flags) {
@@ -59,16 +86,18 @@ void serve(const ServeFlags& flags) {
        .registry = registry ? &*registry : nullptr,
        .needs = needs,
        .threads = static_cast<int>(config.devices.threads),
+       .owners = owners_of_devices(config),
        .latecomers = config.train.elastic ? comm::Latecomers::Welcome : comm::Latecomers::Refused,
        .log = [](const std::string& line) { complain("cleave serve: {}\n", line); }});
   complain("cleave serve: listening on {}{}; {} to join\n", comm::to_string(server.address()),
-           flags.insecure ? ", without TLS" : "", step.devices() - 1);
-  comm::ServerContact contact{.address = own_address(server)};
+           flags.insecure ? ", without TLS" : "", awaited_by(config));
+  ServerSelf self{.contact = {.address = own_address(server)}};
   if (registry) {
-    contact.tls = &*tls;
-    contact.fingerprint = registry->fingerprint();
+    self.contact.tls = &*tls;
+    self.contact.fingerprint = registry->fingerprint();
+    self.key = registry->authority().key;
   }
-  ServedRun(config, flags, server, contact).run();
+  ServedRun(config, flags, server, self).run();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <limits>
 #include <thread>
 
+#include "edge/flow_table.h"
 #include "serve/network.h"
 #include "streams.h"
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include "cleave/base/file.h"
 #include "cleave/base/units.h"
 #include "cleave/comm/launcher.h"
+#include "cleave/comm/tcp/identity.h"
 #include "cleave/comm/together.h"
 #include "cleave/train/loop/metrics_log.h"
 #include "cleave/train/loop/stop.h"
@@ -74,12 +76,18 @@ class ServedRun::Output final : public TrainOutput {
 };
 
 ServedRun::ServedRun(const train::Config& config, const ServeFlags& flags, comm::Server& server,
-                     const comm::ServerContact& contact)
-    : first_(config), config_(config), flags_(flags), server_(server), contact_(contact) {}
+                     const ServerSelf& self)
+    : first_(config),
+      config_(config),
+      flags_(flags),
+      server_(server),
+      self_(self),
+      owned_(!owners_of_devices(config).empty()) {}
 
 void ServedRun::run() {
+  std::optional<OwnDevices> further;  // ends when the server has said that the run is over
   try {
-    run_epochs();
+    run_epochs(further);
   } catch (const std::exception& error) {
     server_.end(error.what());
     throw;
@@ -87,18 +95,27 @@ void ServedRun::run() {
   server_.end("");
 }
 
-void ServedRun::run_epochs() {
-  comm::TcpWorld device(contact_, {.name = "server", .key = server_.own_key()},
+void ServedRun::run_epochs(std::optional<OwnDevices>& further) {
+  const std::string owner = owned_ ? owners_of_devices(config_)[0] : "";
+  comm::TcpWorld device(self_.contact, {.name = "server", .key = server_.own_key(), .owner = owner},
                         server_.address().host);
   const auto count = static_cast<std::size_t>(config_.devices.count);
-  if (config_.train.elastic && count > 1) foresee_a_loss();
+  server_.await_ready(1, comm::Clock::duration::max(), {});  // so that this one is device 0
+  further.emplace(config_, server_, self_.contact);
+  if (config_.train.elastic && count > 1 && !owned_) foresee_a_loss();
   devices_ = server_.await_ready(count, comm::Clock::duration::max(), {});
+  if (owned_) devices_ = arrange_by_owner(config_, devices_).value();
   devices_.resize(count);
   server_.take_events();
   for (;;) {
-    const std::string program = program_hash(train::compile_step(config_));
+    const engine::CompiledStep step = train::compile_step(config_);
+    const std::string program = program_hash(step);
+    const bool signs = owned_ && !self_.key.empty();
     server_.begin(
-        {.run = train::to_toml(config_), .program = program, .seats = seats_of(devices_)});
+        {.run = train::to_toml(config_),
+         .program = program,
+         .seats = seats_of(devices_),
+         .signature = signs ? comm::sign(self_.key, to_json(flow_table(config_, step))) : ""});
     if (train_epoch(device, program)) return;
   }
 }
@@ -142,7 +159,9 @@ bool ServedRun::train_epoch(comm::TcpWorld& device, const std::string& program) 
 
 train::RunOptions ServedRun::epoch_options() const {
   train::RunOptions options = options_of(flags_);
-  if (config_.train.elastic) options.pause = [this] { return server_.has_newcomers(); };
+  if (owned_) options.part = train::OwnerPart{.owner = owners_of_devices(config_)[0], .data = ""};
+  // An owner who comes is one whom the run waits for; one who leaves ends the epoch by itself.
+  if (config_.train.elastic) options.pause = [this] { return !owned_ && server_.has_newcomers(); };
   if (epochs_ == 0) return options;
   // The plan's own prediction must do: measuring takes longer than some steps.
   options.predict = false;
@@ -154,6 +173,7 @@ train::RunOptions ServedRun::epoch_options() const {
 /// For those who are here now, once there are enough. `failure`: what ended the last epoch, if not
 /// because somebody came or left.
 void ServedRun::plan_again(const std::string& failure) {
+  if (owned_) return await_owners(failure);
   std::vector<std::int64_t> tried;
   for (;;) {
     std::vector<Candidate> candidates =
@@ -182,6 +202,26 @@ void ServedRun::plan_again(const std::string& failure) {
       throw DeviceLost(lack + "; start cleave serve --resume with more devices, or pass --wait");
     complain("cleave serve: {}; waiting for more\n", lack);
   }
+}
+
+/// The plan stays, since what an owner has nobody else can bring.
+void ServedRun::await_owners(const std::string& failure) {
+  const auto patience = options_of(flags_).patience;
+  std::vector<Candidate> candidates = server_.await_ready(1, patience, train::stop_was_requested);
+  log_events();
+  if (!failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
+  if (const std::string missing = missing_owners(config_, candidates); !missing.empty())
+    complain("cleave serve: waiting for {}\n", missing);
+  const auto count = static_cast<std::size_t>(config_.devices.count);
+  std::optional<std::vector<Candidate>> devices;
+  while (!devices) {
+    candidates = server_.await_ready(count, patience, train::stop_was_requested);
+    if (candidates.empty())
+      throw DeviceLost("stopped while it waited for owners; cleave serve --resume goes on");
+    devices = arrange_by_owner(config_, candidates);
+  }
+  log_events();
+  devices_ = std::move(*devices);
 }
 
 void ServedRun::take_plan(const train::PlannedRun& plan) {

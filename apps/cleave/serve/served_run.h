@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/own_devices.h"
 #include "train/train_run.h"
 
 #include "cleave/comm/tcp/server.h"
@@ -21,14 +22,21 @@ struct ServeFlags : TrainFlags {
   bool wait = false;  ///< for devices, if those that are left cannot hold the model
 };
 
+/// How the server's own devices reach it, and what it signs with.
+struct ServerSelf {
+  comm::ServerContact contact;
+  std::string key;  ///< empty without TLS
+};
+
 /// A run as its server sees it: a sequence of epochs, each with a plan of its own. One ends when a
 /// device is lost, and when somebody comes or leaves between two steps; the next goes on from the
-/// last checkpoint.
+/// last checkpoint. Where devices belong to owners, all must
+/// be there, and a lost one is waited for.
 class ServedRun {
  public:
   /// In `config`, nothing is "auto". All must outlive the run.
   ServedRun(const train::Config& config, const ServeFlags& flags, comm::Server& server,
-            const comm::ServerContact& contact);
+            const ServerSelf& self);
 
   /// To the end. Throws what ended it otherwise; the devices are told.
   void run();
@@ -37,10 +45,11 @@ class ServedRun {
   class Output;
   using Clock = std::chrono::steady_clock;
 
-  void run_epochs();
+  void run_epochs(std::optional<OwnDevices>& further);
   bool train_epoch(comm::TcpWorld& device, const std::string& program);
   train::RunOptions epoch_options() const;
   void plan_again(const std::string& failure);
+  void await_owners(const std::string& failure);
   void take_plan(const train::PlannedRun& plan);
   std::vector<std::int64_t> budgets_of(std::vector<comm::Candidate>& candidates) const;
   bool all_are_among(const std::vector<comm::Candidate>& candidates) const;
@@ -52,7 +61,8 @@ class ServedRun {
   train::Config config_;       ///< of the present epoch
   const ServeFlags& flags_;
   comm::Server& server_;
-  const comm::ServerContact& contact_;
+  const ServerSelf& self_;
+  const bool owned_;                      ///< its devices belong to owners
   std::vector<comm::Candidate> devices_;  ///< of the present epoch
   int epochs_ = 0;
   std::string saved_;                         ///< the last checkpoint of this run; empty: none yet

@@ -16,6 +16,7 @@
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/background_saver.h"
+#include "cleave/train/save/own_part.h"
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/owner_flow.h"
@@ -36,10 +37,13 @@ RunReport stopped_at_start(const Start& start) {
   return report;
 }
 
-/// The same with paths of this process, for what it reads of the first one's files.
-Config with_fetched_data(Config config, comm::Communicator& processes) {
+/// The same with paths of this process, for what it reads of the first one's files: not the data of
+/// owners, who have their own.
+Config with_fetched_data(Config config, const std::optional<OwnerPart>& part,
+                         comm::Communicator& processes) {
+  if (part) config = with_own_data(std::move(config), *part);
   for (data::DataPath& path : config.data.path) {
-    path.path = fetch(processes, path.path, fetch_cache());
+    if (!part) path.path = fetch(processes, path.path, fetch_cache());
   }
   std::string& tokenizer = config.data.tokenizer;
   if (!tokenizer.empty() && tokenizer != "bytes") {
@@ -76,6 +80,7 @@ struct Job {
   RunObserver& observer;
   bool own_process;   ///< each device has one, as MPI ranks do
   bool shares_files;  ///< all devices see train.out
+  bool keeps_part;    ///< of an owner: it saves what is on its device, and nobody else does
   std::string data_digest;
 };
 
@@ -217,7 +222,11 @@ class DeviceRun {
 
   void save() {
     const Clock::time_point start = Clock::now();
-    train::save(save_point(), trainer_.steps_done());
+    if (job_.options.part) {
+      save_part(save_point(), job_.keeps_part, trainer_.steps_done());
+    } else {
+      train::save(save_point(), trainer_.steps_done());
+    }
     const std::chrono::duration<double> pause = Clock::now() - start;
     note_saved(BackgroundSaver::Saved{trainer_.steps_done(), pause.count()});
   }
@@ -347,40 +356,49 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   comm::Communicator& world = launcher.processes();
   if (agree_to_stop(world)) return stopped_at_start({});
   if (given.devices.emulate) return run_emulated(given, options, observer, launcher);
-  Config config = launcher.shares_files() ? given : with_fetched_data(given, world);
+  Config config = launcher.shares_files() ? given : with_fetched_data(given, options.part, world);
   resolve_numerics(config, ops::instruction_set(), world);
+  std::vector<std::optional<data::Announced>> elsewhere;
+  if (options.part) elsewhere = exchange_announcements(config, *options.part, world);
   std::optional<data::Data> data;
   std::optional<ClientData> clients;
   std::optional<engine::CompiledStep> compiled;
   StartOptions start = options.start;
   comm::together(world, [&] {
     data::Query query = data_query(config);
-    query.process = world.rank();
-    query.processes = world.size();
+    // Nobody else looks at an owner's tokens.
+    query.process = options.part ? 0 : world.rank();
+    query.processes = options.part ? 1 : world.size();
+    query.elsewhere = elsewhere;
     data.emplace(query);
     clients = client_data(config, *data);
-    if (world.rank() == 0) start.data = to_hex(data->digest());
+    if (world.rank() == 0 || options.part) start.data = to_hex(data->digest());
     compiled.emplace(compile_step(config));
     engine::check_devices(*compiled, launcher);
   });
   if (agree_to_stop(world)) return stopped_at_start({});
-  const checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model);
+  checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model);
+  if (options.part) layout = part_layout(*compiled, layout, world.rank());
+  const bool keeps = options.part && keeps_part(*compiled, config, world.rank());
+  std::string back;
   const Job job{config,
                 options,
                 *data,
                 clients,
                 *compiled,
                 layout,
-                start_of(config, start, layout, launcher),
+                options.part ? prepare_parts({&config, &layout, keeps, &world}, start, back)
+                             : start_of(config, start, layout, launcher),
                 at_once_of(*compiled, config, launcher),
                 observer,
                 launcher.has_own_processes(compiled->devices()),
                 launcher.shares_files(),
+                keeps,
                 start.data};
   if (world.rank() == 0) {
     observer.on_compiled(*compiled);
-    const std::string warning = validation_warning(*data, data_query(config));
-    if (!warning.empty()) observer.on_warning(warning);
+    for (const std::string& warning : {back, validation_warning(*data, data_query(config))})
+      if (!warning.empty()) observer.on_warning(warning);
   }
   RunReport report;
   launcher.set_pin(config.devices.pin ? comm::Pin::Yes : comm::Pin::No);

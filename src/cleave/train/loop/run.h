@@ -15,6 +15,7 @@
 #include "cleave/train/loop/step_trace.h"
 #include "cleave/train/loop/stop.h"
 #include "cleave/train/save/start.h"
+#include "cleave/train/step/owner_part.h"
 #include "cleave/train/step/trainer.h"
 
 namespace cleave::train {
@@ -94,6 +95,7 @@ struct RunOptions {
   std::chrono::nanoseconds patience = comm::kUsualPatience;  ///< of the watchdog
   bool predict = true;               ///< profile a step before the first; the same on all devices
   std::function<bool()> pause = {};  ///< asked on device 0 before each step: save and end after it?
+  std::optional<OwnerPart> part = {};  ///< where owners are on machines of their own: whose it is
 };
 
 /// Trains as `config` says, on the devices that `launcher` gives. Throws UserError, DoesNotFit,

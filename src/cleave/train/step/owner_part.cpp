@@ -1,0 +1,87 @@
+#include "cleave/train/step/owner_part.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/together.h"
+
+namespace cleave::train {
+namespace {
+
+/// A client's place among the clients; nothing for a server.
+std::optional<std::size_t> client_of(const Config& config, const OwnerPart& part) {
+  std::size_t client = 0;
+  for (const edge::Owner& owner : config.edge.owners) {
+    if (owner.role != edge::Role::Client) continue;
+    if (owner.name == part.owner) return client;
+    ++client;
+  }
+  return std::nullopt;
+}
+
+/// An announcement as numbers that f64 holds and sums exactly.
+constexpr std::size_t kAnnounced = 4;
+
+void write_to(double* numbers, const data::Announced& announced) {
+  numbers[0] = static_cast<double>(announced.samples);
+  numbers[1] = static_cast<double>(announced.targets);
+  numbers[2] = static_cast<double>(announced.digest >> 32);
+  numbers[3] = static_cast<double>(announced.digest & 0xffffffff);
+}
+
+data::Announced read_from(const double* numbers) {
+  return {.samples = std::llround(numbers[0]),
+          .targets = std::llround(numbers[1]),
+          .digest = static_cast<std::uint64_t>(numbers[2]) << 32 |
+                    static_cast<std::uint64_t>(numbers[3])};
+}
+
+}  // namespace
+
+std::vector<std::optional<data::Announced>> exchange_announcements(const Config& config,
+                                                                   const OwnerPart& part,
+                                                                   comm::Communicator& processes) {
+  const std::optional<std::size_t> own = client_of(config, part);
+  std::vector<double> numbers(kAnnounced * static_cast<std::size_t>(config.edge.client_count()));
+  comm::together(processes, [&] {
+    if (!own) return;
+    data::Query query = data_query(config);
+    query.config.path = {{part.data, 1}};
+    query.config.validation = 0.0;
+    write_to(&numbers[kAnnounced * *own], data::Data(query).announce(0));
+  });
+  processes.combine(numbers, comm::Combine::Sum);
+  std::vector<std::optional<data::Announced>> announced;
+  for (std::size_t client = 0; client * kAnnounced < numbers.size(); ++client) {
+    announced.emplace_back();
+    if (client != own) announced.back() = read_from(&numbers[kAnnounced * client]);
+  }
+  return announced;
+}
+
+Config with_own_data(Config config, const OwnerPart& part) {
+  const std::optional<std::size_t> own = client_of(config, part);
+  if (!own) return config;
+  std::ranges::find(config.edge.owners, part.owner, &edge::Owner::name)->data = part.data;
+  config.data.path.at(*own).path = part.data;
+  return config;
+}
+
+std::vector<std::string> parameters_on(const engine::CompiledStep& step, int device) {
+  std::vector<std::string> names;
+  const int place = step.place_of(device);
+  const auto& placement = step.program.placement;
+  for (std::size_t stage = 0; stage < placement.size(); ++stage) {
+    if (std::ranges::find(placement[stage], place) == placement[stage].end()) continue;
+    for (const SegmentSpec& segment : step.stages[stage])
+      for (const LayerSpec& layer : segment.layers)
+        for (const ParameterSpec& parameter : layer.parameters)
+          for (const Piece& piece : parameter.pieces) names.push_back(piece.name);
+  }
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,213 @@
+// A split run whose owners are programs of their own, each with its data and its part of the model.
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "app/edge_run.h"
+#include "app/process.h"
+#include <gtest/gtest.h>
+#include <signal.h>
+
+namespace cleave {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::Answer;
+using testing::EdgeRun;
+using testing::Process;
+
+constexpr std::chrono::seconds kOwnersPatience{120};
+
+std::string clinics(int clients) {
+  std::string tables;
+  for (int client = 0; client < clients; ++client) {
+    const std::string number = std::to_string(client);
+    tables += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
+              ".txt\"\nlayers = [1, 1]\n";
+  }
+  return tables + "[[edge.owner]]\nname = \"hub\"\nrole = \"server\"\n";
+}
+
+std::string text_of_file(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// A server with TLS, and owners that join it.
+class ServedOwners {
+ public:
+  ServedOwners(const EdgeRun& run, std::vector<std::string> flags) : run_(run) {
+    std::vector<std::string> command = {
+        "serve",      run.path("run.toml"), "--set",  "train.out=" + run.path("hub"),
+        "--state",    run.path("server"),   "--json", "--listen",
+        "127.0.0.1:0"};
+    command.insert(command.end(), flags.begin(), flags.end());
+    server_ = std::make_unique<Process>(alone("hub", command));
+    if (!server_->prints("to join", kOwnersPatience)) throw std::runtime_error(server_->err());
+    const std::string before = "listening on ", said = server_->err();
+    const std::size_t at = said.find(before) + before.size();
+    address_ = said.substr(at, said.find_first_of(",;", at) - at);
+  }
+
+  Process& join(int client, std::vector<std::string> flags = {}) {
+    const std::string name = "clinic-" + std::to_string(client);
+    std::vector<std::string> command = {
+        "join",    address_,
+        "--owner", name,
+        "--data",  run_.path("own" + std::to_string(client) + ".txt"),
+        "--keys",  run_.path(name + ".keys"),
+        "--out",   run_.path(name)};
+    if (!fs::exists(run_.path(name + ".keys")))
+      command.insert(command.end(), {"--invitation", invitation()});
+    command.insert(command.end(), flags.begin(), flags.end());
+    return *joined_.emplace_back(std::make_unique<Process>(alone(name, command)));
+  }
+
+  json report() {
+    const Answer answer = server_->wait(kOwnersPatience);
+    if (answer.exit != 0) throw std::runtime_error(answer.err);
+    return json::parse(answer.out);
+  }
+
+  Process& server() { return *server_; }
+
+ private:
+  /// With a cache of its own, as on a machine of its own.
+  std::vector<std::string> alone(const std::string& name, std::vector<std::string> flags) const {
+    std::vector<std::string> command = testing::cleave_command(std::move(flags));
+    command.insert(command.begin(), {"env", "XDG_CACHE_HOME=" + run_.path(name + ".cache")});
+    return command;
+  }
+
+  std::string invitation() const {
+    const Answer answer =
+        testing::run(testing::cleave_command({"serve", "invite", "--state", run_.path("server")}));
+    return answer.out.substr(0, answer.out.find('\n'));
+  }
+
+  const EdgeRun& run_;
+  std::unique_ptr<Process> server_;
+  std::string address_;
+  std::vector<std::unique_ptr<Process>> joined_;
+};
+
+/// From now on a client's data are where only the client is told.
+void hand_out_data(const EdgeRun& run, int clients) {
+  for (int client = 0; client < clients; ++client) {
+    const std::string number = std::to_string(client);
+    fs::rename(run.path("client" + number + ".txt"), run.path("own" + number + ".txt"));
+  }
+}
+
+TEST(ServedSplit, HasTheWeightsOfThreadsAndOfOneDevice) {
+  for (const int clients : {1, 4}) {
+    const EdgeRun run(clinics(clients), clients);
+    const json threads = run.report("", "threads");
+    const json central = run.report("--central", "central");
+    hand_out_data(run, clients);
+
+    ServedOwners served(run, {});
+    for (int client = 0; client < clients; ++client) served.join(client);
+    const json report = served.report();
+
+    EXPECT_EQ(report["weights"], threads["weights"]) << clients << " clients";
+    EXPECT_EQ(report["weights"], central["weights"]);
+    EXPECT_EQ(report["loss"], central["loss"]);
+    EXPECT_EQ(report["validation_loss"], central["validation_loss"]);
+    EXPECT_EQ(report["devices"].size(), 2u * clients);
+    for (const json& device : report["devices"])
+      EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+  }
+}
+
+TEST(ServedSplit, LeavesEveryOwnerItsPartAndASignedTable) {
+  const EdgeRun run(clinics(1), 1);
+  hand_out_data(run, 1);
+  ServedOwners served(run, {});
+  const Answer joined = served.join(0).wait(kOwnersPatience);
+  ASSERT_EQ(joined.exit, 0) << joined.err;
+  served.report();
+
+  const auto weights = [&](const std::string& owner) {
+    return text_of_file(run.path(owner + "/checkpoints/latest/model.safetensors"));
+  };
+  EXPECT_NE(weights("clinic-0").find("wte.weight"), std::string::npos);
+  EXPECT_EQ(weights("hub").find("wte.weight"), std::string::npos);
+  EXPECT_NE(weights("hub").find("h.1."), std::string::npos);
+  EXPECT_EQ(weights("clinic-0").find("h.1."), std::string::npos);
+  const json flow = json::parse(text_of_file(run.path("clinic-0.record/flow.json")));
+  EXPECT_EQ(flow["verified"], true);
+  EXPECT_EQ(text_of_file(run.path("clinic-0.record/flow.json.signature")).size(), 129u);
+  EXPECT_TRUE(fs::exists(run.path("clinic-0.record/flow.json.signer.pem")));
+}
+
+TEST(ServedSplit, IsRefusedByTheOwnerWhosePolicyDoesNotAllowIt) {
+  const EdgeRun run(clinics(1), 1);
+  hand_out_data(run, 1);
+  std::ofstream(run.path("policy.toml"))
+      << "owner = \"clinic-0\"\nsends = [\"activation\", \"update\", \"statistic\"]\n";
+  ServedOwners served(run, {"--set", "train.elastic=false"});
+
+  const Answer joined = served.join(0, {"--policy", run.path("policy.toml")}).wait(kOwnersPatience);
+  const Answer server = served.server().wait(kOwnersPatience);
+
+  EXPECT_EQ(joined.exit, 2) << joined.err;
+  EXPECT_NE(joined.err.find("the policy of clinic-0 does not let gradient leave it: "),
+            std::string::npos)
+      << joined.err;
+  EXPECT_EQ(server.exit, 4);
+  EXPECT_NE(server.err.find("the policy of clinic-0 does not let gradient leave it: "),
+            std::string::npos)
+      << server.err;
+  EXPECT_FALSE(fs::exists(run.path("clinic-0")));
+}
+
+TEST(ServedSplit, WaitsForAnOwnerThatWasLostAndGoesOnWithItsPart) {
+  const EdgeRun run(clinics(2), 2);
+  const std::string longer = "--set train.steps=400 --set train.checkpoint_every=10";
+  const auto weights = run.report(longer, "undisturbed")["weights"];
+  hand_out_data(run, 2);
+  ServedOwners served(run, {"--set", "train.steps=400", "--set", "train.checkpoint_every=10"});
+  served.join(0);
+  Process& lost = served.join(1);
+  ASSERT_TRUE(served.server().prints("step 10: saved", kOwnersPatience)) << served.server().err();
+
+  lost.signal(SIGKILL);
+  ASSERT_TRUE(served.server().prints("waiting for clinic-1", kOwnersPatience))
+      << served.server().err();
+  served.join(1);
+
+  EXPECT_EQ(served.report()["weights"], weights);
+  EXPECT_NE(served.server().err().find("resumed"), std::string::npos) << served.server().err();
+}
+
+TEST(ServedSplit, LetsNobodyInButTheRunsOwners) {
+  const EdgeRun run(clinics(2), 2);
+  hand_out_data(run, 2);
+  ServedOwners served(run, {});
+  const auto refused = [&](int client, std::vector<std::string> flags) {
+    const Answer answer = served.join(client, std::move(flags)).wait(kOwnersPatience);
+    EXPECT_EQ(answer.exit, 2) << answer.err;
+    return answer.err;
+  };
+  EXPECT_NE(refused(7, {}).find("it joins as owner \"clinic-7\", and the clients of this run are "
+                                "clinic-0, clinic-1; pass one of them with --owner"),
+            std::string::npos);
+  EXPECT_NE(refused(0, {"--name", "phone"})
+                .find("it joins as owner \"clinic-0\", and its certificate is of \"phone\"; enrol "
+                      "it with --name clinic-0"),
+            std::string::npos);
+  const Answer dataless = testing::run_cleave("join 127.0.0.1:1 --owner clinic-0");
+  EXPECT_EQ(dataless.exit, 2);
+  EXPECT_EQ(dataless.err,
+            "cleave: --owner and --data belong together: whose device this is, and where its data "
+            "are\n");
+  served.server().signal(SIGKILL);
+}
+
+}  // namespace
+}  // namespace cleave
