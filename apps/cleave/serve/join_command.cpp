@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -55,7 +56,9 @@ void tell_done(const JoinFlags& flags, const Part& part, bool leaves) {
   if (!part.report || part.report->stopped_at_start)
     return complain("cleave join: left before the first step\n");
   const train::RunReport& report = *part.report;
-  const comm::Sent sent = report.devices[static_cast<std::size_t>(part.device)].sent;
+  // A client of rounds has a whole model, and reports of itself alone.
+  const auto device = std::min(static_cast<std::size_t>(part.device), report.devices.size() - 1);
+  const comm::Sent sent = report.devices[device].sent;
   if (flags.json)
     return fmt::print("{{\"device\": {}, \"steps\": {}, \"weights\": \"{}\", \"left\": {}}}\n",
                       part.device, report.steps, report.weights, leaves);

@@ -10,6 +10,7 @@
 #include "cleave/comm/tcp/tcp_world.h"
 #include "cleave/comm/together.h"
 #include "cleave/train/save/own_part.h"
+#include "cleave/train/step/owner_flow.h"
 
 namespace cleave::app {
 namespace {
@@ -51,6 +52,11 @@ void serve_as_device(comm::Server& server, const comm::ServerContact& contact,
 
 std::vector<std::string> owners_of_devices(const train::Config& config) {
   std::vector<std::string> names;
+  if (config.edge.averages() && train::owners_are_apart(config)) {
+    for (const edge::Owner& owner : train::flow_owners(config))
+      names.insert(owner.role == edge::Role::Server ? names.begin() : names.end(), owner.name);
+    return names;
+  }
   for (const int owner : train::device_owners(config))
     names.push_back(config.edge.owners[static_cast<std::size_t>(owner)].name);
   return names;

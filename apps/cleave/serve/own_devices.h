@@ -11,7 +11,8 @@
 
 namespace cleave::app {
 
-/// [device] whose it is, by name; empty if the devices of the run are nobody's in particular.
+/// [device] whose it is, by name; empty if the devices of the run are nobody's in particular. Where
+/// updates are averaged the server's is the first, and each client has one of its own.
 std::vector<std::string> owners_of_devices(const train::Config& config);
 
 /// The candidates as the devices of the run; nothing as long as an owner's is not among them.

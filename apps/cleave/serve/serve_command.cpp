@@ -27,6 +27,9 @@ void check_owners(const train::Config& config, const ServeFlags& flags) {
   require(!edge.central,
           "edge.central plays all owners on one device, and cleave serve lets them "
           "join; use cleave train, or leave it out");
+  require(edge.is_split() || config.devices.count == 1, "the layout has ", config.devices.count,
+          " devices, and clients that average have one each; leave out [parallel] and "
+          "devices.count");
   if (!edge.is_split()) return;
   require(edge.has_own_data(),
           "the clients of [edge] share data.path, and owners that join bring "
@@ -66,7 +69,8 @@ comm::Address own_address(const comm::Server& server) {
 /// How many devices join that are not in the server's own process.
 std::int64_t awaited_by(const train::Config& config) {
   const std::vector<std::string> owners = owners_of_devices(config);
-  return config.devices.count - (owners.empty() ? 1 : std::ranges::count(owners, owners[0]));
+  if (owners.empty()) return config.devices.count - 1;
+  return std::ssize(owners) - std::ranges::count(owners, owners[0]);
 }
 
 void serve(const ServeFlags& flags) {
@@ -76,6 +80,8 @@ void serve(const ServeFlags& flags) {
   const engine::CompiledStep step = train::compile_step(config);
   std::vector<std::int64_t> needs;
   for (int device = 0; device < step.devices(); ++device) needs.push_back(step.planned_on(device));
+  // Where updates are averaged every owner has a whole model.
+  needs.resize(std::max(needs.size(), owners_of_devices(config).size()), needs[0]);
 
   std::optional<comm::Registry> registry;
   std::optional<comm::Tls> tls;

@@ -99,7 +99,8 @@ void ServedRun::run_epochs(std::optional<OwnDevices>& further) {
   const std::string owner = owned_ ? owners_of_devices(config_)[0] : "";
   comm::TcpWorld device(self_.contact, {.name = "server", .key = server_.own_key(), .owner = owner},
                         server_.address().host);
-  const auto count = static_cast<std::size_t>(config_.devices.count);
+  const auto count = static_cast<std::size_t>(owned_ ? std::ssize(owners_of_devices(config_))
+                                                     : config_.devices.count);
   server_.await_ready(1, comm::Clock::duration::max(), {});  // so that this one is device 0
   further.emplace(config_, server_, self_.contact);
   if (config_.train.elastic && count > 1 && !owned_) foresee_a_loss();
@@ -212,7 +213,7 @@ void ServedRun::await_owners(const std::string& failure) {
   if (!failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
   if (const std::string missing = missing_owners(config_, candidates); !missing.empty())
     complain("cleave serve: waiting for {}\n", missing);
-  const auto count = static_cast<std::size_t>(config_.devices.count);
+  const std::size_t count = owners_of_devices(config_).size();
   std::optional<std::vector<Candidate>> devices;
   while (!devices) {
     candidates = server_.await_ready(count, patience, train::stop_was_requested);

@@ -63,7 +63,7 @@ void check_first(const train::Config& config, const TrainFlags& flags) {
   if (!makes_out || flags.print_config) return;
   train::check_out(config, options_of(flags).start);
   // Data that owners bring to a server are not there yet.
-  if (train::server_comes_first(config)) return;
+  if (train::owners_are_apart(config)) return;
   const data::Data opened(train::data_query(config));
 }
 

@@ -163,6 +163,17 @@ void check_privacy(const Config& c) {
           "parallel.tensor and parallel.zero");
 }
 
+/// What clients on machines of their own cannot do yet.
+void check_apart(const EdgeConfig& e) {
+  require(!e.secure,
+          "edge.secure is true, and masks are agreed on inside one process; leave it out, or use "
+          "cleave train");
+  require(!e.keep_slots,
+          "edge.keep_slots is true, and what clients that join keep is not saved; leave it out");
+  require(e.codec == "none", "edge.codec is \"", e.codec,
+          "\", and clients that join send their weights in f32; leave it out");
+}
+
 void check_averaging(const Config& c) {
   const EdgeConfig& e = c.edge;
   const edge::OuterKind& outer = *edge::find_outer(e.outer);
@@ -189,9 +200,11 @@ void check_averaging(const Config& c) {
           "devices.emulate sleeps, and rounds need clients that train; leave "
           "one of them out");
   check_privacy(c);
-  require(!e.has_own_data() || c.devices.transport == Transport::Local,
-          "devices.transport is not \"local\", and owners with data of their own are played by "
-          "threads of one process; leave it out");
+  require(
+      !e.has_own_data() || c.devices.transport != Transport::Mpi,
+      "devices.transport is \"mpi\", and owners with data of their own are played by one process, "
+      "or join one with cleave serve; leave it out");
+  if (owners_are_apart(c)) check_apart(e);
 }
 
 void check_given(const GivenKeys& given) {
@@ -261,6 +274,10 @@ void derive_edge(const GivenKeys& given, Config& c) {
   settle_data(given, c);
   if (c.edge.central) return settle_central(clients, c);
   settle_split(given, clients, c);
+}
+
+bool owners_are_apart(const Config& c) {
+  return c.devices.transport == Transport::Tcp && !c.edge.central && c.edge.has_own_data();
 }
 
 bool server_comes_first(const Config& c) {

@@ -66,6 +66,9 @@ using GivenKeys = std::set<std::string, std::less<>>;
 /// UserError if they make no layout, or if the config gives a key that contradicts them.
 void derive_edge(const GivenKeys& given, Config& config);
 
+/// Whether owners are on machines of their own, each with its data.
+bool owners_are_apart(const Config& config);
+
 /// Whether device 0 is one of the server's: over a network it has the files of the run.
 bool server_comes_first(const Config& config);
 

@@ -55,6 +55,20 @@ Config with_fetched_data(Config config, const std::optional<OwnerPart>& part,
   return config;
 }
 
+/// Of rounds whose clients are processes of their own: the server's files say where it begins.
+Start start_of_rounds(const Config& config, const StartOptions& options,
+                      const checkpoint::CheckpointLayout& layout, comm::Communicator& processes) {
+  comm::LocalLauncher here;
+  Start start;
+  comm::together(processes, [&] {
+    if (processes.rank() == 0) start = prepare_start(config, options, layout, here.processes());
+  });
+  double finished = start.finished ? 1 : 0;
+  processes.combine({&finished, 1}, comm::Combine::Max);
+  start.finished = finished > 0;
+  return start;
+}
+
 Start start_of(const Config& config, const StartOptions& options,
                const checkpoint::CheckpointLayout& layout, comm::Launcher& launcher) {
   Start start = prepare_start(config, options, layout, launcher.processes());
@@ -81,6 +95,7 @@ struct Job {
   bool own_process;   ///< each device has one, as MPI ranks do
   bool shares_files;  ///< all devices see train.out
   bool keeps_part;    ///< of an owner: it saves what is on its device, and nobody else does
+  RoundExchange* exchange = nullptr;  ///< where clients that average are processes of their own
   std::string data_digest;
 };
 
@@ -91,8 +106,8 @@ class DeviceRun {
       : job_(job),
         world_(world),
         index_(world.rank()),
-        trainer_(job.config, {&job.data, job.clients ? &*job.clients : nullptr}, job.compiled,
-                 world.rank(), world),
+        trainer_(job.config, {&job.data, job.clients ? &*job.clients : nullptr, job.exchange},
+                 job.compiled, world.rank(), world),
         saver_(save_point()) {
     world.set_patience(job.options.patience);
     if (!job.config.edge.averages()) return;
@@ -108,6 +123,7 @@ class DeviceRun {
       if (agree_to_stop(world_)) return stopped_at_start(job_.start);
     }
     begin();
+    trainer_.share_start();
     if (job_.start.finished) {
       report_.finished_before = true;
       report_.checkpoint = job_.start.resume_from.string();
@@ -221,8 +237,9 @@ class DeviceRun {
   }
 
   void save() {
+    if (job_.exchange != nullptr && !job_.exchange->is_server()) return;
     const Clock::time_point start = Clock::now();
-    if (job_.options.part) {
+    if (job_.options.part && job_.exchange == nullptr) {
       save_part(save_point(), job_.keeps_part, trainer_.steps_done());
     } else {
       train::save(save_point(), trainer_.steps_done());
@@ -233,7 +250,8 @@ class DeviceRun {
 
   void save_and_go_on() {
     // Threads that write do not talk to other devices, so what has to be sent is saved at once.
-    if (!BackgroundSaver::has_room(job_.compiled) || !job_.shares_files) return save();
+    if (!BackgroundSaver::has_room(job_.compiled) || !job_.shares_files || job_.exchange != nullptr)
+      return save();
     // Should the one before not be done yet, disks are slower than training: that pause is its own.
     note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
     saver_.begin(trainer_.steps_done());
@@ -374,12 +392,19 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     clients = client_data(config, *data);
     if (world.rank() == 0 || options.part) start.data = to_hex(data->digest());
     compiled.emplace(compile_step(config));
-    engine::check_devices(*compiled, launcher);
+    if (!(options.part && config.edge.averages())) engine::check_devices(*compiled, launcher);
   });
   if (agree_to_stop(world)) return stopped_at_start({});
   checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model);
-  if (options.part) layout = part_layout(*compiled, layout, world.rank());
-  const bool keeps = options.part && keeps_part(*compiled, config, world.rank());
+  const bool in_rounds = options.part && config.edge.averages();
+  const bool in_parts = options.part && !in_rounds;
+  std::optional<RoundExchange> exchange;
+  if (in_rounds)
+    exchange.emplace(world, config.edge.client_count(), client_of(config, *options.part));
+  comm::LocalLauncher alone;
+  comm::Launcher& devices_here = in_rounds ? alone : launcher;
+  if (in_parts) layout = part_layout(*compiled, layout, world.rank());
+  const bool keeps = in_parts && keeps_part(*compiled, config, world.rank());
   std::string back;
   const Job job{config,
                 options,
@@ -387,14 +412,17 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
                 clients,
                 *compiled,
                 layout,
-                options.part ? prepare_parts({&config, &layout, keeps, &world}, start, back)
-                             : start_of(config, start, layout, launcher),
-                at_once_of(*compiled, config, launcher),
+                in_rounds  ? start_of_rounds(config, start, layout, world)
+                : in_parts ? prepare_parts({&config, &layout, keeps, &world}, start, back)
+                           : start_of(config, start, layout, launcher),
+                at_once_of(*compiled, config, devices_here),
                 observer,
-                launcher.has_own_processes(compiled->devices()),
-                launcher.shares_files(),
+                devices_here.has_own_processes(compiled->devices()),
+                devices_here.shares_files(),
                 keeps,
+                exchange ? &*exchange : nullptr,
                 start.data};
+  world.set_patience(options.patience);
   if (world.rank() == 0) {
     observer.on_compiled(*compiled);
     for (const std::string& warning : {back, validation_warning(*data, data_query(config))})
@@ -403,11 +431,11 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   RunReport report;
   launcher.set_pin(config.devices.pin ? comm::Pin::Yes : comm::Pin::No);
   or_remove_drafts(config, world, [&] {
-    launcher.run(
+    devices_here.run(
         compiled->devices(), static_cast<int>(config.devices.threads),
         [&](comm::Communicator& devices) {
           RunReport mine = DeviceRun(job, devices).run();
-          if (devices.rank() == 0 || launcher.devices()) report = std::move(mine);
+          if (devices.rank() == 0 || devices_here.devices()) report = std::move(mine);
         },
         [&](const std::exception& error) { observer.on_stuck(error); });
   });

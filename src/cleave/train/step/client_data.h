@@ -10,6 +10,8 @@
 
 namespace cleave::train {
 
+class RoundExchange;
+
 /// Which windows of the training data belong to which client, and in which order each goes through
 /// its own.
 ///
@@ -39,6 +41,7 @@ std::optional<ClientData> client_data(const Config& config, const data::Data& da
 struct TrainingData {
   const data::Data* data = nullptr;
   const ClientData* clients = nullptr;  ///< null: nobody's in particular
+  RoundExchange* exchange = nullptr;    ///< where clients are processes of their own
 };
 
 }  // namespace cleave::train

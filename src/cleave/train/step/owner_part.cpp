@@ -9,17 +9,6 @@
 namespace cleave::train {
 namespace {
 
-/// A client's place among the clients; nothing for a server.
-std::optional<std::size_t> client_of(const Config& config, const OwnerPart& part) {
-  std::size_t client = 0;
-  for (const edge::Owner& owner : config.edge.owners) {
-    if (owner.role != edge::Role::Client) continue;
-    if (owner.name == part.owner) return client;
-    ++client;
-  }
-  return std::nullopt;
-}
-
 /// An announcement as numbers that f64 holds and sums exactly.
 constexpr std::size_t kAnnounced = 4;
 
@@ -39,32 +28,43 @@ data::Announced read_from(const double* numbers) {
 
 }  // namespace
 
+std::optional<int> client_of(const Config& config, const OwnerPart& part) {
+  int client = 0;
+  for (const edge::Owner& owner : config.edge.owners) {
+    if (owner.role != edge::Role::Client) continue;
+    if (owner.name == part.owner) return client;
+    ++client;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::optional<data::Announced>> exchange_announcements(const Config& config,
                                                                    const OwnerPart& part,
                                                                    comm::Communicator& processes) {
-  const std::optional<std::size_t> own = client_of(config, part);
+  const std::optional<int> own = client_of(config, part);
   std::vector<double> numbers(kAnnounced * static_cast<std::size_t>(config.edge.client_count()));
   comm::together(processes, [&] {
     if (!own) return;
     data::Query query = data_query(config);
     query.config.path = {{part.data, 1}};
     query.config.validation = 0.0;
-    write_to(&numbers[kAnnounced * *own], data::Data(query).announce(0));
+    write_to(&numbers[kAnnounced * static_cast<std::size_t>(*own)], data::Data(query).announce(0));
   });
   processes.combine(numbers, comm::Combine::Sum);
   std::vector<std::optional<data::Announced>> announced;
   for (std::size_t client = 0; client * kAnnounced < numbers.size(); ++client) {
     announced.emplace_back();
-    if (client != own) announced.back() = read_from(&numbers[kAnnounced * client]);
+    if (static_cast<int>(client) != own)
+      announced.back() = read_from(&numbers[kAnnounced * client]);
   }
   return announced;
 }
 
 Config with_own_data(Config config, const OwnerPart& part) {
-  const std::optional<std::size_t> own = client_of(config, part);
+  const std::optional<int> own = client_of(config, part);
   if (!own) return config;
   std::ranges::find(config.edge.owners, part.owner, &edge::Owner::name)->data = part.data;
-  config.data.path.at(*own).path = part.data;
+  config.data.path.at(static_cast<std::size_t>(*own)).path = part.data;
   return config;
 }
 

@@ -24,6 +24,9 @@ std::vector<std::optional<data::Announced>> exchange_announcements(const Config&
                                                                    const OwnerPart& part,
                                                                    comm::Communicator& processes);
 
+/// A client's place among the clients; nothing for a server.
+std::optional<int> client_of(const Config& config, const OwnerPart& part);
+
 /// `config` as the part's own process reads it: with its data where they are.
 Config with_own_data(Config config, const OwnerPart& part);
 

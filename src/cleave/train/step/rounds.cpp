@@ -14,15 +14,16 @@ using engine::SlotState;
 using engine::TensorState;
 
 Rounds::Rounds(const Config& config, const std::vector<std::string>& names,
-               const ClientData& clients, engine::Device& device, comm::Communicator& world)
+               const TrainingData& data, engine::Device& device, comm::Communicator& world)
     : config_(config),
-      clients_(clients),
+      clients_(*data.clients),
+      exchange_(data.exchange),
       device_(device),
       world_(world),
       sum_(config, names, device, world),
-      turns_(static_cast<std::size_t>(clients.clients())) {
-  for (int client = 0; client < clients.clients(); ++client)
-    most_sequences_ = std::max(most_sequences_, clients.windows_of(client));
+      turns_(static_cast<std::size_t>(clients_.clients())) {
+  for (int client = 0; client < clients_.clients(); ++client)
+    most_sequences_ = std::max(most_sequences_, clients_.windows_of(client));
 }
 
 void Rounds::continue_after(std::int64_t rounds) {
@@ -98,10 +99,43 @@ RoundEnd Rounds::end_of(std::int64_t round, const std::vector<int>& answering) {
   return end;
 }
 
-RoundReport Rounds::play(std::int64_t round, const Train& train) {
+std::int64_t Rounds::share_start(std::int64_t rounds) {
+  if (exchange_ == nullptr) return rounds;
+  double numbers[] = {static_cast<double>(rounds)};
+  exchange_->share_numbers(numbers);
+  exchange_->share_weights(sum_.tensors());
+  device_.refresh_values();
+  return static_cast<std::int64_t>(numbers[0]);
+}
+
+/// What a client makes of the weights, here or where it is.
+ClientResult Rounds::take_turn(const ClientTurn& turn, const Train& train) {
+  if (exchange_ != nullptr && exchange_->is_server())
+    return exchange_->receive(turn.client, sum_.tensors());
+  if (exchange_ != nullptr && !exchange_->plays(turn.client)) return {};
+  begin_client(turn.client);
+  const ClientResult result = train(turn);
+  keep_slots(turn.client);
+  if (exchange_ != nullptr) exchange_->send(sum_.tensors(), result);
+  return result;
+}
+
+/// What the server makes of a round is what all have of it.
+void Rounds::share(RoundReport& report) {
+  if (exchange_ == nullptr) return;
+  double numbers[] = {report.loss, report.gradient_norm, report.stop ? 1.0 : 0.0};
+  exchange_->share_numbers(numbers);
+  report.loss = numbers[0];
+  report.gradient_norm = numbers[1];
+  report.stop = numbers[2] > 0;
+  exchange_->share_weights(sum_.tensors());
+}
+
+RoundReport Rounds::play(std::int64_t round, bool stop, const Train& train) {
   const RoundClients clients = clients_of_round(config_, round);
   const std::vector<int> answering = clients.answering();
-  RoundReport report{.participants = std::ssize(answering),
+  RoundReport report{.stop = stop,
+                     .participants = std::ssize(answering),
                      .absent = std::ssize(clients.chosen) - std::ssize(answering)};
   std::optional<secure::PlayedSum> masked;
   if (config_.edge.secure)
@@ -112,18 +146,15 @@ RoundReport Rounds::play(std::int64_t round, const Train& train) {
   std::size_t arrival = 0;
   for (const int client : arriving(answering, round)) {
     const ClientTurn turn = turn_of(client, round);
-    begin_client(client);
-    results[client] = train(turn);
-    keep_slots(client);
+    report.steps += turn.steps;
+    results[client] = take_turn(turn, train);
+    if (!takes_up()) continue;
     sum_.add({.client = client,
               .round = round,
               .arrival = arrival++,
               .weight = weight_of(client),
               .masks = masked ? &masked->client(clients.place_of(client)) : nullptr});
-    report.steps += turn.steps;
   }
-  RoundEnd end = end_of(round, answering);
-  if (masked) end.left = masked->left();
   // In the order of the clients, whoever came first.
   double weights = 0;
   for (const int client : answering) {
@@ -138,7 +169,12 @@ RoundReport Rounds::play(std::int64_t round, const Train& train) {
     report.loss /= weights;
     report.gradient_norm /= weights;
   }
-  sum_.end_round(end);
+  if (takes_up()) {
+    RoundEnd end = end_of(round, answering);
+    if (masked) end.left = masked->left();
+    sum_.end_round(end);
+  }
+  share(report);
   device_.refresh_values();
   return report;
 }

@@ -11,6 +11,7 @@
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/client_data.h"
 #include "cleave/train/step/round_clients.h"
+#include "cleave/train/step/round_exchange.h"
 #include "cleave/train/step/update_sum.h"
 
 namespace cleave::train {
@@ -22,13 +23,6 @@ struct ClientTurn {
   std::int64_t steps = 0;  ///< local ones
   std::int64_t taken = 0;  ///< updates behind its optimizer's slots
   std::int64_t first = 0;  ///< the number of its next sequence
-};
-
-/// What local steps came to: means over them.
-struct ClientResult {
-  double loss = 0;
-  double gradient_norm = 0;
-  bool stop = false;  ///< some device was asked to stop
 };
 
 /// What a round came to.
@@ -44,20 +38,27 @@ struct RoundReport {
 /// Rounds as one device has its part in them: all devices of the run play one client after another,
 /// each beginning with the weights of all, and what they make of them becomes one.
 ///
+/// Where clients are processes of their own, each plays itself, all at once, and the server takes
+/// their updates up in the same order.
+///
 /// Averaging is element by element, so that a device needs nobody else for the tensors, or slices
 /// of them, that it updates: any layout inside a client gives the same bits. A client that does not
 /// answer has done nothing: its data, and what its optimizer keeps, stay where they were.
 class Rounds {
  public:
   /// `names`: all tensors of the model, ascending. All must outlive it.
-  Rounds(const Config& config, const std::vector<std::string>& names, const ClientData& clients,
+  Rounds(const Config& config, const std::vector<std::string>& names, const TrainingData& data,
          engine::Device& device, comm::Communicator& world);
 
   /// Trains one client with the weights that the device has.
   using Train = std::function<ClientResult(const ClientTurn&)>;
 
-  /// Round `round`, from 0. Rounds come in order; after continue_after() from there.
-  RoundReport play(std::int64_t round, const Train& train);
+  /// Round `round`, from 0. Rounds come in order; after continue_after() from there. `stop`: this
+  /// process was asked to.
+  RoundReport play(std::int64_t round, bool stop, const Train& train);
+
+  /// The server's weights and rounds done, on all processes. Returns the rounds.
+  std::int64_t share_start(std::int64_t rounds);
 
   /// As if so many rounds had been played.
   void continue_after(std::int64_t rounds);
@@ -70,12 +71,16 @@ class Rounds {
   ClientTurn turn_of(int client, std::int64_t round) const;
   double weight_of(int client) const;
   void begin_client(int client);
+  ClientResult take_turn(const ClientTurn& turn, const Train& train);
+  bool takes_up() const { return exchange_ == nullptr || exchange_->is_server(); }
+  void share(RoundReport& report);
   void keep_slots(int client);
   const secure::Bytes32& secret();
   RoundEnd end_of(std::int64_t round, const std::vector<int>& answering);
 
   const Config& config_;
   const ClientData& clients_;
+  RoundExchange* exchange_;  ///< null: all clients are played here
   engine::Device& device_;
   comm::Communicator& world_;
   UpdateSum sum_;

@@ -103,12 +103,15 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
       clients_(data.clients),
       source_(data.data->training(), compiled.model, share_of(config, compiled, device)) {
   if (config.edge.averages()) {
-    rounds_.emplace(config, compiled.tensor_names, *clients_, device_, world);
+    rounds_.emplace(config, compiled.tensor_names, data, device_, world);
     optimizer_.hold_to(kStartSlot, config.edge.proximal);
   } else if (clients_ != nullptr) {
     source_.deal_to(*clients_, config.train.batch / clients_->clients());
   }
-  if (const data::Dataset* held_out = data.data->validation()) {
+  // What clients elsewhere hold out is not here, and the server alone looks at a set of its own.
+  const bool elsewhere =
+      data.exchange != nullptr && (!data.exchange->is_server() || !data.data->held_out().empty());
+  if (const data::Dataset* held_out = data.data->validation(); held_out && !elsewhere) {
     const bool dealt = clients_ != nullptr && !config.edge.averages();
     validation_.emplace(*held_out, compiled, device, *config.train.microbatch,
                         dealt ? data.data->held_out() : std::vector<std::int64_t>{});
@@ -130,6 +133,10 @@ void Trainer::initialise() {
 void Trainer::continue_after(std::int64_t steps) {
   steps_done_ = steps;
   if (rounds_) rounds_->continue_after(steps);
+}
+
+void Trainer::share_start() {
+  if (rounds_) continue_after(rounds_->share_start(steps_done_));
 }
 
 ClientResult Trainer::train_client(const ClientTurn& turn, bool stop) {
@@ -160,8 +167,8 @@ ClientResult Trainer::train_client(const ClientTurn& turn, bool stop) {
 
 StepReport Trainer::play_round(bool stop) {
   const Clock::time_point start = Clock::now();
-  const RoundReport round =
-      rounds_->play(steps_done_, [&](const ClientTurn& turn) { return train_client(turn, stop); });
+  const RoundReport round = rounds_->play(
+      steps_done_, stop, [&](const ClientTurn& turn) { return train_client(turn, stop); });
   ++steps_done_;
   return {.step = steps_done_,
           .loss = round.loss,

@@ -69,6 +69,9 @@ class Trainer {
   /// As if `steps` steps had been done: weights and moments come from a checkpoint.
   void continue_after(std::int64_t steps);
 
+  /// Where clients are processes of their own: all go on from where the server is.
+  void share_start();
+
   /// What this device sent in the last step.
   const comm::Sent& sent() const { return sent_; }
 
