@@ -10,6 +10,7 @@
 #include "cleave/layers/layer_kinds.h"
 #include "cleave/spec/image_layers.h"
 #include "cleave/spec/layers.h"
+#include "cleave/spec/port_layers.h"
 #include "cleave/spec/window_layers.h"
 #include "cleave/tensor/arena.h"
 
@@ -72,6 +73,8 @@ std::vector<Case> cases() {
       {"image join",
        spec::image_join("j", kFlow,
                         {.rows = 5, .vocabulary = kVocabulary, .features = in, .token_name = "t"})},
+      {"add port", spec::add_port("a", kFlow, in, "other")},
+      {"concat port", spec::concat_port("c", kFlow, {.places = 2, .own = 4, .other = 3}, "other")},
       {"convolution",
        spec::convolution("c", kFlow, {.height = 4, .width = 5, .channels = 2, .size = 3}, 3)},
       {"channels first", spec::channels_first("f", kFlow, 12, 3)},
@@ -114,7 +117,10 @@ class Bench {
     y = take(spec.y, 0);
     dy = take(spec.y, 2);
     dx = take(spec.x, 0);
-    for (const ReadTensor& read : spec.reads) reads_.push_back(take(read.tensor, 3));
+    for (const ReadTensor& read : spec.reads) {
+      reads.push_back(take(read.tensor, 3));
+      read_gradients.push_back(read.gradient ? take(read.tensor, 0) : View());
+    }
     for (const KeptTensor& kept : spec.kept_by_forward) by_forward_.push_back(take(kept.tensor, 3));
     for (const TensorSpec& kept : spec.kept_by_input) by_input_.push_back(take(kept, 0));
     for (const ParameterSpec& parameter : spec.parameters) {
@@ -131,9 +137,10 @@ class Bench {
   LayerCall call() {
     return {.x = x,
             .y = y,
-            .reads = reads_,
+            .reads = reads,
             .dy = dy,
             .dx = dx,
+            .read_gradients = read_gradients,
             .kept_by_forward = by_forward_,
             .kept_by_input = by_input_,
             .gradient = Write::Overwrite,
@@ -167,6 +174,8 @@ class Bench {
   }
 
   View x, y, dy, dx;
+  std::vector<View> reads;
+  std::vector<View> read_gradients;  // empty where the layer makes none
   std::vector<Parameter> parameters;
 
  private:
@@ -188,7 +197,6 @@ class Bench {
   ops::Compute compute_;
   Arena arena_;
   std::int64_t end_ = 0;
-  std::vector<View> reads_;
   std::vector<View> by_forward_;
   std::vector<View> by_input_;
 };
@@ -218,6 +226,18 @@ TEST_P(EveryLayer, HasTheInputGradientOfItsForward) {
   for (std::int64_t i = 0; i < bench.x.elements(); ++i) {
     const float dx = bench.dx.as<float>()[i];
     EXPECT_NEAR(dx, slope(bench, bench.x.as<float>()[i]), 2e-3) << "x[" << i << "]";
+  }
+}
+
+TEST_P(EveryLayer, HasTheGradientsOfWhatItReadsAtPorts) {
+  Bench bench(GetParam().spec);
+  bench.backward();
+  for (std::size_t r = 0; r < bench.reads.size(); ++r) {
+    if (!bench.read_gradients[r]) continue;
+    for (std::int64_t i = 0; i < bench.reads[r].elements(); ++i)
+      EXPECT_NEAR(bench.read_gradients[r].as<float>()[i],
+                  slope(bench, bench.reads[r].as<float>()[i]), 2e-3)
+          << "port " << r << "[" << i << "]";
   }
 }
 

@@ -54,9 +54,12 @@ TEST(Graph, SaysWhatIsWrongWithIt) {
             "the graph has no input \"labels\"; add it to its inputs");
   EXPECT_EQ(refused([](Graph& g) { g.inputs[1].tensor.shape = {3}; }),
             "input \"targets\" is i32 [3], but port \"targets\" of segment \"head\" reads i32 [4]");
-  EXPECT_EQ(refused([](Graph& g) { g.edges[3].from.segment = 0; }),
-            "port \"x\" of segment \"head\" reads port \"y\" of segment \"embedding\"; a segment "
-            "reads the segment before it at \"x\", and the data at other ports");
+  EXPECT_EQ(
+      refused([](Graph& g) { g.edges[3].from.segment = 0; }),
+      "port \"y\" of segment \"block\" is neither read nor a result; it must be one of the two");
+  EXPECT_EQ(refused([](Graph& g) { g.edges[2].from.segment = 1; }),
+            "port \"x\" of segment \"block\" reads port \"y\" of segment \"block\", which does not "
+            "come before it; write segments in an order in which data flows forward");
   EXPECT_EQ(refused([](Graph& g) { g.segments[1].layers[0].skip = 0; }),
             "layer act adds the x of layer 0 of its segment, which does not come before it");
   EXPECT_EQ(refused([](Graph& g) { g.segments[2].layers[0].parameters[0].tied_to = "u"; }),

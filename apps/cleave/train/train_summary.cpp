@@ -104,13 +104,19 @@ std::string describe_grid(const train::Config& config) {
 
 namespace {
 
-/// Where no backward pass runs because nothing up to there learns.
+/// Where no backward pass runs because nothing up to there learns: "embedding .. block 3".
 std::string describe_front(const engine::CompiledStep& step) {
   const auto& segments = step.model.segments;
-  const int first = first_trained(segments);
-  if (first == 0 || first == std::ssize(segments)) return "";
-  const std::string rest = first == 1 ? "" : " .. " + segments[first - 1].name;
-  return fmt::format("; no backward pass in {}{}", segments[0].name, rest);
+  const std::vector<bool> wants = wants_gradients(step.model);
+  std::string names;
+  for (std::size_t s = 0; s < wants.size(); ++s) {
+    if (wants[s]) continue;
+    const std::size_t first = s;
+    while (s + 1 < wants.size() && !wants[s + 1]) ++s;
+    names += (names.empty() ? "" : ", ") + segments[first].name;
+    if (s > first) names += " .. " + segments[s].name;
+  }
+  return names.empty() ? "" : "; no backward pass in " + names;
 }
 
 /// What a run that trains a part of the model does without; nothing if it trains all.

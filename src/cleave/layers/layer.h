@@ -25,6 +25,7 @@ struct LayerCall {
   std::span<const View> reads;  ///< as declared, in that order
   ConstView dy;
   View dx;
+  std::span<const View> read_gradients;   ///< I: [read]; empty where none is wanted
   ConstView add;                          ///< the gradient of a residual branch; see adds_branch
   std::span<const View> kept_by_forward;  ///< as declared, in that order
   std::span<const View> kept_by_input;    ///< as declared, in that order

@@ -13,6 +13,7 @@
 #include "cleave/layers/lora.h"
 #include "cleave/layers/loss.h"
 #include "cleave/layers/norm.h"
+#include "cleave/layers/port_layers.h"
 #include "cleave/layers/qk_norm.h"
 #include "cleave/layers/residual.h"
 #include "cleave/layers/sequence_rows.h"
@@ -56,7 +57,9 @@ LayerKinds::LayerKinds()
               layer_kind<Convolution>("convolution"),
               layer_kind<MaxPool>("max_pool"),
               layer_kind<Relu>("relu"),
-              layer_kind<ChannelsFirst>("channels_first")}) {
+              layer_kind<ChannelsFirst>("channels_first"),
+              layer_kind<AddPort>("add_port", shard::residual_traits()),
+              layer_kind<ConcatPort>("concat_port", shard::residual_traits())}) {
   for (LayerKind& kind : kinds_) kind.on_accelerators = true;
   kinds_.insert(kinds_.end(), added_kinds().begin(), added_kinds().end());
 }

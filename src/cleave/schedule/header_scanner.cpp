@@ -23,6 +23,7 @@ void HeaderScanner::header_line() {
   if (word == "sharing") return per_stage(program_.sharing, sharing_named);
   if (word == "gradients") return per_stage(program_.gradients, gradient_kind);
   if (word == "absent") return absent();
+  if (word == "reads") return reads();
   if (word == "budget") return budget();
   fail(word, "unknown word ", quoted(word));
 }
@@ -77,6 +78,25 @@ void HeaderScanner::edges() {
   if (program_.stages > size()) fail_size();
   for (int stage = 0; stage + 1 < program_.stages; ++stage)
     program_.edges.push_back({.from = stage, .to = stage + 1});
+}
+
+/// reads STAGE SEGMENT FROM F|I|W [edge EDGE]
+void HeaderScanner::reads() {
+  constexpr int kMost = std::numeric_limits<std::int32_t>::max();
+  SegmentRead read{.stage = below(1, program_.stages), .segment = below(2, kMost)};
+  read.from = below(3, kMost);
+  const std::string_view until = words_.size() > 4 ? words_[4] : "";
+  read.until = until == "F"   ? Op::Forward
+               : until == "I" ? Op::BackwardInput
+               : until == "W" ? Op::BackwardWeight
+                              : Op::Recompute;
+  if (read.until == Op::Recompute) fail(words_.back(), "say which pass reads it last: F, I or W");
+  if (words_.size() > 5) {
+    if (words_[5] != "edge") fail(words_[5], "did you mean 'edge'?");
+    read.edge = below(6, kMost);
+  }
+  no_more_than(7);
+  program_.reads.push_back(read);
 }
 
 void HeaderScanner::tie() {

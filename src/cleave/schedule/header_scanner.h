@@ -37,6 +37,7 @@ class HeaderScanner : protected Scanner {
   void per_stage(std::vector<Value>& values, std::optional<Value> (*named)(std::string_view));
   void one_per_stage(std::size_t given) const;
   void absent();
+  void reads();
   void budget();
   [[noreturn]] void fail_size() const;
   void place_by_default();

@@ -1,6 +1,7 @@
 #include "cleave/schedule/program.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "cleave/schedule/effects.h"
 
@@ -56,6 +57,32 @@ std::string to_string(const Instruction& instruction) {
       break;
   }
   return text;
+}
+
+std::vector<SegmentRead> reads_of_edge(const Program& program, int edge) {
+  if (program.reads.empty())
+    return {{.stage = program.edges[edge].to, .from = maker_of(program, edge), .edge = edge}};
+  std::vector<SegmentRead> found;
+  std::ranges::copy_if(program.reads, std::back_inserter(found),
+                       [&](const SegmentRead& read) { return read.edge == edge; });
+  std::ranges::sort(found);
+  return found;
+}
+
+std::vector<SegmentRead> reads_inside(const Program& program, int stage, int from) {
+  if (program.reads.empty()) return {{.stage = stage, .segment = from + 1, .from = from}};
+  std::vector<SegmentRead> found;
+  std::ranges::copy_if(program.reads, std::back_inserter(found), [&](const SegmentRead& read) {
+    return read.edge < 0 && read.stage == stage && read.from == from;
+  });
+  std::ranges::sort(found);
+  return found;
+}
+
+int maker_of(const Program& program, int edge) {
+  const auto found = std::ranges::find(program.reads, edge, &SegmentRead::edge);
+  return found != program.reads.end() ? found->from
+                                      : program.segments[program.edges[edge].from] - 1;
 }
 
 std::int64_t instruction_count(const Program& program) {

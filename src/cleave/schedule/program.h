@@ -89,6 +89,18 @@ struct Absence {
   friend auto operator<=>(const Absence&, const Absence&) = default;
 };
 
+/// A segment that reads the y of another one: of its own stage, or of the stage that an edge comes
+/// from.
+struct SegmentRead {
+  std::int32_t stage = 0;
+  std::int32_t segment = 0;
+  std::int32_t from = 0;   ///< the segment that is read
+  std::int32_t edge = -1;  ///< that brings it; -1: it is of the same stage
+  Op until = Op::Forward;  ///< the last pass that reads it: F, I or W
+
+  friend auto operator<=>(const SegmentRead&, const SegmentRead&) = default;
+};
+
 enum class BufferKind : std::uint8_t {
   Weights,           ///< of a stage, whole step
   Gradients,         ///< of a stage, whole step
@@ -98,8 +110,8 @@ enum class BufferKind : std::uint8_t {
   KeptForRecompute,  ///< what F keeps for R
   Recomputed,        ///< what R brings back for W, where F keeps the rest
   InputKept,         ///< what I keeps for W; inside a B, what passes between its halves
-  SegmentInput,      ///< x of a segment, written by the F of the one before it
-  SegmentGradient,   ///< dy of a segment, written by the I of the one after it
+  SegmentInput,      ///< y of the segment before this one, for it or later ones of its stage
+  SegmentGradient,   ///< dy of a segment, written by the I of those that read it in its stage
   Arriving,  ///< filled by a RECV, by a stage of the same device, or (edge -1) by the stage itself
   Leaving,   ///< written by F or I and sent by a SEND; edge -1: y that stays (the loss)
   Gathered,  ///< whole parameters of a segment, from GATHER to FREE
@@ -144,6 +156,9 @@ struct Program {
   std::vector<Sharing> sharing;         ///< [stage]; empty: nothing is shared
   std::vector<GradientKind> gradients;  ///< [stage]; empty: all full
   std::vector<Absence> absent;          ///< ascending; all others are present, on every replica
+  /// Who reads what, where segments form no chain. Empty: each reads the one before it, the first
+  /// of a stage what its edges bring, and what leaves is of the last.
+  std::vector<SegmentRead> reads;
   std::vector<std::vector<Instruction>> lists;  ///< [device]
   std::vector<Buffer> buffers;                  ///< empty until the memory planner ran
   std::vector<std::int64_t> budgets;            ///< [device] bytes; empty: no limit
@@ -153,6 +168,14 @@ struct Program {
 
 /// "F", "SEND", "STEP": the word of the text form.
 std::string_view name_of(Op op);
+
+/// The reads of an edge, or (edge -1) of segment `from` inside a stage, ascending by segment; as a
+/// chain has them where the program names none.
+std::vector<SegmentRead> reads_of_edge(const Program& program, int edge);
+std::vector<SegmentRead> reads_inside(const Program& program, int stage, int from);
+
+/// The segment of its stage that an edge carries the y of.
+int maker_of(const Program& program, int edge);
 
 /// F, I, W, B or R: what takes a device's time.
 constexpr bool is_compute(Op op) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "cleave/base/check.h"
@@ -47,8 +49,18 @@ bool is_plain_chain(const Program& program) {
   return plain;
 }
 
+/// Which stages are joined, each pair once: "0>1, 0>2".
+std::string joined_stages(const std::vector<Edge>& edges) {
+  std::set<std::pair<int, int>> pairs;
+  for (const Edge& edge : edges) pairs.emplace(edge.from, edge.to);
+  std::string text;
+  for (const auto& [from, to] : pairs)
+    text += cleave::detail::concat(text.empty() ? "" : ", ", from, ">", to);
+  return text;
+}
+
 /// A model gives the program its edges, bytes, segments and messages; what is left is the order.
-void check_order(const std::string& path, const Program& program) {
+void check_order(const std::string& path, const Program& program, const PipelineShape& shape) {
   require(program.replicas == 1, path, " has ", program.replicas,
           " replicas, and an order is that of one pipeline; set parallel.data instead");
   for (const auto& list : program.lists) {
@@ -57,9 +69,13 @@ void check_order(const std::string& path, const Program& program) {
     require(other == list.end(), path, " has ", other == list.end() ? "" : to_string(*other),
             ", and a training takes F, I, W and B of whole stages and adds the rest; leave it out");
   }
-  require(is_plain_chain(program), path,
+  require(!shape.graph.empty() || is_plain_chain(program), path,
           " is not a plain chain of stages, as the model of a training is; write 'edges chain', "
           "and no ties, absences, gradient kinds or buffers");
+  const std::string joined = joined_stages(shape.graph);
+  require(shape.graph.empty() || joined_stages(program.edges) == joined, path, " joins stages ",
+          joined_stages(program.edges), ", but the model joins ", joined,
+          "; give it an edge for each of these");
 }
 
 void check_shape(const std::string& path, const Program& program, const PipelineShape& shape) {
@@ -99,7 +115,7 @@ Program order_of(std::string_view schedule, const PipelineShape& shape) {
   if (!names_file(schedule)) return generate(schedule, shape);
   const std::string path(schedule);
   Program program = parse_program_file(path, cleave::read_text(path)).program;
-  check_order(path, program);
+  check_order(path, program, shape);
   check_shape(path, program, shape);
   const std::vector<Violation> faults = verify_compute(program);
   require(faults.empty(), path, ": ", faults.empty() ? "" : to_string(program, faults[0]));

@@ -4,6 +4,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
+#include "cleave/schedule/effects.h"
 #include "cleave/schedule/text.h"
 #include "cleave/schedule/text_words.h"
 
@@ -94,6 +95,13 @@ void write_header(TextWriter& out, const Program& program, int version) {
   per_stage("sharing", program.sharing);
   per_stage("gradients", program.gradients);
   for (const auto& [stage, microbatch] : program.absent) out.line("absent", stage, microbatch);
+  for (const SegmentRead& read : program.reads) {
+    out.word("reads");
+    for (const int number : {read.stage, read.segment, read.from}) out.word(number);
+    out.word(effects(read.until).word);
+    out.key("edge", read.edge);
+    out.end();
+  }
   for (const Tie& tie : program.ties) out.line("tie", tie.first, tie.second, tie.bytes);
   for (std::size_t device = 0; device < program.budgets.size(); ++device)
     out.line("budget", static_cast<std::int64_t>(device), program.budgets[device]);

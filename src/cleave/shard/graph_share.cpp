@@ -16,7 +16,9 @@ namespace {
 class SegmentShare {
  public:
   SegmentShare(const Graph& graph, int segment, const TensorShare& share, const TraitsOf& traits)
-      : whole_(graph.segments[segment].layers),
+      : graph_(graph),
+        segment_(segment),
+        whole_(graph.segments[segment].layers),
         share_(share),
         traits_(traits),
         from_data_(!x_arrives(graph, segment)),
@@ -116,7 +118,11 @@ class SegmentShare {
   /// What comes from the data or is a result is whole on every device.
   bool divides_rows(int index, const LayerTraits& traits) const {
     const bool inside = (index > 0 || !from_data_) && (index + 1 < count() || !is_result_);
-    return traits.with_rows && inside && whole_[index].reads.empty();
+    const bool whole = std::ranges::any_of(whole_[index].reads, [&](const ReadTensor& read) {
+      return source_of(graph_, segment_, read.port) == Graph::kData;
+    });
+    const bool sums_slices = !whole_[index].reads.empty() && !whole_[index].parameters.empty();
+    return traits.with_rows && inside && !whole && !sums_slices;
   }
 
   LayerSpec by_rows(const LayerSpec& layer, const LayerTraits& traits) const {
@@ -137,10 +143,21 @@ class SegmentShare {
     LayerSpec layer = whole_[index];
     mark_copies(layer, share_);
     const DividedEnds ends{.x = index > 0 || !from_data_, .y = index + 1 < count() || !is_result_};
+    if (share_.divides_tokens()) check_whole_reads(layer);
     if (!share_.divides_tokens() || (!ends.x && !ends.y)) return layer;
     return gathered(share_, ends, std::move(layer));
   }
 
+  /// What another segment gives is divided, and this layer would want all of it.
+  void check_whole_reads(const LayerSpec& layer) const {
+    for (const ReadTensor& read : layer.reads)
+      require(source_of(graph_, segment_, read.port) == Graph::kData, "layer ", layer.name,
+              " reads all rows of another segment at port \"", read.port,
+              "\"; set parallel.sequence_parallel = false");
+  }
+
+  const Graph& graph_;
+  int segment_;
   const std::vector<LayerSpec>& whole_;
   const TensorShare& share_;
   const TraitsOf& traits_;

@@ -122,6 +122,7 @@ LayerSpec fewer_rows(const LayerSpec& whole, std::int64_t rows) {
   LayerSpec layer = whole;
   layer.x.shape = layer.x.shape.with(0, rows);
   layer.y.shape = layer.y.shape.with(0, rows);
+  for (ReadTensor& read : layer.reads) read.tensor.shape = read.tensor.shape.with(0, rows);
   return layer;
 }
 

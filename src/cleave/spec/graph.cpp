@@ -21,7 +21,7 @@ std::string text_of(const Graph& graph, const Graph::Port& port) {
 }
 
 /// The tensor that leaves at `from`.
-const TensorSpec& source_of(const Graph& graph, const Graph::Port& from) {
+const TensorSpec& tensor_at(const Graph& graph, const Graph::Port& from) {
   if (from.segment == Graph::kData) {
     const auto input = std::ranges::find(graph.inputs, from.name, &Graph::Input::name);
     require(input != graph.inputs.end(), "the graph has no ", text_of(graph, from),
@@ -38,14 +38,30 @@ void check_port(const Graph& graph, const Graph::Port& to, const TensorSpec& ten
   const auto count = std::ranges::count(graph.edges, to, &Graph::Edge::to);
   require(count == 1, count, " edges lead to ", text_of(graph, to), "; give it exactly one");
   const Graph::Edge& edge = *edge_to(graph, to.segment, to.name);
-  const TensorSpec& source = source_of(graph, edge.from);
+  const TensorSpec& source = tensor_at(graph, edge.from);
   require(source.shape == tensor.shape && source.dtype == tensor.dtype, text_of(graph, edge.from),
           " is ", to_string(source.dtype), " ", to_string(source.shape), ", but ",
           text_of(graph, to), " reads ", to_string(tensor.dtype), " ", to_string(tensor.shape));
-  const bool is_x = to.name == "x";
-  require(edge.from.segment == Graph::kData || (is_x && edge.from.segment == to.segment - 1),
-          text_of(graph, to), " reads ", text_of(graph, edge.from),
-          "; a segment reads the segment before it at \"x\", and the data at other ports");
+  require(
+      edge.from.segment < to.segment, text_of(graph, to), " reads ", text_of(graph, edge.from),
+      ", which does not come before it; write segments in an order in which data flows forward");
+}
+
+/// What a layer reads of another segment must get its gradient.
+void check_read(const Graph& graph, int segment, const LayerSpec& layer, const ReadTensor& read) {
+  const Graph::Port port{segment, read.port};
+  check_port(graph, port, read.tensor);
+  require(read.gradient || source_of(graph, segment, read.port) == Graph::kData, "layer ",
+          layer.name, " reads another segment at ", text_of(graph, port),
+          ", and makes no gradient for it; set ReadTensor::gradient and write it in I, or load it "
+          "from the data");
+  const auto same = [&](const LayerSpec& other) {
+    return std::ranges::count(other.reads, read.port, &ReadTensor::port);
+  };
+  std::int64_t count = 0;
+  for (const LayerSpec& other : graph.segments[segment].layers) count += same(other);
+  require(!read.gradient || count == 1, count, " tensors are read at ", text_of(graph, port),
+          "; give each a port of its own, because each makes a gradient");
 }
 
 void check_segment(const Graph& graph, int index) {
@@ -65,7 +81,7 @@ void check_segment(const Graph& graph, int index) {
     require(layer.skip < 0 || segment.layers[layer.skip].x.shape == layer.y.shape, "layer ",
             layer.name, " adds ", layer.skip < 0 ? "" : segment.layers[layer.skip].name,
             "'s x, which has another shape");
-    for (const ReadTensor& read : layer.reads) check_port(graph, {index, read.port}, read.tensor);
+    for (const ReadTensor& read : layer.reads) check_read(graph, index, layer, read);
     previous = &layer.y;
   }
 }
@@ -113,7 +129,7 @@ void check(const Graph& graph) {
   for (int s = 0; s < std::ssize(graph.segments); ++s) check_segment(graph, s);
   for (int s = 0; s < std::ssize(graph.segments); ++s) check_ends(graph, s);
   for (const Graph::Result& result : graph.results) {
-    const TensorSpec& losses = source_of(graph, result.from);
+    const TensorSpec& losses = tensor_at(graph, result.from);
     const bool hits = losses.shape.rank() == 2 && losses.shape[0] == 2;
     require(losses.dtype == DType::F32 && (losses.shape.rank() == 1 || hits), "result \"",
             result.name, "\" is ", to_string(losses.dtype), " ", to_string(losses.shape),
@@ -132,6 +148,18 @@ bool y_leaves(const Graph& graph, int segment) {
                              [&](const Graph::Edge& edge) { return edge.from.segment == segment; });
 }
 
+int source_of(const Graph& graph, int segment, const std::string& port) {
+  const Graph::Edge* edge = edge_to(graph, segment, port);
+  return edge == nullptr ? Graph::kData : edge->from.segment;
+}
+
+std::vector<Graph::Port> readers_of(const Graph& graph, int segment) {
+  std::vector<Graph::Port> readers;
+  for (const Graph::Edge& edge : graph.edges)
+    if (edge.from.segment == segment) readers.push_back(edge.to);
+  return readers;
+}
+
 const std::string* input_at(const Graph& graph, int segment, const std::string& port) {
   const Graph::Edge* edge = edge_to(graph, segment, port);
   return edge != nullptr && edge->from.segment == Graph::kData ? &edge->from.name : nullptr;
@@ -140,7 +168,7 @@ const std::string* input_at(const Graph& graph, int segment, const std::string& 
 std::int64_t loss_count(const Graph& graph) {
   std::int64_t count = 0;
   for (const Graph::Result& result : graph.results) {
-    const Shape& shape = source_of(graph, result.from).shape;
+    const Shape& shape = tensor_at(graph, result.from).shape;
     count += shape[shape.rank() - 1];
   }
   return count;

@@ -12,8 +12,9 @@ namespace cleave {
 /// every microbatch, and named results.
 ///
 /// The first layer of a segment reads the port "x", its last layer writes the port "y"; further
-/// ports are those that its layers read (LayerSpec::reads). A model is plain data: build one, or
-/// edit one that a family made.
+/// ports are those that its layers read (LayerSpec::reads). A port reads the data, or the y of any
+/// segment before its own; several ports may read one y, and their gradients are then added in the
+/// order of the edges. A model is plain data: build one, or edit one that a family made.
 struct Graph {
   /// An end of an edge: a port of a segment, or an input of the graph.
   struct Port {
@@ -68,6 +69,12 @@ void check(const Graph& graph);
 bool x_arrives(const Graph& graph, int segment);
 /// Whether another segment reads the y of a segment; otherwise it is a result.
 bool y_leaves(const Graph& graph, int segment);
+
+/// The segment whose y a port reads; Graph::kData if it is loaded from the data.
+int source_of(const Graph& graph, int segment, const std::string& port);
+
+/// The ports that read the y of a segment, in the order of the edges.
+std::vector<Graph::Port> readers_of(const Graph& graph, int segment);
 
 /// The name of the input that is loaded into a port; null if another segment writes it.
 const std::string* input_at(const Graph& graph, int segment, const std::string& port);

@@ -42,6 +42,7 @@ struct ReadTensor {
   TensorSpec tensor;
   std::string port;
   Until until = Until::Weight;
+  bool gradient = false;  ///< I writes its gradient, where one is wanted
 
   friend bool operator==(const ReadTensor&, const ReadTensor&) = default;
 };

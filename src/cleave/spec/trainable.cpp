@@ -120,10 +120,22 @@ void freeze(std::span<SegmentSpec> segments) {
     for (LayerSpec& layer : segment.layers) leave_out_weight_pass(layer);
 }
 
-int first_trained(std::span<const SegmentSpec> segments) {
-  const auto found =
-      std::ranges::find_if(segments, [](const SegmentSpec& segment) { return trains(segment); });
-  return static_cast<int>(found - segments.begin());
+std::vector<bool> wants_gradients(const Graph& graph) {
+  std::vector<bool> wants;
+  for (const SegmentSpec& segment : graph.segments) wants.push_back(trains(segment));
+  if (std::ranges::find(wants, true) == wants.end()) return std::vector(wants.size(), true);
+  for (int s = 0; s < std::ssize(graph.segments); ++s) {
+    for (const Graph::Edge& edge : graph.edges)
+      if (edge.to.segment == s && edge.from.segment != Graph::kData && wants[edge.from.segment])
+        wants[s] = true;
+  }
+  return wants;
+}
+
+void leave_out_unwanted(Graph& graph) {
+  const std::vector<bool> wants = wants_gradients(graph);
+  for (std::size_t s = 0; s < wants.size(); ++s)
+    if (!wants[s]) leave_out_backward({&graph.segments[s], 1});
 }
 
 void leave_out_backward(std::span<SegmentSpec> segments) {

@@ -3,8 +3,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "cleave/spec/layer_spec.h"
+#include "cleave/spec/graph.h"
 
 namespace cleave {
 
@@ -24,12 +25,15 @@ bool pattern_names(std::string_view pattern, std::string_view name);
 /// Trains nothing: every parameter keeps its values.
 void freeze(std::span<SegmentSpec> segments);
 
-/// The first segment with a parameter that is trained; the number of segments if none has one.
-/// Nothing before it learns, so no gradient goes further back.
-int first_trained(std::span<const SegmentSpec> segments);
+/// [segment] whether it learns, or something that it reads directly or through others. Where none
+/// does, no gradient is wanted. All of them if nothing learns at all: such a model only evaluates.
+std::vector<bool> wants_gradients(const Graph& graph);
 
 /// Takes out of segments that run no backward pass what only such a pass would read or do.
 void leave_out_backward(std::span<SegmentSpec> segments);
+
+/// The same of all segments of a graph that want no gradients.
+void leave_out_unwanted(Graph& graph);
 
 /// Elements that are trained; a tied weight counts once.
 std::int64_t trained_count(std::span<const SegmentSpec> segments);

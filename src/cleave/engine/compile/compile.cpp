@@ -72,11 +72,17 @@ std::vector<std::int64_t> segments_per_stage(const Graph& model, const Layout& l
   return sizes;
 }
 
-void set_edge_bytes(CompiledStep& step) {
-  for (schedule::Edge& edge : step.program.edges) {
-    const std::int64_t bytes = segments_of(step, edge.to, 0).front().layers.front().x.bytes();
-    edge.forward_bytes = bytes;
-    edge.backward_bytes = bytes;
+/// One message takes y to a stage; the gradients of all that read it there come back in one.
+void set_edges(CompiledStep& step) {
+  const Wiring wiring = wiring_of(step);
+  const Graph& share = step.shares[0];
+  step.program.edges = wiring.edges();
+  step.program.reads = wiring.reads(share);
+  for (const Wire& wire : wiring.wires()) {
+    if (wire.edge < 0) continue;
+    const std::int64_t bytes = share.segments[wire.from].layers.back().y.bytes();
+    step.program.edges[wire.edge].forward_bytes = bytes;
+    step.program.edges[wire.edge].backward_bytes = bytes * std::ssize(wire.readers);
   }
 }
 
@@ -136,36 +142,33 @@ void set_ties(CompiledStep& step) {
   }
 }
 
-/// The segments before the first that learns; none if nothing learns.
-std::span<SegmentSpec> frozen_front(Graph& graph) {
-  const auto first = static_cast<std::size_t>(first_trained(graph.segments));
-  return std::span(graph.segments).first(first == graph.segments.size() ? 0 : first);
-}
-
-/// A gradient is made where somebody wants it, which follows from what is trained.
+/// A gradient is made where somebody wants it, which follows from what is trained. A stage runs I
+/// through its own layers even if no gradient leaves it.
 void leave_out_frozen(CompiledStep& step) {
-  for (Graph& share : step.shares) leave_out_backward(frozen_front(share));
-  std::vector<int> frozen;
-  for (int s = 0; s < step.program.stages; ++s)
-    if (std::ranges::none_of(step.stages[s], [](const auto& segment) { return trains(segment); }))
-      frozen.push_back(s);
-  if (frozen.empty() || std::ssize(frozen) == step.program.stages) return;
-  schedule::freeze(step.program, frozen);
-  // Where a stage has several layers, I goes through those that learn even if no gradient leaves.
-  std::ranges::replace(step.program.gradients, schedule::GradientKind::WeightOnly,
-                       schedule::GradientKind::Full);
+  using schedule::GradientKind;
+  const std::vector<bool> wants = wants_gradients(step.model);
+  const Wiring wiring = wiring_of(step);
+  for (const Wire& wire : wiring.wires())
+    if (wire.edge >= 0) step.program.edges[wire.edge].backward = wants[wire.from];
+  std::vector<GradientKind> kinds(step.program.stages, GradientKind::None);
+  for (std::size_t s = 0; s < wants.size(); ++s) {
+    GradientKind& kind = kinds[wiring.stage_of(static_cast<int>(s))];
+    if (wants[s] && kind == GradientKind::None) kind = GradientKind::InputOnly;
+    if (wants[s] && trains(step.model.segments[s])) kind = GradientKind::Full;
+  }
+  const auto count = std::ranges::count(kinds, GradientKind::Full);
+  if (count == 0 || count == step.program.stages) return;
+  step.program.gradients = std::move(kinds);
   schedule::leave_out_undemanded(step.program);
 }
 
 /// There is nothing to recompute for where nothing learns.
 void keep_frozen(CompiledStep& step) {
-  std::size_t left = frozen_front(step.model).size();
+  const std::vector<bool> wants = wants_gradients(step.model);
+  std::size_t segment = 0;
   for (auto& stage : step.keep) {
-    for (plan::Keep& kept : stage) {
-      if (left == 0) return;
-      kept = plan::Keep::Everything;
-      --left;
-    }
+    for (plan::Keep& kept : stage)
+      if (!wants[segment++]) kept = plan::Keep::Everything;
   }
 }
 
@@ -224,7 +227,6 @@ void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica,
 /// Stages, edges and ties; the program is `order` still: compute only, for one replica.
 CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule::Program order) {
   const Layout& layout = options.layout;
-  check(model);
   CompiledStep step;
   step.model = model;
   give_slots(step.model.segments, *options.optimizer, options.hyper);
@@ -238,9 +240,10 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   }
   step.mesh = layout.mesh();
   step.shares = shares_of(step.model, options);
+  if (options.purpose == Purpose::Train) std::ranges::for_each(step.shares, leave_out_unwanted);
+  set_edges(step);
   if (options.purpose == Purpose::Train) leave_out_frozen(step);
   parallel::check_same_order(step.shares);
-  set_edge_bytes(step);
   set_ties(step);
   step.fold = fold_of(options);
   require(
@@ -318,16 +321,30 @@ void check_sound(const schedule::Program& program, schedule::Level level) {
   CLEAVE_CHECK(violations.empty(), "the program is not sound: ", to_string(program, violations[0]));
 }
 
-/// The program that the layout's schedule comes to.
-Ordered scheduled(const CompileOptions& options, const CompileOrder& compiled) {
+/// What the schedule is made for. It hears of the model's edges where stages form no chain.
+schedule::PipelineShape shape_of(const Graph& model, const CompileOptions& options) {
   const Layout& layout = options.layout;
+  schedule::PipelineShape shape{
+      .devices = layout.pipeline, .microbatches = options.microbatches, .chunks = layout.chunks};
+  const bool named = layout.schedule != "auto" && !schedule::names_file(layout.schedule);
+  if (layout.schedule == "auto") shape.chunks = std::max(1, layout.chunks);
+  const int chunks = named && shape.chunks == 0 ? schedule::schedule_named(layout.schedule).chunks
+                                                : std::max(1, shape.chunks);
+  if (Wiring(model, {std::ssize(model.segments)}).reads(model).empty()) return shape;
+  const Wiring wiring(model, segments_per_stage(model, layout, layout.pipeline * chunks));
+  if (!wiring.is_chain_of_stages()) shape.graph = wiring.edges();
+  return shape;
+}
+
+/// The program that the layout's schedule comes to.
+Ordered scheduled(const Graph& model, const CompileOptions& options, const CompileOrder& compiled) {
+  check(model);
+  const schedule::PipelineShape shape = shape_of(model, options);
   Ordered found;
-  if (layout.schedule == "auto") {
-    found = find_order(options, compiled);
+  if (options.layout.schedule == "auto") {
+    found = find_order(options, shape, compiled);
   } else {
-    found.order = schedule::order_of(layout.schedule, {.devices = layout.pipeline,
-                                                       .microbatches = options.microbatches,
-                                                       .chunks = layout.chunks});
+    found.order = schedule::order_of(options.layout.schedule, shape);
     found.step = compiled(found.order);
   }
   check_budgets(found.step);
@@ -340,12 +357,12 @@ Ordered scheduled(const CompileOptions& options, const CompileOrder& compiled) {
 
 CompiledStep compile_emulated(const Graph& given, const CompileOptions& options) {
   Graph model = given;
-  leave_out_backward(frozen_front(model));
+  leave_out_unwanted(model);
   const CompileOrder sleeping = [&](schedule::Program order) {
     return compile_emulated_order(model, options, std::move(order));
   };
-  if (options.budgets.empty()) return scheduled(options, sleeping).step;
-  CompiledStep step = sleeping(scheduled(options, [&](schedule::Program order) {
+  if (options.budgets.empty()) return scheduled(model, options, sleeping).step;
+  CompiledStep step = sleeping(scheduled(model, options, [&](schedule::Program order) {
                                  return compile_order(model, options, std::move(order));
                                }).order);
   check_sound(step.program, schedule::Level::Final);
@@ -357,9 +374,9 @@ CompiledStep compile(const Graph& given, const CompileOptions& options) {
   if (options.purpose == Purpose::Evaluate) {
     freeze(model.segments);
   } else {
-    leave_out_backward(frozen_front(model));
+    leave_out_unwanted(model);
   }
-  CompiledStep step = scheduled(options, [&](schedule::Program order) {
+  CompiledStep step = scheduled(model, options, [&](schedule::Program order) {
                         return compile_order(model, options, std::move(order));
                       }).step;
   const auto in_evaluation = schedule::verify(step.evaluation, schedule::Level::Forward);

@@ -131,11 +131,8 @@ class OrderSearch {
 
 }  // namespace
 
-Ordered find_order(const CompileOptions& options, const CompileOrder& compile) {
-  const Layout& layout = options.layout;
-  const schedule::PipelineShape shape{.devices = layout.pipeline,
-                                      .microbatches = options.microbatches,
-                                      .chunks = std::max(1, layout.chunks)};
+Ordered find_order(const CompileOptions& options, const schedule::PipelineShape& shape,
+                   const CompileOrder& compile) {
   std::optional<Ordered> best;
   auto rank = std::pair(true, std::numeric_limits<double>::infinity());
   for (const Program& placed : plan::placements(shape)) {

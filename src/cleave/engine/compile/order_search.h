@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "cleave/engine/compile/compile.h"
+#include "cleave/schedule/generators.h"
 
 namespace cleave::engine {
 
@@ -17,6 +18,7 @@ struct Ordered {
 
 /// The schedule "auto": the best order found for the options' costs that fits the budgets; if none
 /// does, one that exceeds them. The same arguments give the same program on every device.
-Ordered find_order(const CompileOptions& options, const CompileOrder& compile);
+Ordered find_order(const CompileOptions& options, const schedule::PipelineShape& shape,
+                   const CompileOrder& compile);
 
 }  // namespace cleave::engine

@@ -1,5 +1,7 @@
 #include "cleave/engine/compile/stage_memory.h"
 
+#include <algorithm>
+
 #include "cleave/engine/stage/gradient_sync.h"
 
 namespace cleave::engine {
@@ -9,6 +11,14 @@ schedule::Op op_of(Until until) {
   return until == Until::Forward ? schedule::Op::Forward
          : until == Until::Input ? schedule::Op::BackwardInput
                                  : schedule::Op::BackwardWeight;
+}
+
+/// y of the segment before, where some of its readers are in the stage.
+std::int64_t passed_bytes(const Stage& stage, int segment) {
+  if (segment == 0) return stage.layout(0).bytes_of(plan::Region::Input);
+  const std::vector<int>& targets = stage.ports(segment - 1).targets;
+  const bool inside = std::ranges::find(targets, -1) != targets.end();
+  return inside ? stage.layout(segment - 1).bytes_of(plan::Region::Output) : 0;
 }
 
 plan::SegmentMemory memory_of(const Stage& stage, int segment) {
@@ -21,8 +31,9 @@ plan::SegmentMemory memory_of(const Stage& stage, int segment) {
           .input_kept = layout.bytes_of(Region::InputKept),
           .recomputed = layout.bytes_of(Region::Recomputed),
           .keeps_inputs_only = stage.keeps(segment) == plan::Keep::Inputs,
-          .x = layout.bytes_of(Region::Input),
-          .dy = layout.bytes_of(Region::OutputGradient),
+          .x = passed_bytes(stage, segment),
+          .dy = std::ranges::count(stage.ports(segment).gradients, -1, &PortSource::edge) *
+                layout.bytes_of(Region::OutputGradient),
           .x_until = op_of(layout.input_until),
           .dy_until = op_of(layout.gradient_until),
           .gathered = state.shares_values() ? parameters.all * size_of(state.options.dtype) : 0,

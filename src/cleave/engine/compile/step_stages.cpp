@@ -15,6 +15,12 @@ std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int nu
   return {begin, begin + std::ssize(step.stages[stage])};
 }
 
+Wiring wiring_of(const CompiledStep& step) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& stage : step.stages) sizes.push_back(std::ssize(stage));
+  return {step.model, sizes};
+}
+
 namespace {
 
 /// Neither copies nor tied weights.
@@ -47,11 +53,10 @@ namespace {
 
 /// Of the segments of a stage.
 std::vector<SegmentPorts> ports_of_stage(const CompiledStep& step, int stage, int number) {
-  int first = 0;
-  for (int s = 0; s < stage; ++s) first += static_cast<int>(step.stages[s].size());
+  const Wiring wiring = wiring_of(step);
   std::vector<SegmentPorts> ports;
-  for (int s = 0; s < std::ssize(step.stages[stage]); ++s)
-    ports.push_back(ports_of(step.shares[number], first + s));
+  for (int s = 0; s < std::ssize(step.model.segments); ++s)
+    if (wiring.stage_of(s) == stage) ports.push_back(wiring.ports(step.shares[number], s));
   return ports;
 }
 

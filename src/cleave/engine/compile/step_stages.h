@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cleave/engine/compile/compile.h"
+#include "cleave/engine/compile/wires.h"
 
 namespace cleave::engine {
 
@@ -12,6 +13,9 @@ using Stages = std::vector<std::vector<std::unique_ptr<Stage>>>;
 
 /// What device `number` of a place has of a stage.
 std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number);
+
+/// How the segments of the step's model are joined.
+Wiring wiring_of(const CompiledStep& step);
 
 /// How many parameters a device of the run has to answer for: copies and tied weights count where
 /// they are owned.

@@ -69,7 +69,7 @@ class Linker {
   }
 
   /// Where the tensors are that a compute instruction works on.
-  Frame frame(const Instruction& i) const {
+  Frame frame(const Instruction& i, const SegmentPorts& ports) const {
     const int segment = std::max(i.segment, 0);
     Frame frame{};
     const auto set = [&](Region region, const Buffer* buffer) {
@@ -82,27 +82,44 @@ class Linker {
     set(Region::KeptForWeight, own(BufferKind::KeptForWeight, i.segment));
     set(Region::InputKept, own(BufferKind::InputKept, i.segment));
     set(Region::Recomputed, own(BufferKind::Recomputed, i.segment));
-    if (segment > 0) {
-      set(Region::Input, own(BufferKind::SegmentInput, segment));
-      set(Region::InputGradient, own(BufferKind::SegmentGradient, segment - 1));
-    } else {
-      for (int edge : topology_.incoming[i.stage]) {
-        set(Region::Input,
-            buffers_.of_edge(BufferKind::Arriving, edge, Direction::Forward, i.microbatch));
-        set(Region::InputGradient, outgoing(edge, Direction::Backward, i.microbatch));
-      }
+    if (ports.x) {
+      frame[static_cast<int>(Region::Input)] = arriving(i, *ports.x);
+      frame[static_cast<int>(Region::InputGradient)] = gradient_to(i, *ports.x);
     }
-    if (i.segment >= 0 && segment + 1 < program_.segments[i.stage]) {
-      set(Region::Output, own(BufferKind::SegmentInput, segment + 1));
-      set(Region::OutputGradient, own(BufferKind::SegmentGradient, segment));
-    } else {
-      for (int edge : topology_.outgoing[i.stage]) {
-        set(Region::Output, outgoing(edge, Direction::Forward, i.microbatch));
-        set(Region::OutputGradient,
-            buffers_.of_edge(BufferKind::Arriving, edge, Direction::Backward, i.microbatch));
-      }
+    if (!ports.targets.empty()) {
+      frame[static_cast<int>(Region::Output)] = leaving(i, segment, ports.targets[0]);
+      frame[static_cast<int>(Region::OutputGradient)] = gradient_from(i, ports.gradients[0]);
     }
     return frame;
+  }
+
+  /// Sets the frame of a compute instruction.
+  void join(LinkedInstruction& entry) const {
+    const SegmentPorts& ports = entry.stage->ports(entry.pass.segment);
+    entry.pass.frame = frame(entry.instruction, ports);
+    entry.joints = joints(entry.instruction, ports);
+    const std::span<std::byte* const> all(entry.joints);
+    const std::size_t reads = 2 * ports.reads.size();
+    const std::size_t copies = std::max<std::size_t>(ports.targets.size(), 1) - 1;
+    entry.pass.frame.ports = all.first(reads);
+    entry.pass.frame.copies = all.subspan(reads, copies);
+    entry.pass.frame.gradients = all.subspan(reads + copies);
+    const std::span<std::byte* const> further = entry.pass.frame.gradients;
+    if (!further.empty() && further.front() == nullptr) entry.pass.frame.gradients = {};
+  }
+
+  /// What a frame has besides regions: two addresses for each read, copies of y, further gradients.
+  std::vector<std::byte*> joints(const Instruction& i, const SegmentPorts& ports) const {
+    std::vector<std::byte*> all;
+    for (const auto& read : ports.reads) {
+      all.push_back(read ? arriving(i, *read) : nullptr);
+      all.push_back(read && read->wants_gradient ? gradient_to(i, *read) : nullptr);
+    }
+    for (std::size_t t = 1; t < ports.targets.size(); ++t)
+      all.push_back(leaving(i, std::max(i.segment, 0), ports.targets[t]));
+    for (std::size_t g = 1; g < ports.gradients.size(); ++g)
+      all.push_back(gradient_from(i, ports.gradients[g]));
+    return all;
   }
 
   /// What a REDUCE adds up in.
@@ -145,6 +162,40 @@ class Linker {
   }
 
  private:
+  /// Where the y of another segment arrives.
+  std::byte* arriving(const Instruction& i, const PortSource& source) const {
+    return address(source.edge < 0 ? buffers_.of_stage(BufferKind::SegmentInput, i.stage,
+                                                       source.segment + 1, i.microbatch)
+                                   : buffers_.of_edge(BufferKind::Arriving, source.edge,
+                                                      Direction::Forward, i.microbatch));
+  }
+
+  /// Where its gradient goes.
+  std::byte* gradient_to(const Instruction& i, const PortSource& source) const {
+    std::byte* at =
+        address(source.edge < 0 ? buffers_.of_stage(BufferKind::SegmentGradient, i.stage,
+                                                    source.segment, i.microbatch)
+                                : outgoing(source.edge, Direction::Backward, i.microbatch));
+    return at == nullptr ? nullptr : at + source.gradient_offset;
+  }
+
+  /// Where the gradient of a segment's own y arrives.
+  std::byte* gradient_from(const Instruction& i, const PortSource& reader) const {
+    std::byte* at =
+        address(reader.edge < 0 ? buffers_.of_stage(BufferKind::SegmentGradient, i.stage,
+                                                    reader.segment, i.microbatch)
+                                : buffers_.of_edge(BufferKind::Arriving, reader.edge,
+                                                   Direction::Backward, i.microbatch));
+    return at == nullptr ? nullptr : at + reader.gradient_offset;
+  }
+
+  /// Where a segment's y goes over an edge, or (-1) inside its stage.
+  std::byte* leaving(const Instruction& i, int segment, int edge) const {
+    return address(
+        edge < 0 ? buffers_.of_stage(BufferKind::SegmentInput, i.stage, segment + 1, i.microbatch)
+                 : outgoing(edge, Direction::Forward, i.microbatch));
+  }
+
   std::span<std::byte> bytes_of(const Buffer* buffer) const {
     if (buffer == nullptr) return {};
     return {arena_.at(buffer->offset), static_cast<std::size_t>(buffer->bytes)};
@@ -222,7 +273,7 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
     if (schedule::is_compute(list[i].op)) {
       entry.stage = options.stages[list[i].stage];
       entry.pass.segment = std::max(list[i].segment, 0);
-      entry.pass.frame = linker.frame(list[i]);
+      if (entry.stage != nullptr) linker.join(entry);
       entry.pass.frame[static_cast<int>(Region::Work)] = linked.scratch + options.kernel_scratch;
       entry.pass.sum = options.fold.sum_of(list[i].microbatch);
       if (options.fold.begins_shard(list[i].microbatch)) entry.pass.gradient = Write::Overwrite;

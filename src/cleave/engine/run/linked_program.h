@@ -27,6 +27,7 @@ struct LinkedInstruction {
   int peer = -1;                   ///< SEND, RECV: the device at the other end
   int tag = -1;                    ///< SEND, RECV
   int slot = -1;                   ///< SEND, RECV and their WAIT: which message in flight
+  std::vector<std::byte*> joints;  ///< what the pass's frame refers to besides regions
   std::vector<Block> acquire;      ///< before it runs
   std::vector<Block> release;      ///< after it ran
 };

@@ -24,28 +24,12 @@ void add_branch(ops::Compute& compute, const Layer& layer, const LayerCall& call
 
 }  // namespace
 
-SegmentPorts ports_of(const Graph& graph, int segment) {
-  SegmentPorts ports;
-  const int count = static_cast<int>(graph.segments.size());
-  const int first = first_trained(graph.segments);
-  const bool any = first < count;  // otherwise it only evaluates
-  ports.borders = {.x_arrives = x_arrives(graph, segment),
-                   .y_leaves = y_leaves(graph, segment),
-                   .backward = !any || segment >= first,
-                   .dx_leaves = !any || segment > first};
-  if (const std::string* name = input_at(graph, segment, "x")) ports.inputs.push_back({*name});
-  const auto& layers = graph.segments[segment].layers;
-  for (int i = 0; i < std::ssize(layers); ++i) {
-    for (int k = 0; k < std::ssize(layers[i].reads); ++k) {
-      if (const std::string* name = input_at(graph, segment, layers[i].reads[k].port))
-        ports.inputs.push_back({*name, i, k});
-    }
-  }
-  return ports;
-}
-
 View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
   if (place.region == plan::Region::None) return {};
+  if (place.region == plan::Region::Port) {
+    std::byte* at = frame.ports[static_cast<std::size_t>(place.offset)];
+    return at == nullptr ? View() : View(at, tensor.dtype, tensor.shape);
+  }
   return View(frame[static_cast<int>(place.region)] + place.offset, tensor.dtype, tensor.shape);
 }
 
@@ -80,6 +64,7 @@ class Stage::Call {
     for (std::size_t i = 0; i < kept; ++i)
       views[i] = view_at(frame_, backward.kept_by_input[i], spec_.kept_by_input[i]);
     call_.kept_by_input = views;
+    set_read_gradients(*entry.places, spec_.reads.size() + spec_.kept_by_forward.size() + kept);
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -104,6 +89,18 @@ class Stage::Call {
     call_.kept_by_forward = views;
   }
 
+  /// The gradient of what arrives at a port stands right after it in the frame.
+  void set_read_gradients(const plan::LayerPlaces& places, std::size_t first) {
+    const std::span<View> views = room_.subspan(first, spec_.reads.size());
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      const plan::Place& at = places.reads[i];
+      const bool arrives = at.region == plan::Region::Port;
+      views[i] =
+          arrives ? view_at(frame_, {at.region, at.offset + 1}, spec_.reads[i].tensor) : View();
+    }
+    call_.read_gradients = views;
+  }
+
   const LayerSpec& spec_;
   const Frame& frame_;
   std::span<View> room_;
@@ -118,7 +115,10 @@ Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
       parameters_(segments_, options.state) {
   const int count = static_cast<int>(segments_.size());
   for (int s = 0; s < count; ++s) {
-    layouts_.push_back(plan::layout_stage({&segments_[s], 1}, ports_[s].borders, keeps(s)));
+    std::vector<char> arrives;
+    for (const auto& read : ports_[s].reads) arrives.push_back(read.has_value());
+    layouts_.push_back(
+        plan::layout_stage({&segments_[s], 1}, ports_[s].borders, keeps(s), arrives));
   }
   std::size_t parameter = 0;
   for (int s = 0; s < count; ++s) {
@@ -129,7 +129,7 @@ Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
       entries_.push_back({make(layer), &layout.layers[k],
                           layout.first.empty() ? nullptr : &layout.first[k], parameter});
       parameter += layer.parameters.size();
-      room_.resize(std::max(room_.size(), layer.reads.size() + layer.kept_by_forward.size() +
+      room_.resize(std::max(room_.size(), 2 * layer.reads.size() + layer.kept_by_forward.size() +
                                               layer.kept_by_input.size()));
     }
   }
@@ -188,6 +188,25 @@ void Stage::place_values(int segment, std::byte* whole) {
   }
 }
 
+/// Every stage that reads y has a buffer of its own for it.
+void Stage::hand_out(ops::Compute& compute, const Pass& pass) const {
+  if (pass.frame.copies.empty()) return;
+  const Entry& last = entries(pass.segment).back();
+  const TensorSpec& y = last.layer->spec().y;
+  const View made = view_at(pass.frame, last.places->y, y);
+  for (std::byte* copy : pass.frame.copies) ops::copy(compute, made, View(copy, y.dtype, y.shape));
+}
+
+/// In the order of the graph's edges, whichever way each gradient came: one order for all layouts.
+void Stage::add_gradients(ops::Compute& compute, const Pass& pass) const {
+  if (pass.frame.gradients.empty()) return;
+  const TensorSpec& y = entries(pass.segment).back().layer->spec().y;
+  const View dy(pass.frame[static_cast<std::size_t>(plan::Region::OutputGradient)], y.dtype,
+                y.shape);
+  for (std::byte* addend : pass.frame.gradients)
+    ops::add(compute, dy, View(addend, y.dtype, y.shape), dy);
+}
+
 void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
   for (const Entry& entry : entries(pass.segment)) {
     const Call call(room_, entry, pass);
@@ -196,6 +215,7 @@ void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
       search_non_finite(compute, entry.layer->spec(), call->y, "the output");
     between_layers_();
   }
+  hand_out(compute, pass);
 }
 
 void Stage::recompute(ops::Compute& compute, const Pass& pass) {
@@ -208,6 +228,7 @@ void Stage::recompute(ops::Compute& compute, const Pass& pass) {
 
 void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search search) {
   if (!ports_[pass.segment].borders.backward) return;
+  add_gradients(compute, pass);
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
     const Call call(room_, entry, pass, entry.places->split);
     entry.layer->backward_input(compute, call);
@@ -230,6 +251,7 @@ void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
 
 void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
   if (!ports_[pass.segment].borders.backward) return;
+  add_gradients(compute, pass);
   const std::int64_t shift =
       pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,8 +17,17 @@
 
 namespace cleave::engine {
 
-/// Where the regions of one microbatch in one segment begin.
-using Frame = std::array<std::byte*, plan::kRegions>;
+/// Where the regions of one microbatch in one segment begin, and what it exchanges with segments
+/// other than its neighbours.
+struct Frame {
+  std::array<std::byte*, plan::kRegions> regions{};
+  std::span<std::byte* const> ports;      ///< [2 read] what arrives, [2 read + 1] its gradient
+  std::span<std::byte* const> copies;     ///< where y goes besides Region::Output
+  std::span<std::byte* const> gradients;  ///< of y, besides Region::OutputGradient, to be added
+
+  std::byte*& operator[](std::size_t region) { return regions[region]; }
+  std::byte* operator[](std::size_t region) const { return regions[region]; }
+};
 
 /// What lies at `place`; nothing where it has none.
 View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor);
@@ -45,14 +55,23 @@ struct StageInput {
   static constexpr int kX = -1;
 };
 
+/// Where a port reads the y of another segment, and puts its gradient.
+struct PortSource {
+  int segment = 0;                   ///< of the same stage, where no edge brings it
+  int edge = -1;                     ///< of the program
+  std::int64_t gradient_offset = 0;  ///< among the gradients that go the same way
+  bool wants_gradient = true;
+};
+
 /// How a segment of a stage is joined to the rest of the model.
 struct SegmentPorts {
   plan::Borders borders;
   std::vector<StageInput> inputs = {};
+  std::optional<PortSource> x = {};                   ///< nothing: from the data
+  std::vector<std::optional<PortSource>> reads = {};  ///< [read of all layers]; as x
+  std::vector<int> targets = {};                      ///< edges that y leaves over; -1: its stage
+  std::vector<PortSource> gradients = {};             ///< of y, in the order of the graph's edges
 };
-
-/// The ports of segment `segment` of a graph.
-SegmentPorts ports_of(const Graph& graph, int segment);
 
 struct StageOptions {
   std::vector<SegmentPorts> ports;  ///< [segment]
@@ -71,6 +90,7 @@ class Stage {
     return keep_.empty() ? plan::Keep::Everything : keep_[segment];
   }
   const std::vector<SegmentSpec>& segments() const { return segments_; }
+  const SegmentPorts& ports(int segment) const { return ports_[segment]; }
 
   /// Scratch that the kernels need; compiles them.
   std::int64_t kernel_scratch_bytes(ops::Compute& compute) const;
@@ -112,6 +132,8 @@ class Stage {
   };
 
   std::span<const Entry> entries(int segment) const;
+  void hand_out(ops::Compute& compute, const Pass& pass) const;
+  void add_gradients(ops::Compute& compute, const Pass& pass) const;
 
   std::vector<SegmentSpec> segments_;
   std::vector<SegmentPorts> ports_;         ///< [segment]

@@ -8,6 +8,7 @@ using schedule::BufferKind;
 using schedule::Direction;
 using schedule::Op;
 using schedule::Program;
+using schedule::SegmentRead;
 
 namespace {
 
@@ -90,12 +91,35 @@ class ActivationBuffers {
                  .first = first,
                  .last = last});
     };
-    if (piece > 0)
-      pass(BufferKind::SegmentInput, bytes.x, marks_.piece(stage, m, piece - 1).forward,
-           std::max(at.end_of(bytes.x_until), at.recompute));
-    if (piece + 1 < marks_.pieces(stage) && at.input != kNowhere)
-      pass(BufferKind::SegmentGradient, bytes.dy, marks_.piece(stage, m, piece + 1).input,
-           at.end_of(bytes.dy_until));
+    if (piece > 0) {
+      const int made = marks_.piece(stage, m, piece - 1).forward;
+      int last = made;
+      for (const SegmentRead& read : reads_inside(program_, stage, piece - 1))
+        last = std::max(last, end_of_read(read, m));
+      pass(BufferKind::SegmentInput, bytes.x, made, last);
+    }
+    if (piece + 1 < marks_.pieces(stage) && at.input != kNowhere) {
+      int first = at.input;
+      for (const SegmentRead& read : reads_inside(program_, stage, piece))
+        first = std::min(first, piece_at(read, m).input);
+      pass(BufferKind::SegmentGradient, bytes.dy, first, at.end_of(bytes.dy_until));
+    }
+  }
+
+  // Lists that do not tell segments apart have one piece.
+  const PieceMarks& piece_at(int stage, int m, int segment) const {
+    return marks_.piece(stage, m, std::min(segment, marks_.pieces(stage) - 1));
+  }
+  const PieceMarks& piece_at(const SegmentRead& read, int m) const {
+    return piece_at(read.stage, m, read.segment);
+  }
+
+  // R reads it once more. In a chain it is the reader's x.
+  int end_of_read(const SegmentRead& read, int m) const {
+    const bool chain = program_.reads.empty();
+    const Op until = chain ? memory_[read.stage].segments[read.segment].x_until : read.until;
+    const PieceMarks& at = piece_at(read, m);
+    return std::max(at.end_of(until), at.recompute);
   }
 
   // R reads the stage's x once more. Where segments are told apart, only the first one reads it
@@ -108,11 +132,31 @@ class ActivationBuffers {
     return std::max({read, marks_.end_of_forward(stage, m), first.recompute});
   }
 
-  int end_of_gradient(int stage, int m) const {
+  // An edge may bring what later segments read as well.
+  int end_of_arrived(int e, int m) const {
+    const int stage = program_.edges[e].to;
+    if (program_.reads.empty() || memory_[stage].segments.empty()) return end_of_x(stage, m);
+    int last = marks_.end_of_forward(stage, m);
+    for (const SegmentRead& read : reads_of_edge(program_, e))
+      last = std::max(last, end_of_read(read, m));
+    return last;
+  }
+
+  // Where the first of an edge's readers to run backward begins to write its gradient.
+  int begin_of_gradient(int e, int m) const {
+    int first = marks_.end_of_input(program_.edges[e].to, m);
+    for (const SegmentRead& read : reads_of_edge(program_, e))
+      first = std::min(first, piece_at(read, m).input);
+    return first;
+  }
+
+  int end_of_gradient(int e, int m) const {
+    const int stage = program_.edges[e].from;
     const StageMemory& bytes = memory_[stage];
     if (bytes.segments.empty()) return marks_.end_of(bytes.gradient_until, stage, m);
-    const PieceMarks& last = marks_.piece(stage, m, marks_.pieces(stage) - 1);
-    return std::max(last.end_of(bytes.gradient_until), marks_.end_of_input(stage, m));
+    const int maker = maker_of(program_, e);
+    const Op until = program_.reads.empty() ? bytes.gradient_until : bytes.segments[maker].dy_until;
+    return std::max(piece_at(stage, m, maker).end_of(until), marks_.end_of_input(stage, m));
   }
 
   // x and y of a stage that no edge carries.
@@ -161,34 +205,35 @@ class ActivationBuffers {
     if (marks_.begin_of_forward(stage, m) == kNowhere || !carries(e, Direction::Forward, m)) return;
     const MessageMarks& x = marks_.message(e, Direction::Forward, m);
     int first = x.posted == kNowhere ? marks_.begin_of_forward(stage, m) : x.posted;
-    int last = end_of_x(stage, m);
+    int last = end_of_arrived(e, m);
     if (is_local(edge)) {
-      first = marks_.end_of_forward(edge.from, m);
+      first = piece_at(edge.from, m, maker_of(program_, e)).forward;
       last = std::max(last, marks_.end_of(memory_[edge.from].output_until, edge.from, m));
     }
     add_message(BufferKind::Arriving, e, Direction::Forward, m, first, last);
 
-    const int written = marks_.end_of_input(stage, m);
+    const int written = begin_of_gradient(e, m);
     if (is_local(edge) || !carries(e, Direction::Backward, m) || written == kNowhere) return;
     const int sent = marks_.message(e, Direction::Backward, m).completed;
-    add_message(BufferKind::Leaving, e, Direction::Backward, m, written, std::max(written, sent));
+    add_message(BufferKind::Leaving, e, Direction::Backward, m, written,
+                std::max(marks_.end_of_input(stage, m), sent));
   }
 
   // At the stage that an edge comes from: the activation leaves, its gradient arrives.
   void add_outgoing(int e, int m) {
     const schedule::Edge& edge = program_.edges[e];
     const int stage = edge.from;
-    const int written = marks_.end_of_forward(stage, m);
+    const int written = piece_at(stage, m, maker_of(program_, e)).forward;
     if (written == kNowhere || !carries(e, Direction::Forward, m)) return;
     if (!is_local(edge)) {
       const int sent = marks_.message(e, Direction::Forward, m).completed;
       add_message(BufferKind::Leaving, e, Direction::Forward, m, written,
                   std::max(sent, marks_.end_of(memory_[stage].output_until, stage, m)));
     }
-    const int read = end_of_gradient(stage, m);
+    const int read = end_of_gradient(e, m);
     if (!carries(e, Direction::Backward, m) || marks_.end_of_input(stage, m) == kNowhere) return;
     const MessageMarks& dy = marks_.message(e, Direction::Backward, m);
-    const int first = is_local(edge)          ? marks_.end_of_input(edge.to, m)
+    const int first = is_local(edge)          ? begin_of_gradient(e, m)
                       : dy.posted == kNowhere ? marks_.begin_of_input(stage, m)
                                               : dy.posted;
     add_message(BufferKind::Arriving, e, Direction::Backward, m, first, read);

@@ -12,14 +12,19 @@ namespace {
 /// The stage as one chain: tensor k is the x of layer k, tensor k + 1 its y.
 struct Chain {
   std::vector<const LayerSpec*> layers;
-  std::vector<int> skip;  ///< of each layer: the tensor that it adds, or -1
+  std::vector<int> skip;               ///< of each layer: the tensor that it adds, or -1
+  std::vector<std::vector<int>> port;  ///< [layer][read] its number if it arrives, or -1
 
-  explicit Chain(std::span<const SegmentSpec> segments) {
+  Chain(std::span<const SegmentSpec> segments, std::span<const char> arrives) {
+    int reads = 0;
     for (const SegmentSpec& segment : segments) {
       const int first = size();
       for (const LayerSpec& layer : segment.layers) {
         layers.push_back(&layer);
         skip.push_back(layer.skip < 0 ? -1 : first + layer.skip);
+        port.emplace_back();
+        for (std::size_t i = 0; i < layer.reads.size(); ++i, ++reads)
+          port.back().push_back(!arrives.empty() && arrives[reads] != 0 ? reads : -1);
       }
     }
   }
@@ -79,6 +84,10 @@ BackwardPlaces& places_of(LayerPlaces& layer, Backward mode) {
   return mode == Backward::Fused ? layer.fused : layer.split;
 }
 
+Place place_of_port(int read) {
+  return {Region::Port, 2 * read};
+}
+
 /// Instructions of F during which tensor k is read or written.
 Interval work_of(const Chain& chain, int k) {
   int last = std::min(k, chain.size() - 1);
@@ -123,8 +132,11 @@ void lay_out_forward(const Chain& chain, Borders borders, Keep keep, StageLayout
     places.x = tensors[k];
     places.y = tensors[k + 1];
     if (chain.skip[k] >= 0) places.skip = tensors[chain.skip[k]];
-    for (const ReadTensor& read : chain.layers[k]->reads)
-      places.reads.push_back(regions.add_kept(read.until, read.tensor.bytes()));
+    const auto& reads = chain.layers[k]->reads;
+    for (std::size_t i = 0; i < reads.size(); ++i)
+      places.reads.push_back(chain.port[k][i] >= 0
+                                 ? place_of_port(chain.port[k][i])
+                                 : regions.add_kept(reads[i].until, reads[i].tensor.bytes()));
     for (const KeptTensor& kept : chain.layers[k]->kept_by_forward) {
       places.kept_by_forward.push_back(regions.add_kept(kept.until, kept.tensor.bytes()));
     }
@@ -152,8 +164,12 @@ void lay_out_forward_alone(const Chain& chain, Borders borders, StageLayout& lay
     const LayerSpec& layer = *chain.layers[k];
     LayerPlaces& places = layout.layers[k];
     places.reads.resize(layer.reads.size());
-    for (std::size_t i = 0; i < layer.reads.size(); ++i)
-      work.add(places.reads[i], {0, k, layer.reads[i].tensor.bytes()});
+    for (std::size_t i = 0; i < layer.reads.size(); ++i) {
+      if (chain.port[k][i] >= 0)
+        places.reads[i] = place_of_port(chain.port[k][i]);
+      else
+        work.add(places.reads[i], {0, k, layer.reads[i].tensor.bytes()});
+    }
     places.kept_by_forward.resize(layer.kept_by_forward.size());
     for (std::size_t i = 0; i < layer.kept_by_forward.size(); ++i)
       work.add(places.kept_by_forward[i], {k, k, layer.kept_by_forward[i].tensor.bytes()});
@@ -290,8 +306,9 @@ void lay_out_backward(const Chain& chain, Borders borders, Backward mode, StageL
 
 }  // namespace
 
-StageLayout layout_stage(std::span<const SegmentSpec> segments, Borders borders, Keep keep) {
-  const Chain chain(segments);
+StageLayout layout_stage(std::span<const SegmentSpec> segments, Borders borders, Keep keep,
+                         std::span<const char> arrives) {
+  const Chain chain(segments, arrives);
   StageLayout layout;
   layout.layers.resize(chain.size());
   CLEAVE_CHECK(keep == Keep::Everything || (borders.x_arrives && borders.y_leaves),

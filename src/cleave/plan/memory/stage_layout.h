@@ -22,12 +22,13 @@ enum class Region : std::uint8_t {
   InputKept,       ///< written by I, last read by W
   Recomputed,      ///< written by R, last read by W
   Work,            ///< used within one instruction
+  Port,            ///< wherever a tensor arrives that is read besides x
 };
-inline constexpr int kRegions = 10;
+inline constexpr int kRegions = 10;  ///< a port is none: each has an address of its own
 
 struct Place {
   Region region = Region::None;
-  std::int64_t offset = 0;
+  std::int64_t offset = 0;  ///< of a port: 2 x its number among the reads of all layers
 };
 
 /// Places that differ with how the backward runs: I and W as instructions of their own, or fused
@@ -87,8 +88,9 @@ inline constexpr Borders kWithin = {.x_arrives = true, .y_leaves = true};
 /// What F keeps of a piece. Keep::Inputs: its x alone; R then runs all layers whose results I and W
 /// read. Keep::Costly: all but the y of cheap layers, which R computes again.
 enum class Keep : std::uint8_t { Everything, Costly, Inputs };
-/// Lays out consecutive segments of a model as one piece.
+/// Lays out consecutive segments of a model as one piece. `arrives` [read of all layers]: it comes
+/// from another segment, and so has a place of its own; empty: all are loaded from the data.
 StageLayout layout_stage(std::span<const SegmentSpec> segments, Borders borders,
-                         Keep keep = Keep::Everything);
+                         Keep keep = Keep::Everything, std::span<const char> arrives = {});
 
 }  // namespace cleave::plan

@@ -26,12 +26,27 @@ class Passes {
 
   std::int32_t forward_first() const { return position(Op::Forward, unit_.forward.first); }
   std::int32_t forward_last() const { return position(Op::Forward, unit_.forward.last); }
-  /// What the segment before (or after) this one makes for it.
+  /// Where the segment before this one makes what this and later ones read.
   std::int32_t input_made() const {
     return position_of(segment_ - 1, Op::Forward, unit_.forward.first);
   }
-  std::int32_t gradient_made() const {
-    return position_of(segment_ + 1, Op::BackwardInput, unit_.input.first);
+  /// The last pass over a segment that reads it.
+  std::int32_t last_read(const SegmentRead& read) const {
+    std::int32_t last = position_of(read.segment, Op::Forward, unit_.forward.last);
+    last = std::max(last, position_of(read.segment, Op::Recompute, -1));
+    if (read.until != Op::Forward)
+      last = std::max(last, position_of(read.segment, Op::BackwardInput, unit_.input.last));
+    if (read.until == Op::BackwardWeight)
+      last = std::max(last, position_of(read.segment, Op::BackwardWeight, unit_.weight.last));
+    return last;
+  }
+  /// Where a segment makes its y.
+  std::int32_t made_by(int segment) const {
+    return position_of(segment, Op::Forward, unit_.forward.last);
+  }
+  /// Where a segment makes the gradient of what it reads.
+  std::int32_t gradient_made(const SegmentRead& read) const {
+    return position_of(read.segment, Op::BackwardInput, unit_.input.first);
   }
   std::int32_t input_first() const { return position(Op::BackwardInput, unit_.input.first); }
   std::int32_t input_last() const { return position(Op::BackwardInput, unit_.input.last); }
@@ -81,10 +96,24 @@ Span use_of_kept(const Tables& t, const Buffer& b) {
   if (b.kind == BufferKind::Recomputed)
     return again.empty() ? Span{} : until(again.first, passes.weight_last());
   if (b.kind == BufferKind::InputKept) return until(passes.input_first(), passes.weight_last());
-  if (b.kind == BufferKind::SegmentInput)
-    return {passes.input_made(), std::max(passes.forward_last(), again.last)};
-  if (b.kind == BufferKind::SegmentGradient) return {passes.gradient_made(), passes.input_last()};
+  if (b.kind == BufferKind::SegmentInput) {
+    std::int32_t last = t.program.reads.empty() ? again.last : passes.input_made();
+    for (const SegmentRead& read : reads_inside(t.program, b.stage, b.segment - 1))
+      last = std::max(last, passes.last_read(read));
+    return {passes.input_made(), last};
+  }
+  if (b.kind == BufferKind::SegmentGradient) {
+    std::int32_t first = passes.input_last();
+    for (const SegmentRead& read : reads_inside(t.program, b.stage, b.segment))
+      first = std::min(first, passes.gradient_made(read));
+    return {first, passes.input_last()};
+  }
   return again.empty() ? Span{} : Span{passes.forward_first(), again.last};
+}
+
+// Where the segments of a stage stand that have to do with an edge.
+Passes passes_of(const Tables& t, int stage, int device, int microbatch) {
+  return {t, {.device = device, .stage = stage, .microbatch = microbatch}};
 }
 
 // The last reader of a stage's activations: F, or the R that begins with them.
@@ -101,10 +130,21 @@ Span use_of_carried(const Tables& t, const Buffer& b) {
   const Edge& edge = t.program.edges[b.edge];
   const bool forward = b.direction == Direction::Forward;
   const int to = endpoint(edge, Op::Receive, b.direction);
-  const Unit& source = t.unit(endpoint(edge, Op::Send, b.direction), replica, b.microbatch);
-  const std::int32_t made = forward ? source.forward.last : source.input.last;
-  const std::int32_t read = forward ? last_forward_read(t, to, replica, b.microbatch)
-                                    : t.unit(to, replica, b.microbatch).input.last;
+  const int from = endpoint(edge, Op::Send, b.direction);
+  const Unit& source = t.unit(from, replica, b.microbatch);
+  std::int32_t made = forward ? source.forward.last : source.input.last;
+  std::int32_t read = forward ? last_forward_read(t, to, replica, b.microbatch)
+                              : t.unit(to, replica, b.microbatch).input.last;
+  if (!t.program.reads.empty()) {
+    const Passes readers = passes_of(t, edge.to, b.device, b.microbatch);
+    if (forward) read = t.unit(to, replica, b.microbatch).forward.last;
+    for (const SegmentRead& at : reads_of_edge(t.program, b.edge)) {
+      if (forward) read = std::max(read, readers.last_read(at));
+      if (!forward) made = std::min(made, readers.gradient_made(at));
+    }
+    if (forward)
+      made = passes_of(t, from, b.device, b.microbatch).made_by(maker_of(t.program, b.edge));
+  }
   if (!t.crosses(b.edge, replica)) return {made, read};
   const Message& m = t.message(b.edge, replica, b.direction, b.microbatch);
   return b.kind == BufferKind::Arriving ? Span{m.receive, read} : Span{made, m.send_wait};

@@ -87,6 +87,33 @@ void check_stage_joints(const Program& p, Findings& findings) {
   }
 }
 
+// Segments read what comes before them: of their own stage, or of the one that an edge comes from.
+// An edge carries one tensor.
+void check_segment_reads(const Program& p, Findings& findings) {
+  if (p.reads.empty()) return;
+  std::vector<int> made(p.edges.size(), -1);
+  for (const SegmentRead& read : p.reads) {
+    const bool inside = read.edge == -1;
+    if (!within(read.stage, p.stages) || !within(read.segment, p.segments[read.stage]) ||
+        (!inside &&
+         (!within(read.edge, std::ssize(p.edges)) || p.edges[read.edge].to != read.stage)))
+      return findings.add(-1, -1, "segment ", read.segment, " of stage ", read.stage,
+                          " reads edge ", read.edge, ", one of which does not exist");
+    const int maker = inside ? read.stage : p.edges[read.edge].from;
+    if (!within(read.from, inside ? read.segment : p.segments[maker]))
+      return findings.add(-1, -1, "segment ", read.segment, " of stage ", read.stage,
+                          " reads segment ", read.from, " of stage ", maker,
+                          ", which does not come before it");
+    if (inside) continue;
+    if (made[read.edge] >= 0 && made[read.edge] != read.from)
+      return findings.add(-1, -1, "edge ", read.edge, " carries segments ", made[read.edge],
+                          " and ", read.from, "; it carries one");
+    made[read.edge] = read.from;
+  }
+  for (std::size_t e = 0; e < made.size(); ++e)
+    if (made[e] < 0) findings.add(-1, -1, "edge ", e, " is read by no segment");
+}
+
 // An edge has a gradient if its reader makes one and its maker wants it.
 void check_gradient_kinds(const Program& p, Findings& findings) {
   for (std::size_t e = 0; e < p.edges.size(); ++e) {
@@ -153,6 +180,8 @@ void check_header(const Program& program, Findings& findings) {
   if (findings.any()) return;
   check_placement(program, findings);
   check_stage_joints(program, findings);
+  if (findings.any()) return;
+  check_segment_reads(program, findings);
   if (findings.any()) return;
   check_gradient_kinds(program, findings);
   Presence(program, findings).check();
