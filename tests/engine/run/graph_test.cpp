@@ -3,29 +3,22 @@
 // planned for it.
 
 #include <cmath>
-#include <mutex>
 
+#include "engine/run/train_layout.h"
 #include "support/errors.h"
-#include "support/tiny_model.h"
 #include <gtest/gtest.h>
 
-#include "cleave/comm/local/local_world.h"
-#include "cleave/engine/compile/compile.h"
-#include "cleave/engine/run/device.h"
 #include "cleave/schedule/text.h"
 #include "cleave/schedule/verifier.h"
 #include "cleave/spec/layers.h"
 #include "cleave/spec/port_layers.h"
 #include "cleave/spec/trainable.h"
-#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::engine {
 namespace {
 
 constexpr std::int64_t kWidth = 16;
 constexpr std::int64_t kVocabulary = 61;
-constexpr int kTotal = 8;  // microbatches of a step
-constexpr int kSteps = 4;
 
 SegmentSpec dense(const std::string& name, const spec::Flow& flow, std::int64_t in = kWidth) {
   return {name,
@@ -101,49 +94,6 @@ Graph own_graph(DType dtype = DType::F32) {
   return graph;
 }
 
-struct Outcome {
-  std::string weights;
-  double loss = 0;
-  bool as_planned = true;
-  bool sent_as_planned = true;
-};
-
-Outcome train(const Graph& graph, const Layout& layout) {
-  const int microbatches = kTotal / layout.data;
-  const CompiledStep step = compile(
-      graph,
-      {.layout = layout, .microbatches = microbatches, .data_shards = 2, .tensor_shards = 2});
-  std::mutex mutex;
-  Outcome outcome;
-  std::vector<std::pair<std::string, std::uint64_t>> hashes;
-  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    const int index = world.rank();
-    Device device(step, index, 1, world);
-    device.initialise(7);
-    train::RunOptimizer optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 1});
-    StepResult result;
-    bool sent = true;
-    for (int s = 0; s < kSteps; ++s) {
-      testing::ReplicaSource source(step.replica_of(index) * microbatches, s);
-      optimizer.begin_step(s);
-      const comm::Sent before = world.sent();
-      result = device.executor().run({.source = &source,
-                                      .optimizer = &optimizer,
-                                      .loss_scale = 1.0f / (kTotal * 16),
-                                      .search = Search::NonFinite});
-      sent = sent && world.sent() - before == step.traffic[index];
-    }
-    const std::lock_guard lock(mutex);
-    outcome.loss = result.loss;
-    outcome.sent_as_planned = outcome.sent_as_planned && sent;
-    outcome.as_planned = outcome.as_planned && device.arena().peak() == step.planned_on(index);
-    if (!device.is_owner()) return;
-    for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
-  });
-  outcome.weights = combine_hashes(hashes);
-  return outcome;
-}
-
 std::vector<Layout> layouts() {
   std::vector<Layout> all;
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "auto"}) {
@@ -166,13 +116,13 @@ std::vector<Layout> layouts() {
 }
 
 void expect_one_hash(const Graph& graph) {
-  const Outcome expected = train(graph, {});
+  const testing::Outcome expected = testing::train_layout(graph, {});
   for (const Layout& layout : layouts()) {
     SCOPED_TRACE(::testing::Message()
                  << layout.schedule << ", pipeline " << layout.pipeline << ", tensor "
                  << layout.tensor << ", data " << layout.data << ", zero " << layout.zero
                  << ", recompute " << layout.recompute.size());
-    const Outcome outcome = train(graph, layout);
+    const testing::Outcome outcome = testing::train_layout(graph, layout);
     EXPECT_EQ(outcome.weights, expected.weights);
     EXPECT_EQ(outcome.loss, expected.loss);
     EXPECT_TRUE(outcome.as_planned);

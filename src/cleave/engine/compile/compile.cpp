@@ -11,6 +11,7 @@
 #include "cleave/engine/compile/accelerated.h"
 #include "cleave/engine/compile/lowering.h"
 #include "cleave/engine/compile/order_search.h"
+#include "cleave/engine/compile/placement.h"
 #include "cleave/engine/compile/step_stages.h"
 #include "cleave/engine/compile/traffic.h"
 #include "cleave/parallel/same_order.h"
@@ -34,6 +35,7 @@ constexpr int kEvaluatedAtOnce = 4;
 std::vector<std::int64_t> segments_per_stage(const Graph& model, const Layout& layout, int stages) {
   const std::int64_t blocks = block_count(model);
   const std::int64_t segments = std::ssize(model.segments);
+  if (layout.placement != Placement::Even) return placed_segments(model, layout, stages);
   if (layout.partition.empty()) {
     require(stages <= segments, stages, " stages need at least ", stages - (segments - blocks),
             " layers, and the model has ", blocks, "; use fewer pipeline devices or chunks");

@@ -16,6 +16,7 @@
 #include "cleave/schedule/program.h"
 #include "cleave/spec/graph.h"
 #include "cleave/spec/mesh.h"
+#include "cleave/spec/placement.h"
 
 namespace cleave::engine {
 
@@ -29,7 +30,9 @@ struct Layout {
   bool sequence_parallel = false;   ///< divide norms and residuals by tokens over the tensor axis
   int chunks = 0;                   ///< stages per device; 0: what the schedule wants
   std::string schedule = "1f1b";
-  std::vector<std::int64_t> partition;  ///< blocks of each stage; empty: as even as possible
+  std::vector<std::int64_t> partition;    ///< blocks of each stage; empty: as even as possible
+  Placement placement = Placement::Even;  ///< of the encoders of a model that has some
+  int encoder_stages = 0;                 ///< stages that they have, where these are their own
   int zero = 0;  ///< what replicas share: 1 optimizer state, 2 gradients too, 3 weights too
   /// [block], or one for all of them; empty: none.
   std::vector<schedule::Recompute> recompute;

@@ -14,6 +14,7 @@
 #include "cleave/spec/dtype.h"
 #include "cleave/spec/lora.h"
 #include "cleave/spec/mesh.h"
+#include "cleave/spec/placement.h"
 #include "cleave/train/config/edge_config.h"
 
 namespace cleave::train {
@@ -95,6 +96,9 @@ struct ParallelConfig {
   Auto chunks;                    ///< auto with a fixed schedule: what the schedule wants
   std::string schedule = "1f1b";  ///< a name of schedule_names(), "auto", or a file
   Partition partition;
+  Placement placement = Placement::Even;          ///< of the encoders of models that have some
+  std::optional<std::int64_t> vision_pipeline;    ///< their stages, where these are their own
+  std::optional<std::int64_t> language_pipeline;  ///< and those of the language model
   Auto zero = 0;
   RecomputeChoice recompute = std::vector{schedule::Recompute::None};
   bool sequence_parallel = false;

@@ -141,6 +141,34 @@ void check_kinds(const Config& c) {
           ", and what clients train is averaged on processors; leave one of them out");
 }
 
+void check_placement(const Config& c) {
+  const ParallelConfig& p = c.parallel;
+  if (p.placement == Placement::Even) {
+    require(!p.vision_pipeline && !p.language_pipeline,
+            "parallel.vision and parallel.language say how many stages each has of its own; set "
+            "parallel.placement = \"own\"");
+    return;
+  }
+  require(c.model.vision.layers > 0, "parallel.placement says where an encoder is, and a ",
+          c.model.kind->name, " has none; leave it out");
+  require(p.pipeline && !p.partition,
+          "parallel.placement cuts the model into the stages of parallel.pipeline; give that a "
+          "number, and leave parallel.partition out");
+  if (p.placement == Placement::Shared)
+    require(p.chunks.value_or(0) == 2,
+            "parallel.placement \"shared\" puts a stage of the encoder and one of the language "
+            "model on each device; set parallel.chunks = 2");
+  if (p.placement != Placement::Own) return;
+  require(p.vision_pipeline && *p.vision_pipeline < *p.pipeline,
+          "parallel.placement \"own\" takes some of the ", *p.pipeline,
+          " devices of parallel.pipeline for the encoder; set parallel.vision.pipeline to fewer "
+          "than that");
+  require(!p.language_pipeline || *p.language_pipeline + *p.vision_pipeline == *p.pipeline,
+          "parallel.vision.pipeline ", *p.vision_pipeline, " and parallel.language.pipeline ",
+          p.language_pipeline.value_or(0), " do not add up to parallel.pipeline ", *p.pipeline,
+          "; change one of them");
+}
+
 void check_partition(const Config& c) {
   if (!c.parallel.partition) return;
   const auto& layers = *c.parallel.partition;
@@ -212,6 +240,7 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
   problems.collect([&] { check_kinds(c); });
   problems.collect(
       [&] { check_per_device("devices.speed", c.devices.speed.size(), c.devices.count); });
+  problems.collect([&] { check_placement(c); });
   problems.collect([&] { check_partition(c); });
   problems.collect([&] { check_grid(c); });
   problems.report();

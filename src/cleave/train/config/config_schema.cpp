@@ -310,6 +310,15 @@ std::vector<Key> devices_keys() {
   };
 }
 
+/// Says nothing of runs in which encoders are wherever equal stages put them.
+Key placement_key(Key key) {
+  key.get = [get = key.get](const Config& config) -> std::optional<Value> {
+    if (config.parallel.placement == Placement::Even) return std::nullopt;
+    return get(config);
+  };
+  return key;
+}
+
 std::vector<Key> parallel_keys() {
   const Whole degree{1, 1 << 20};
   return {
@@ -345,6 +354,18 @@ std::vector<Key> parallel_keys() {
        .set = set_partition,
        .get = get_partition,
        .example = "[6, 6]"},
+      placement_key(
+          choice<Placement>(
+              "parallel.placement",
+              {{"even", Placement::Even},
+               {"first", Placement::First},
+               {"own", Placement::Own},
+               {"shared", Placement::Shared},
+               {"auto", Placement::Auto}},
+              "where the encoder of a vlm is: on the first device, on its own, on every one "
+              "beside a stage of the language model",
+              [](auto& c) -> auto& { return c.parallel.placement; })
+              .with({.otherwise = "\"even\": stages of equal cost", .example = "\"own\""})),
       whole_or_auto(
           "parallel.zero", {0, 3},
           "what replicas share: 1 optimizer, 2 gradients too, 3 weights too",
@@ -365,6 +386,15 @@ std::vector<Key> parallel_keys() {
        .set = set_grid,
        .get = get_grid,
        .example = "\"any\""},
+      placement_key(whole(
+                        "parallel.vision.pipeline", degree, "stages of the encoder (placement own)",
+                        [](auto& c) -> auto& { return c.parallel.vision_pipeline; })
+                        .with({.otherwise = "none", .example = "1"})),
+      placement_key(whole(
+                        "parallel.language.pipeline", degree,
+                        "stages of the language model (placement own)",
+                        [](auto& c) -> auto& { return c.parallel.language_pipeline; })
+                        .with({.otherwise = "what parallel.pipeline leaves", .example = "3"})),
       whole(
           "numerics.data_shards", degree,
           "logical data shards, which fix the order of sums over replicas",

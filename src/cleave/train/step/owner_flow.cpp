@@ -4,6 +4,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/edge/codec.h"
+#include "cleave/engine/compile/step_stages.h"
 #include "cleave/spec/trainable.h"
 
 namespace cleave::train {
@@ -22,7 +23,6 @@ void add_segment(const Graph& model, int segment, edge::StageUse& use) {
   }
   for (const LayerSpec& layer : spec.layers) {
     const bool gives_result = &layer == &spec.layers.back() && !y_leaves(model, segment);
-    if (!layer.forward.empty()) use.product = true;
     for (const ReadTensor& read : layer.reads) {
       const std::string* input = input_at(model, segment, read.port);
       if (input == nullptr) continue;
@@ -32,13 +32,37 @@ void add_segment(const Graph& model, int segment, edge::StageUse& use) {
   }
 }
 
+/// [segment] whether its y has gone through a product of its own stage: one of its own, or one in
+/// everything that it reads.
+std::vector<bool> multiplied(const Graph& model, const engine::Wiring& wiring) {
+  std::vector<bool> known(model.segments.size(), false);
+  for (int s = 0; s < std::ssize(model.segments); ++s) {
+    const auto products = [](const LayerSpec& layer) { return !layer.forward.empty(); };
+    const auto read = [&](const Graph::Edge& edge) {
+      const int from = edge.from.segment;
+      return edge.to.segment != s ||
+             (from != Graph::kData && wiring.stage_of(from) == wiring.stage_of(s) && known[from]);
+    };
+    known[s] = std::ranges::any_of(model.segments[s].layers, products) ||
+               std::ranges::all_of(model.edges, read);
+  }
+  return known;
+}
+
 std::vector<edge::StageUse> uses_of(const engine::CompiledStep& step) {
-  std::vector<edge::StageUse> uses;
-  int segment = 0;
-  for (const auto& stage : step.stages) {
-    edge::StageUse& use = uses.emplace_back();
-    use.product = false;
-    for (std::size_t i = 0; i < stage.size(); ++i) add_segment(step.model, segment++, use);
+  const engine::Wiring wiring = engine::wiring_of(step);
+  const std::vector<bool> products = multiplied(step.model, wiring);
+  std::vector<edge::StageUse> uses(step.stages.size());
+  for (edge::StageUse& use : uses) use.product = true;
+  for (int s = 0; s < std::ssize(step.model.segments); ++s) {
+    edge::StageUse& use = uses[wiring.stage_of(s)];
+    add_segment(step.model, s, use);
+    const std::vector<Graph::Port> readers = readers_of(step.model, s);
+    const auto outside = [&](const Graph::Port& port) {
+      return wiring.stage_of(port.segment) != wiring.stage_of(s);
+    };
+    if (readers.empty() || std::ranges::any_of(readers, outside))
+      use.product = use.product && products[s];
   }
   return uses;
 }

@@ -66,6 +66,8 @@ engine::CompileOptions compile_options(const Config& config) {
                      .chunks = static_cast<int>(parallel.chunks.value_or(0)),
                      .schedule = parallel.schedule,
                      .partition = parallel.partition.value_or(std::vector<std::int64_t>{}),
+                     .placement = parallel.placement,
+                     .encoder_stages = static_cast<int>(parallel.vision_pipeline.value_or(0)),
                      .zero = static_cast<int>(parallel.zero.value_or(0)),
                      .recompute = parallel.recompute.value_or(std::vector<schedule::Recompute>{})},
           .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
