@@ -39,6 +39,39 @@ class Cnn(torch.nn.Module):
         return self.fc3(f.relu(self.fc2(f.relu(self.fc1(x)))))
 
 
+class Features(torch.nn.Module):
+    """A convolution that keeps the size of the image, a norm over groups of channels, and relu."""
+
+    def __init__(self, before, after):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(before, after, 3, padding=1), torch.nn.GroupNorm(4, after)
+
+    def forward(self, x):
+        return torch.nn.functional.relu(self.norm(self.conv(x)))
+
+
+class Unet(torch.nn.Module):
+    """Two levels down and up again, each joined to what was there on the way down; every pixel votes for a class."""
+
+    def __init__(self):
+        super().__init__()
+        width = (8, 16, 32)
+        self.stem = Features(CHANNELS, width[0])
+        self.down = torch.nn.ModuleDict({str(i): Features(width[i - 1], width[i]) for i in (1, 2)})
+        self.up = torch.nn.ModuleDict({str(i): Features(width[i + 1] + width[i], width[i]) for i in (0, 1)})
+        self.head = torch.nn.ModuleDict({"conv": torch.nn.Conv2d(width[0], CLASSES, 1)})
+
+    def forward(self, x):
+        f = torch.nn.functional
+        levels = [self.stem(x)]
+        for i in ("1", "2"):
+            levels.append(self.down[i](f.max_pool2d(levels[-1], 2)))
+        x = levels.pop()
+        for i in ("1", "0"):
+            x = self.up[i](torch.cat([f.interpolate(x, scale_factor=2, mode="nearest"), levels.pop()], 1))
+        return self.head["conv"](x).mean((2, 3))
+
+
 # What newer versions of transformers call the tensors of a checkpoint, and what they are called there.
 RENAMED = [(r"vit\.layers?\.(\d+)\.attention\.(q|k|v)_proj\.", r"vit.encoder.layer.\1.attention.attention.\2."),
            (r"vit\.layers?\.(\d+)\.attention\.o_proj\.", r"vit.encoder.layer.\1.attention.output.dense."),
@@ -99,7 +132,7 @@ def losses(model, dtype, side=IMAGE):
         pixels, labels = batch(step, side)
         optimizer.zero_grad()
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bf16"):
-            logits = model(pixels) if isinstance(model, Cnn) else model(pixels).logits
+            logits = model(pixels) if isinstance(model, (Cnn, Unet)) else model(pixels).logits
         loss = torch.nn.functional.cross_entropy(logits.float(), labels)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
@@ -119,6 +152,9 @@ def main():
     for dtype in ("f32", "bf16"):
         row = " ".join(f"{loss:.9g}" for loss in losses(Cnn(), dtype, 16))
         lines.append(f"cnn relu {dtype} {row}")
+    for dtype in ("f32", "bf16"):
+        row = " ".join(f"{loss:.9g}" for loss in losses(Unet(), dtype, 16))
+        lines.append(f"unet relu {dtype} {row}")
     path.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

@@ -10,6 +10,7 @@
 #include "cleave/layers/layer_kinds.h"
 #include "cleave/spec/image_layers.h"
 #include "cleave/spec/layers.h"
+#include "cleave/spec/map_layers.h"
 #include "cleave/spec/port_layers.h"
 #include "cleave/spec/window_layers.h"
 #include "cleave/tensor/arena.h"
@@ -75,6 +76,11 @@ std::vector<Case> cases() {
                         {.rows = 5, .vocabulary = kVocabulary, .features = in, .token_name = "t"})},
       {"add port", spec::add_port("a", kFlow, in, "other")},
       {"concat port", spec::concat_port("c", kFlow, {.places = 2, .own = 4, .other = 3}, "other")},
+      {"pad", spec::pad("p", kFlow, {2, 2, 3}, 1)},
+      {"upsample", spec::upsample("u", kFlow, {2, 2, 3}, 2)},
+      {"mean pixels", spec::mean_pixels("m", kFlow, {2, 3, 2})},
+      {"group norm",
+       spec::group_norm("g", kFlow, {2, 3, 4}, {.channels = 4, .groups = 2, .epsilon = 1e-5f})},
       {"convolution",
        spec::convolution("c", kFlow, {.height = 4, .width = 5, .channels = 2, .size = 3}, 3)},
       {"channels first", spec::channels_first("f", kFlow, 12, 3)},

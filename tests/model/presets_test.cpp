@@ -46,7 +46,7 @@ TEST(Presets, ListTheKnownNamesWhenAskedForAnother) {
             "there is no model preset \"gpt3\"; known are gpt2-124m, gpt2-350m, gpt2-1.5b, "
             "gpt3-22b, gpt3-175b, gpt3-530b, gpt3-1t, gpt-tiny, llama-160m, llama-1b, llama-7b, "
             "llama-13b, llama-33b, llama-65b, llama-70b, llama3-8b, llama3-70b, llama3-405b, "
-            "llama-tiny, vit-s-16, vit-b-16, vit-l-16, vit-h-14, vit-tiny, cnn-fashion, "
+            "llama-tiny, vit-s-16, vit-b-16, vit-l-16, vit-h-14, vit-tiny, cnn-fashion, unet-tiny, "
             "llava-1.5-7b, smolvlm-256m, vlm-tiny");
 }
 

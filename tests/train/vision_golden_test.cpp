@@ -92,6 +92,14 @@ ModelShape cnn_shape() {
   return shape;
 }
 
+ModelShape unet_shape() {
+  ModelShape shape = model::find_preset("unet-tiny").shape;
+  shape.image = 16;
+  shape.channels = kChannels;
+  shape.classes = kClasses;
+  return shape;
+}
+
 std::vector<double> image_losses(const ModelShape& shape, DType dtype) {
   const TrainConfig train{.steps = kImageSteps,
                           .lr = 1e-2,
@@ -132,8 +140,9 @@ TEST(VisionGolden, TenStepsGiveTheLossesOfTransformers) {
     std::string dtype;
     text >> family >> form >> dtype;
     const std::vector<double> ours = image_losses(
-        family == "cnn" ? cnn_shape()
-                        : vit_shape(form == "quick" ? GeluForm::Quick : GeluForm::Exact),
+        family == "cnn"    ? cnn_shape()
+        : family == "unet" ? unet_shape()
+                           : vit_shape(form == "quick" ? GeluForm::Quick : GeluForm::Exact),
         dtype == "f32" ? DType::F32 : DType::BF16);
     for (const double loss : ours) {
       double theirs = 0;
@@ -142,7 +151,7 @@ TEST(VisionGolden, TenStepsGiveTheLossesOfTransformers) {
     }
     ++rows;
   }
-  EXPECT_EQ(rows, 6);
+  EXPECT_EQ(rows, 8);
 }
 
 }  // namespace

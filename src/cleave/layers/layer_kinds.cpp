@@ -8,6 +8,7 @@
 #include "cleave/layers/class_loss.h"
 #include "cleave/layers/convolution.h"
 #include "cleave/layers/embedding.h"
+#include "cleave/layers/feature_maps.h"
 #include "cleave/layers/image_join.h"
 #include "cleave/layers/linear.h"
 #include "cleave/layers/lora.h"
@@ -22,10 +23,18 @@
 namespace cleave {
 namespace {
 
-/// What joins images to a text: of these only processors know all.
+/// What joins images to a text, and what keeps the place of pixels: of these only processors know
+/// all.
 std::vector<LayerKind> joining_kinds() {
-  return {layer_kind<Positions>("positions"), layer_kind<WithoutFirst>("without_first"),
-          layer_kind<PixelShuffle>("pixel_shuffle"), layer_kind<ImageJoin>("image_join")};
+  return {layer_kind<Positions>("positions"),
+          layer_kind<WithoutFirst>("without_first"),
+          layer_kind<PixelShuffle>("pixel_shuffle"),
+          layer_kind<ImageJoin>("image_join"),
+          layer_kind<Pad>("pad"),
+          layer_kind<Upsample>("upsample"),
+          layer_kind<MeanPixels>("mean_pixels"),
+          layer_kind<GroupNorm>("group_norm"),
+          layer_kind<ConcatPort>("concat_port", shard::residual_traits())};
 }
 
 std::vector<LayerKind>& added_kinds() {
@@ -58,8 +67,7 @@ LayerKinds::LayerKinds()
               layer_kind<MaxPool>("max_pool"),
               layer_kind<Relu>("relu"),
               layer_kind<ChannelsFirst>("channels_first"),
-              layer_kind<AddPort>("add_port", shard::residual_traits()),
-              layer_kind<ConcatPort>("concat_port", shard::residual_traits())}) {
+              layer_kind<AddPort>("add_port", shard::residual_traits())}) {
   for (LayerKind& kind : kinds_) kind.on_accelerators = true;
   kinds_.insert(kinds_.end(), added_kinds().begin(), added_kinds().end());
 }

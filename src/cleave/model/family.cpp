@@ -11,8 +11,9 @@ namespace cleave::model {
 namespace {
 
 std::vector<const Family*>& family_table() {
-  static std::vector<const Family*> table = {&gpt,  &llama,   &mistral, &qwen2, &qwen3, &olmo2,
-                                             &phi3, &smollm3, &gemma3,  &vit,   &cnn,   &vlm};
+  static std::vector<const Family*> table = {&gpt,   &llama, &mistral, &qwen2,  &qwen3,
+                                             &olmo2, &phi3,  &smollm3, &gemma3, &vit,
+                                             &cnn,   &unet,  &vlm};
   return table;
 }
 

@@ -53,6 +53,7 @@ extern const Family smollm3;
 extern const Family gemma3;
 extern const Family vit;
 extern const Family cnn;
+extern const Family unet;
 extern const Family vlm;
 
 /// cleave's own families, in the order help shows them.

@@ -248,5 +248,39 @@ TEST(OwnGraph, RunsNoBackwardPassWhereNothingLearns) {
   for (const schedule::Edge& edge : step.program.edges) EXPECT_EQ(edge.backward, edge.from >= 3);
 }
 
+// Skips that go over several stages.
+TEST(Unet, HasOneHashInEveryLayout) {
+  const ModelShape shape{.kind = &model::unet,
+                         .layers = 4,
+                         .hidden = 4,
+                         .heads = 1,
+                         .kv_heads = 1,
+                         .ffn = 4,
+                         .vocab = testing::kVocabulary,
+                         .context = 65,
+                         .image = 8,
+                         .patch = 1,
+                         .channels = 3,
+                         .classes = testing::kVocabulary};
+  const Graph graph = model::graph_of(shape, {.sequences = 4});
+  const testing::Outcome expected = testing::train_layout(graph, {});
+  std::vector<Layout> layouts;
+  for (const char* schedule : {"1f1b", "gpipe", "zb-h1", "auto"})
+    for (const int pipeline : {2, 3, 4, 6})
+      layouts.push_back({.pipeline = pipeline, .schedule = schedule});
+  layouts.push_back({.pipeline = 3, .data = 2, .zero = 2});
+  layouts.push_back({.pipeline = 2, .tensor = 2});
+  layouts.push_back({.pipeline = 3, .recompute = {schedule::Recompute::Full}});
+  layouts.push_back({.pipeline = 3, .recompute = {schedule::Recompute::Selective}});
+  for (const Layout& layout : layouts) {
+    SCOPED_TRACE(::testing::Message() << layout.schedule << ", pipeline " << layout.pipeline);
+    const testing::Outcome outcome = testing::train_layout(graph, layout);
+    EXPECT_EQ(outcome.weights, expected.weights);
+    EXPECT_EQ(outcome.loss, expected.loss);
+    EXPECT_TRUE(outcome.as_planned);
+    EXPECT_TRUE(outcome.sent_as_planned);
+  }
+}
+
 }  // namespace
 }  // namespace cleave::engine
