@@ -39,6 +39,19 @@ void Arena::release(std::int64_t offset) {
   live_.erase(block);
 }
 
+void Arena::give_back_all_but(std::vector<std::span<const std::byte>> used) {
+  std::ranges::sort(used, {}, [](std::span<const std::byte> block) { return block.data(); });
+  std::byte* from = base_;
+  const auto give_back_until = [&](std::byte* end) {
+    if (end > from) memory_.give_back({from, end});
+  };
+  for (const std::span<const std::byte> block : used) {
+    give_back_until(base_ + (block.data() - base_));
+    from = std::max(from, base_ + (block.data() + block.size() - base_));
+  }
+  give_back_until(base_ + bytes_);
+}
+
 void Arena::reset_peak() {
   peak_ = live_.empty() ? 0 : live_.back().offset + live_.back().bytes;
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cleave/tensor/memory.h"
@@ -33,6 +34,10 @@ class Arena {
   /// The highest end of anything acquired since the last reset_peak().
   std::int64_t peak() const { return peak_; }
   void reset_peak();
+
+  /// Gives what lies outside of `used` back to the system: it is zero from then on, and costs
+  /// nothing until it is touched. In the host's memory only.
+  void give_back_all_but(std::vector<std::span<const std::byte>> used);
 
   /// Room for this many blocks in use at once, so that acquire() allocates nothing.
   void reserve_blocks(std::size_t count) { live_.reserve(count); }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
@@ -41,6 +42,12 @@ class HostMemory final : public Memory {
   }
   void fill(std::span<std::byte> bytes, std::byte value) override {
     std::ranges::fill(bytes, value);
+  }
+  void give_back(std::span<std::byte> bytes) override {
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto begin = (reinterpret_cast<std::uintptr_t>(bytes.data()) + page - 1) / page * page;
+    const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size()) / page * page;
+    if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
 };
 

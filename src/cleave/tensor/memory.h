@@ -32,6 +32,9 @@ class Memory {
   /// Between two places of this memory that do not overlap.
   virtual void copy(std::byte* to, const std::byte* from, std::int64_t bytes) = 0;
   virtual void fill(std::span<std::byte> bytes, std::byte value) = 0;
+
+  /// Whole pages of it may go back to the system, and be zeros when they are touched again.
+  virtual void give_back(std::span<std::byte> /*bytes*/) {}
 };
 
 /// The memory of the processor. It has no state: all devices that are processors share it.

@@ -94,9 +94,12 @@ struct CompiledStep {
   std::vector<std::int64_t> planned_bytes;  ///< [place]
   std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
                                             ///< state, to save it while training goes on; or empty
-  std::vector<comm::Sent> traffic;          ///< [device of the run] what a step sends
-  std::vector<std::int64_t> budgets;        ///< [device of the run]; empty: no limit
-  std::vector<std::string> device_kinds;    ///< as in CompileOptions
+  std::vector<std::int64_t> held_bytes;  ///< [place] before those: earlier and others' state, for
+                                         ///< when a device is lost; or empty
+  int copies = 0;  ///< of each device's state that are sent to others; see held_state.h
+  std::vector<comm::Sent> traffic;        ///< [device of the run] what a step sends
+  std::vector<std::int64_t> budgets;      ///< [device of the run]; empty: no limit
+  std::vector<std::string> device_kinds;  ///< as in CompileOptions
 
   int devices() const { return mesh.devices(); }
   int place_of(int device) const { return mesh.place_of(device); }

@@ -55,6 +55,10 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece, Memory
   return tensor;
 }
 
+std::int64_t bytes_at(const std::vector<std::int64_t>& by_place, int place) {
+  return by_place.empty() ? 0 : by_place[static_cast<std::size_t>(place)];
+}
+
 }  // namespace
 
 Device::Device(const CompiledStep& step, int index, int threads, comm::Communicator& world,
@@ -63,9 +67,9 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
       world_(world),
       accelerator_(open_device(step, index)),
       compute_(threads, step.arithmetic, accelerator_.get()),
-      arena_(step.planned_on(index),
-             accelerator_ == nullptr ? host_memory() : accelerator_->memory(),
-             step.staging_bytes.empty() ? 0 : step.staging_bytes[place_]) {
+      arena_(std::make_shared<Arena>(
+          step.planned_on(index), accelerator_ == nullptr ? host_memory() : accelerator_->memory(),
+          bytes_at(step.staging_bytes, place_))) {
   join(step, index, world);
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;
@@ -75,7 +79,7 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
     Stage* stage = stages_[s].get();
     stages.push_back(stage);
     if (stage == nullptr) continue;
-    stage->bind(lasting_memory(step.program, place_, s, arena_), replica, bound);
+    stage->bind(lasting_memory(step.program, place_, s, *arena_), replica, bound);
     bound.push_back(&stage->parameters());
     // What is not trained is whole on every replica, unless they share values.
     const bool first = replica == 0 || stage->parameters().layout().shares_values();
@@ -86,14 +90,16 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
 
   const std::int64_t scratch = step.kernel_scratch[place_];
   const LinkOptions options{.stages = stages, .kernel_scratch = scratch, .fold = step.fold};
-  LinkedProgram linked = link(step.program, place_, options, arena_);
-  LinkedProgram evaluation = link(step.evaluation, place_, options, arena_);
-  if (!step.staging_bytes.empty()) {
-    const std::int64_t bytes = step.staging_bytes[place_];
-    const std::int64_t offset = step.planned_bytes[place_] - bytes;
-    if (bytes > 0) linked.lasting.push_back({offset, bytes});
-    staging_ = {arena_.at(offset), static_cast<std::size_t>(bytes)};
-  }
+  LinkedProgram linked = link(step.program, place_, options, *arena_);
+  LinkedProgram evaluation = link(step.evaluation, place_, options, *arena_);
+  std::int64_t end = step.planned_bytes[place_];
+  const auto take_last = [&](std::int64_t bytes) {
+    end -= bytes;
+    if (bytes > 0) linked.lasting.push_back({end, bytes});
+    return std::span(arena_->at(end), static_cast<std::size_t>(bytes));
+  };
+  staging_ = take_last(bytes_at(step.staging_bytes, place_));
+  held_ = take_last(bytes_at(step.held_bytes, place_));
   compute_.set_scratch({linked.scratch, static_cast<std::size_t>(scratch)});
   executor_ =
       std::make_unique<Executor>(Executor::Parts{.program = &step.program,
@@ -105,12 +111,12 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                                                  .fold = step.fold,
                                                  .tie_names = step.tie_names,
                                                  .pieces = step.pieces,
-                                                 .arena = &arena_,
+                                                 .arena = arena_.get(),
                                                  .compute = &compute_,
                                                  .world = &world,
                                                  .peers = peers_,
                                                  .counts_loss = step.mesh.number_of(index) == 0});
-  world.set_memory(arena_.memory());
+  world.set_memory(arena_->memory());
 }
 
 Device::~Device() {
@@ -135,7 +141,7 @@ void Device::list(const ParameterState& parameter, bool owner) {
   const ParameterSpec& spec = *parameter.spec;
   if (parameter.borrowed) return;
   for (const Piece& piece : spec.pieces) {
-    TensorState tensor = piece_of(parameter, piece, arena_.memory());
+    TensorState tensor = piece_of(parameter, piece, arena_->memory());
     const bool copy = piece.copy || !spec.tied_to.empty() || !owner;
     if (tensor.elements() > 0) (copy ? copies_ : tensors_).push_back(std::move(tensor));
   }
@@ -147,7 +153,7 @@ void Device::initialise(std::uint64_t seed) {
     for (const ParameterState& parameter : stage->parameters().all()) {
       if (parameter.borrowed) continue;
       for (const Piece& piece : parameter.spec->pieces) {
-        const TensorState tensor = piece_of(parameter, piece, arena_.memory());
+        const TensorState tensor = piece_of(parameter, piece, arena_->memory());
         if (tensor.elements() > 0) initialise(tensor, parameter.spec->init, seed);
       }
     }

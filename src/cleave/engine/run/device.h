@@ -18,7 +18,8 @@
 
 namespace cleave::engine {
 
-/// One device: its accelerator, if it has one, its memory, its threads, its stages and the list it runs.
+/// One device: its accelerator, if it has one, its memory, its threads, its stages and the list it
+/// runs.
 class Device {
  public:
   /// `step` and `world` must outlive the device. `world`: all devices of the run, which make their
@@ -33,7 +34,10 @@ class Device {
   comm::Communicator& peers() { return *peers_; }
   Executor& executor() { return *executor_; }
   ops::Compute& compute() { return compute_; }
-  const Arena& arena() const { return arena_; }
+  const Arena& arena() const { return *arena_; }
+
+  /// So that what lies in it can outlast the device.
+  std::shared_ptr<Arena> shared_arena() { return arena_; }
 
   /// The initial weights: the same for a seed and a name, on whatever device the tensor is.
   void initialise(std::uint64_t seed);
@@ -51,6 +55,9 @@ class Device {
 
   /// For a copy of what is saved; empty if none was planned.
   std::span<std::byte> staging() const { return staging_; }
+
+  /// For earlier state and that of other devices; empty if none was planned.
+  std::span<std::byte> held() const { return held_; }
 
   /// Brings the values that layers compute with in line with the master weights.
   void refresh_values();
@@ -73,7 +80,7 @@ class Device {
   comm::Communicator& world_;
   std::unique_ptr<ops::Accelerator> accelerator_;  ///< null: a processor computes
   ops::Compute compute_;
-  Arena arena_;
+  std::shared_ptr<Arena> arena_;                   ///< shared with who keeps the state after a loss
   std::unique_ptr<comm::Communicator> own_peers_;  ///< null: the world, where it is the same
   comm::Communicator* peers_ = nullptr;
   std::unique_ptr<parallel::TensorGroup> group_;  ///< null: alone at its place
@@ -81,6 +88,7 @@ class Device {
   std::vector<TensorState> tensors_;
   std::vector<TensorState> copies_;
   std::span<std::byte> staging_;
+  std::span<std::byte> held_;
   bool owner_ = true;
   std::unique_ptr<Executor> executor_;
 };

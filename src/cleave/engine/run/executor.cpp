@@ -270,6 +270,7 @@ void Executor::norm(const StepInput& input) {
       std::span(shared_).last(static_cast<std::size_t>(norm_.pieces()));
   square_gradients();
   if (replica_ == 0) norm_.add_up(squares);
+  if (input.watch != nullptr) input.watch->before_norm();
   shared_[NormNumbers::kStop] = input.stop ? 1 : 0;
   parts_.world->combine(shared_, comm::Combine::Sum);
 
@@ -286,6 +287,7 @@ void Executor::step(const StepInput& input) {
   const double norm = result_.gradient_norm;
   // As torch.nn.utils.clip_grad_norm_ does it.
   const double scale = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+  if (input.watch != nullptr) input.watch->before_update();
   for (Stage* stage : parts_.stages) {
     if (stage == nullptr) continue;
     for (const ParameterState& parameter : stage->parameters().all()) {
@@ -293,6 +295,7 @@ void Executor::step(const StepInput& input) {
         input.optimizer->update(*parts_.compute, parameter, scale);
     }
   }
+  if (input.watch != nullptr) input.watch->after_update();
 }
 
 }  // namespace cleave::engine

@@ -13,6 +13,7 @@
 #include "cleave/engine/run/linked_program.h"
 #include "cleave/engine/run/microbatch_source.h"
 #include "cleave/engine/run/rehearsal.h"
+#include "cleave/engine/run/state_watch.h"
 #include "cleave/engine/stage/gradient_norm.h"
 #include "cleave/engine/stage/gradient_sync.h"
 #include "cleave/engine/stage/optimizer.h"
@@ -29,7 +30,8 @@ struct StepInput {
   Optimizer* optimizer = nullptr;  ///< null: STEP leaves the weights alone
   float loss_scale = 1;            ///< what one token's loss counts for: 1 / tokens of the step
   Search search = Search::Off;
-  bool stop = false;  ///< this device was asked to stop
+  bool stop = false;            ///< this device was asked to stop
+  StateWatch* watch = nullptr;  ///< null: nobody wants to know
 };
 
 /// What a step gives back, the same on every device.
