@@ -41,6 +41,7 @@ MemorySplit split_of(const engine::CompiledStep& step, int device) {
     if (buffer.kind == BufferKind::Scratch) split.scratch += bytes;
   }
   if (!step.staging_bytes.empty()) split.staging = step.staging_bytes[device];
+  if (!step.held_bytes.empty()) split.staging += step.held_bytes[device];
   split.activations = step.planned_bytes[device] - split.weights - split.gradients -
                       split.optimizer - split.scratch - split.staging;
   return split;

@@ -28,4 +28,21 @@ void broadcast(Communicator& world, std::string& text) {
   if (!text.empty()) world.broadcast(std::as_writable_bytes(std::span(text)), 0).wait();
 }
 
+std::vector<std::string> gather(Communicator& world, const std::string& text) {
+  const auto members = static_cast<std::size_t>(world.size());
+  std::vector<double> lengths(members);
+  lengths[static_cast<std::size_t>(world.rank())] = static_cast<double>(text.size());
+  world.combine(lengths, Combine::Sum);
+  std::vector<std::size_t> borders = {0};
+  for (const double length : lengths)
+    borders.push_back(borders.back() + static_cast<std::size_t>(length));
+  std::string whole(borders.back(), '\0');
+  text.copy(whole.data() + borders[static_cast<std::size_t>(world.rank())], text.size());
+  if (!whole.empty()) world.all_gather(std::as_writable_bytes(std::span(whole)), borders).wait();
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < members; ++i)
+    texts.push_back(whole.substr(borders[i], borders[i + 1] - borders[i]));
+  return texts;
+}
+
 }  // namespace cleave::comm

@@ -3,6 +3,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "cleave/comm/communicator.h"
 
@@ -21,5 +22,8 @@ void together(Communicator& world, const std::function<void()>& act);
 
 /// `text` of member 0, to everyone.
 void broadcast(Communicator& world, std::string& text);
+
+/// [member] the text of each, on everyone.
+std::vector<std::string> gather(Communicator& world, const std::string& text);
 
 }  // namespace cleave::comm

@@ -47,6 +47,8 @@ struct TrainConfig {
   std::int64_t checkpoint_every = 0;  ///< 0: only after the last step
   std::int64_t keep = 2;
   bool elastic = true;  ///< over TCP: go on without devices that are lost, and with new ones
+  std::int64_t copies =
+      0;  ///< of each device's state in other devices' memory, for when one is lost
   std::string out = "out";
 
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;

@@ -251,6 +251,12 @@ std::vector<Key> train_keys() {
       boolean(
           "train.elastic", "with cleave serve: go on without lost devices, and with new ones",
           [](auto& c) -> auto& { return c.train.elastic; }),
+      whole(
+          "train.copies", {0, 2},
+          "with cleave serve: how many other devices hold each one's state, so that as many may be "
+          "lost without going back to a checkpoint",
+          [](auto& c) -> auto& { return c.train.copies; })
+          .with({.example = "1"}),
       text(
           "train.out", "a path", "directory for checkpoints, log and config",
           [](auto& c) -> auto& { return c.train.out; })

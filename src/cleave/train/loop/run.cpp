@@ -1,6 +1,7 @@
 #include "cleave/train/loop/run.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -11,9 +12,12 @@
 #include "cleave/checkpoint/directory.h"
 #include "cleave/comm/together.h"
 #include "cleave/engine/run/device_kinds.h"
+#include "cleave/train/keep/moving.h"
+#include "cleave/train/keep/state_copies.h"
 #include "cleave/train/loop/emulated_run.h"
 #include "cleave/train/loop/fetch.h"
 #include "cleave/train/loop/forecast.h"
+#include "cleave/train/loop/state_in_memory.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/background_saver.h"
 #include "cleave/train/save/own_part.h"
@@ -89,6 +93,7 @@ struct Job {
   const std::optional<ClientData>& clients;  ///< whose data these are, if anybody's
   const engine::CompiledStep& compiled;
   const checkpoint::CheckpointLayout& layout;
+  const std::optional<MovedState> moved;  ///< what it begins with, if that is in memory
   const Start start;
   double at_once;  ///< how many devices can compute at the same time
   RunObserver& observer;
@@ -98,6 +103,12 @@ struct Job {
   RoundExchange* exchange = nullptr;  ///< where clients that average are processes of their own
   std::string data_digest;
 };
+
+/// Whether the state outlasts the run in its devices' memory. Never where owners are on machines of
+/// their own: what one has would lie with another.
+bool keeps_state(const RunOptions& options) {
+  return options.kept != nullptr && !options.part;
+}
 
 /// One device's part of a run.
 class DeviceRun {
@@ -110,6 +121,10 @@ class DeviceRun {
                  job.compiled, world.rank(), world),
         saver_(save_point()) {
     world.set_patience(job.options.patience);
+    if (keeps_state(job.options) && can_keep_state(job.compiled)) {
+      copies_.emplace(trainer_.device(), job.compiled, job.layout, world);
+      trainer_.set_watch(&*copies_);
+    }
     if (!job.config.edge.averages()) return;
     const RoundBytes bytes = round_bytes(job.config, job.compiled.model);
     report_.averaged = RunReport::Averaged{
@@ -117,6 +132,18 @@ class DeviceRun {
   }
 
   RunReport run() {
+    try {
+      RunReport report = train();
+      if (report.paused) leave_state();
+      return report;
+    } catch (...) {
+      leave_state();
+      throw;
+    }
+  }
+
+ private:
+  RunReport train() {
     if (!job_.start.finished && job_.options.predict) {
       predict();
       agree_on_timelines();
@@ -133,7 +160,10 @@ class DeviceRun {
     bool stop = false;
     while (trainer_.steps_done() < train.steps && !stop) {
       const std::int64_t heap = report_.losses.empty() ? heap_bytes() : 0;
+      if (copies_) copies_->begin_step(trainer_.steps_done());
+      if (copies_ && job_.config.edge.averages()) copies_->lose_track();
       StepReport step = trainer_.step(stop_was_requested() || pause_is_due());
+      if (copies_) copies_->end_step(trainer_.steps_done());
       if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
       stop = step.stop;
       const bool last = stop || step.step == train.steps;
@@ -146,13 +176,33 @@ class DeviceRun {
       if (due(train.checkpoint_every, step.step) && !last) save_and_go_on();
     }
     note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
-    save();
+    if (!hands_over()) save();
     report_.stopped = trainer_.steps_done() < train.steps;
     report_.paused = report_.stopped && !stop_was_requested();
     return finish();
   }
 
- private:
+  /// For the next plan.
+  void leave_state() {
+    if (copies_) job_.options.kept->keep(trainer_.device().shared_arena(), copies_->versions());
+  }
+
+  /// Whether the next plan will find the state in memory, so that it need not be saved: nobody
+  /// leaves, or no more than there are copies, and all have room for it beside a plan like this.
+  bool hands_over() {
+    if (!copies_ || trainer_.steps_done() >= job_.config.train.steps) return false;
+    const auto& budgets = job_.compiled.budgets;
+    const std::int64_t needed = job_.compiled.planned_on(index_) + copies_->own_bytes();
+    const bool hinders =
+        (stop_was_requested() && index_ == 0) || (!budgets.empty() && needed > budgets[index_]);
+    std::array<double, 2> answers = {stop_was_requested() ? 1.0 : 0.0, hinders ? 1.0 : 0.0};
+    world_.combine(answers, comm::Combine::Sum);
+    const auto [leaving, hindered] = answers;
+    if (hindered > 0 || leaving > job_.compiled.copies) return false;
+    if (leaving > 0) copies_->copy_now(trainer_.steps_done());
+    return true;
+  }
+
   bool pause_is_due() const { return job_.options.pause && job_.options.pause(); }
 
   static bool due(std::int64_t every, std::int64_t step) { return every > 0 && step % every == 0; }
@@ -185,19 +235,43 @@ class DeviceRun {
 
   void begin() {
     const Start& start = job_.start;
-    if (start.resume_from.empty()) {
-      trainer_.initialise();
-      if (!start.init_from.empty()) {
-        const checkpoint::CheckpointReader reader(start.init_from, checkpoint::Load::WeightsOnly);
-        load(reader, layout_in(reader, job_.layout), trainer_.device());
-      }
-      return load_adapters(job_.config, job_.layout, trainer_.device());
+    if (job_.moved) {
+      take_state(*job_.moved);
+    } else if (start.resume_from.empty()) {
+      begin_afresh();
+    } else {
+      const checkpoint::CheckpointReader reader(start.resume_from);
+      load(reader, job_.layout, trainer_.device());
+      trainer_.continue_after(reader.state().step);
+      if (index_ == 0)
+        job_.observer.on_resumed(reader.state().step, start.resume_from.string(), start.changed);
     }
-    const checkpoint::CheckpointReader reader(start.resume_from);
-    load(reader, job_.layout, trainer_.device());
-    trainer_.continue_after(reader.state().step);
-    if (index_ == 0)
-      job_.observer.on_resumed(reader.state().step, start.resume_from.string(), start.changed);
+    if (!copies_) return;
+    // What was kept for this plan goes when all that it was kept for is here twice.
+    copies_->copy_now(trainer_.steps_done());
+    world_.barrier().wait();
+    job_.options.kept->forget();
+  }
+
+  void begin_afresh() {
+    trainer_.initialise();
+    if (!job_.start.init_from.empty()) {
+      const checkpoint::CheckpointReader reader(job_.start.init_from,
+                                                checkpoint::Load::WeightsOnly);
+      load(reader, layout_in(reader, job_.layout), trainer_.device());
+    }
+    load_adapters(job_.config, job_.layout, trainer_.device());
+  }
+
+  void take_state(const MovedState& moved) {
+    if (has_frozen(job_.compiled.model)) begin_afresh();
+    comm::Communicator& everyone =
+        job_.options.everyone != nullptr ? *job_.options.everyone : world_;
+    move_state(everyone, moved, *job_.options.kept,
+               image_of(trainer_.device(), job_.layout, Whose::OwnAndTied));
+    trainer_.device().refresh_values();
+    trainer_.continue_after(moved.step);
+    if (index_ == 0) job_.observer.on_resumed(moved.step, "the memory of its devices", "");
   }
 
   void note(const StepReport& step) {
@@ -306,7 +380,7 @@ class DeviceRun {
             .library_bytes = library_bytes(),
             .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
             .parameters = trainer_.device().parameter_count(),
-            .sent = trainer_.sent(),
+            .sent = trainer_.sent() - comm::Sent{.message = copies_ ? copies_->sent() : 0},
             .planned_sent = job_.compiled.traffic[index_],
             .compute = times_.compute(),
             .extent = times_.extent(),
@@ -349,7 +423,8 @@ class DeviceRun {
   comm::Communicator& world_;
   int index_;
   Trainer trainer_;
-  BackgroundSaver saver_;  ///< ends before the memory that it reads
+  std::optional<StateCopies> copies_;  ///< nothing where a run cannot outlive a loss
+  BackgroundSaver saver_;              ///< ends before the memory that it reads
   RunReport report_;
   StepTimes times_;
   std::int64_t library_heap_ = 0;    ///< growth of the process's heap
@@ -406,12 +481,21 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   if (in_parts) layout = part_layout(*compiled, layout, world.rank());
   const bool keeps = in_parts && keeps_part(*compiled, config, world.rank());
   std::string back;
+  std::optional<MovedState> moved;
+  if (keeps_state(options)) {
+    moved = state_in_memory({.kept = *options.kept,
+                             .everyone = options.everyone != nullptr ? *options.everyone : world,
+                             .compiled = *compiled,
+                             .layout = layout},
+                            config, start);
+  }
   const Job job{config,
                 options,
                 *data,
                 clients,
                 *compiled,
                 layout,
+                std::move(moved),
                 in_rounds  ? start_of_rounds(config, start, layout, world)
                 : in_parts ? prepare_parts({&config, &layout, keeps, &world}, start, back)
                            : start_of(config, start, layout, launcher),

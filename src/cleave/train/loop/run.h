@@ -11,6 +11,7 @@
 #include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/train/config/config.h"
+#include "cleave/train/keep/kept_state.h"
 #include "cleave/train/loop/device_report.h"
 #include "cleave/train/loop/step_trace.h"
 #include "cleave/train/loop/stop.h"
@@ -94,9 +95,19 @@ struct RunOptions {
   bool watched = false;  ///< somebody wants timelines while the run goes on; counts on device 0
   std::chrono::nanoseconds patience = comm::kUsualPatience;  ///< of the watchdog
   bool predict = true;               ///< profile a step before the first; the same on all devices
-  std::function<bool()> pause = {};  ///< asked on device 0 before each step: save and end after it?
+  std::function<bool()> pause = {};  ///< asked on device 0 before each step: end after it?
   std::optional<OwnerPart> part = {};  ///< where owners are on machines of their own: whose it is
+
+  /// Where the state is left if the run ends early, and looked for at its beginning; null: nowhere.
+  /// The same on all devices.
+  KeptState* kept = nullptr;
+  /// With `kept`: the devices of the run, then others that may have kept some of the state, and
+  /// call give_state(). Null: there are no others.
+  comm::Communicator* everyone = nullptr;
 };
+
+/// What a process does that has no part in the next plan, but perhaps some of the state.
+void give_state(comm::Communicator& everyone, const KeptState& kept);
 
 /// Trains as `config` says, on the devices that `launcher` gives. Throws UserError, DoesNotFit,
 /// NonFinite, DeviceLost, IoError; comm::PeerFailed where another rank says what is wrong.

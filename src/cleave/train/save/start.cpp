@@ -129,8 +129,8 @@ std::string weights_from(const Config& config, const StartOptions& options, cons
 /// sentence of its own.
 bool changes_weights(std::string_view key) {
   constexpr std::string_view kOthers[] = {
-      "train.steps",   "train.eval_every", "train.checkpoint_every", "train.keep", "train.out",
-      "train.elastic", "edge.central"};
+      "train.steps", "train.eval_every", "train.checkpoint_every", "train.keep",
+      "train.out",   "train.elastic",    "train.copies",           "edge.central"};
   return !key.starts_with("devices.") && !key.starts_with("parallel.") &&
          !key.starts_with("model.") && !key.starts_with("lora.") &&
          std::ranges::find(kOthers, key) == std::end(kOthers);
@@ -165,7 +165,7 @@ std::string changed_since(const checkpoint::CheckpointReader& checkpoint, const 
 }
 
 fs::path find_resumed(const StartOptions& options, const fs::path& out) {
-  if (options.existing != Existing::Resume) return {};
+  if (options.existing != Existing::Resume || options.in_memory != InMemory::Nothing) return {};
   if (!options.resume_from.empty()) return checkpoint::find_checkpoint(options.resume_from);
   // A run that was killed before it saved anything begins again.
   return checkpoint::latest_checkpoint(out / "checkpoints").value_or(fs::path());
@@ -182,6 +182,7 @@ Start find_start(const Config& config, const StartOptions& options,
                  const checkpoint::CheckpointLayout& layout) {
   const fs::path out = config.train.out;
   check_out(config, options);
+  if (options.in_memory == InMemory::Everything) return {};
   Start start{.resume_from = find_resumed(options, out)};
   if (!start.resume_from.empty()) {
     check_sound(start.resume_from, checkpoint::Load::Everything);
@@ -277,6 +278,15 @@ std::string saved_grid(const Config& config, const StartOptions& options) {
     return grid_of(parse_config(state.config, (resumed / checkpoint::kStateFile).string()));
   } catch (const UserError&) {
     return "";  // prepare_start() says what is wrong, and what would help
+  }
+}
+
+std::int64_t saved_step(const Config& config, const StartOptions& options) {
+  try {
+    const fs::path resumed = find_resumed(options, config.train.out);
+    return resumed.empty() ? -1 : checkpoint::read_state(resumed / checkpoint::kStateFile).step;
+  } catch (const UserError&) {
+    return -1;  // what is in memory is better than what cannot be read
   }
 }
 

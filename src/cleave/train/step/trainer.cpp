@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cleave/base/check.h"
+#include "cleave/engine/compile/held_state.h"
 #include "cleave/engine/compile/staging.h"
 #include "cleave/engine/measure/profile.h"
 #include "cleave/spec/trainable.h"
@@ -82,7 +83,11 @@ engine::CompileOptions compile_options(const Config& config) {
           .costs = order_costs(config)};
 }
 
-void plan_copy_for_saving(const TrainConfig& train, engine::CompiledStep& step) {
+void plan_copies(const Config& config, engine::CompiledStep& step) {
+  const TrainConfig& train = config.train;
+  // Only devices that joined a server can be lost without ending the run.
+  const bool can_lose = config.devices.transport == Transport::Tcp && train.elastic;
+  if (can_lose) engine::plan_held_state(step, static_cast<int>(train.copies));
   if (train.checkpoint_every > 0 && train.checkpoint_every < train.steps)
     engine::plan_staging(step);
 }
@@ -91,7 +96,8 @@ engine::CompiledStep compile_step(const Config& config) {
   engine::CompiledStep step = engine::compile(model_of(config), compile_options(config));
   check_rounds(config);
   check_flow(config, step);
-  plan_copy_for_saving(config.train, step);
+  plan_copies(config, step);
+  engine::require_room_for_held_state(step);
   return step;
 }
 
@@ -193,7 +199,8 @@ StepReport Trainer::step(bool stop) {
   engine::StepInput input{.source = &source_,
                           .optimizer = &optimizer_,
                           .loss_scale = static_cast<float>(1.0 / losses),
-                          .stop = stop};
+                          .stop = stop,
+                          .watch = watch_};
   const comm::Sent before = world_.sent();
   engine::StepResult result;
   try {

@@ -40,9 +40,9 @@ Graph model_of(const Config& config);
 /// What `config` says about the layout.
 engine::CompileOptions compile_options(const Config& config);
 
-/// Adds room for the copy that is saved while training goes on, if the run saves before its end and
-/// the budgets of `step` leave so much.
-void plan_copy_for_saving(const TrainConfig& train, engine::CompiledStep& step);
+/// Adds room for copies of state: those that train.copies asks for, and the one that is saved while
+/// training goes on, if the run saves before its end and the budgets of `step` leave so much.
+void plan_copies(const Config& config, engine::CompiledStep& step);
 
 /// Partition, program, memory plan and proof for `config`.
 engine::CompiledStep compile_step(const Config& config);
@@ -65,6 +65,9 @@ class Trainer {
   /// step is left out, as often as train.skip_nonfinite allows, and then it throws NonFinite, with
   /// the step and where it began. `stop`: this device was asked to; all devices learn of it.
   StepReport step(bool stop = false);
+
+  /// Hears of every update from now on, but for those within rounds of clients.
+  void set_watch(engine::StateWatch* watch) { watch_ = watch; }
 
   /// As if `steps` steps had been done: weights and moments come from a checkpoint.
   void continue_after(std::int64_t steps);
@@ -100,6 +103,7 @@ class Trainer {
   std::optional<Rounds> rounds_;  ///< where what they train is averaged
   BatchSource source_;
   std::optional<Validation> validation_;
+  engine::StateWatch* watch_ = nullptr;
   std::int64_t steps_done_ = 0;
   std::int64_t skipped_ = 0;  // steps left out
   comm::Sent sent_;

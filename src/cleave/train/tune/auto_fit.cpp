@@ -111,7 +111,7 @@ PlannedRun RunFitter::weighed(PlannedRun run) {
   if (!emulated || !budgets.empty()) {
     engine::CompiledStep step = engine::compile(model, options);
     step.budgets = budgets;
-    plan_copy_for_saving(run.config.train, step);
+    plan_copies(run.config, step);
     note_bytes(run, step, budgets);
     if (!emulated) simulate(run, step);
   }

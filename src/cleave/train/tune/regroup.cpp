@@ -40,16 +40,21 @@ Regrouping regroup(const Config& config, std::span<const std::int64_t> memory,
                    comm::Launcher& launcher) {
   Regrouping result;
   for (std::size_t count = memory.size(); count > 0; --count) {
-    try {
-      const AutoPlan plan = plan_run(opened(config, memory.first(count)), launcher);
-      if (!plan.fitting.empty()) {
-        result.run = plan.choice();
-        return result;
+    Config open = opened(config, memory.first(count));
+    // Better with fewer copies than without a device.
+    for (; open.train.copies >= 0; --open.train.copies) {
+      try {
+        const AutoPlan plan = plan_run(open, launcher);
+        if (!plan.fitting.empty()) {
+          result.run = plan.choice();
+          return result;
+        }
+        if (result.lack.empty()) result.lack = describe_excess(plan);
+      } catch (const UserError& error) {
+        // So many devices make no layout within the grid; one fewer may.
+        if (count == 1 && result.lack.empty()) result.lack = error.what();
+        break;
       }
-      if (result.lack.empty()) result.lack = describe_excess(plan);
-    } catch (const UserError& error) {
-      // So many devices make no layout within the grid; one fewer may.
-      if (count == 1 && result.lack.empty()) result.lack = error.what();
     }
   }
   return result;

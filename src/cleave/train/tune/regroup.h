@@ -21,8 +21,9 @@ struct Regrouping {
 inline constexpr std::int64_t kUnlimited = 0;
 
 /// Everything of `config` that changes no bit, anew for devices with `memory` bytes each: axes,
-/// schedule, partition, ZeRO, recompute. The grid stays. As many of the first devices as a layout
-/// can use. Costs are those measured before, where there are any.
+/// schedule, partition, ZeRO, recompute; and fewer train.copies if there is no room for them. The
+/// grid stays. As many of the first devices as a layout can use. Costs are those measured before,
+/// where there are any.
 Regrouping regroup(const Config& config, std::span<const std::int64_t> memory,
                    comm::Launcher& launcher);
 
