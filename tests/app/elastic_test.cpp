@@ -129,6 +129,72 @@ TEST(ElasticSameBits, AfterTheServerWasKilledAndStartedAgain) {
   EXPECT_NE(joined.err.find("trying to join again"), std::string::npos) << joined.err;
 }
 
+// Nothing is saved before the end: whoever had to begin again would say so.
+const Keys kUnsaved = {"train.steps=60", "train.checkpoint_every=0", "train.lr=1e-3",
+                       "numerics.data_shards=2", "numerics.tensor_shards=2"};
+
+TEST(ElasticCopies, StandInForADeviceThatWasKilled) {
+  const TinyRun alone(kUnsaved);
+  const json undisturbed = alone.report();
+  struct Case {
+    Keys keys;
+    int devices;
+  };
+  for (const Case& layout :
+       {Case{{"parallel.pipeline=4"}, 4}, Case{{"parallel.data=2", "parallel.zero=1"}, 2},
+        Case{{"parallel.pipeline=2", "parallel.tensor=2"}, 4}}) {
+    const TinyRun run(kUnsaved);
+    Keys keys = layout.keys;
+    keys.push_back("train.copies=1");
+    Served served(run, keys, {"--insecure"});
+    Process& weak = served.join("weak");
+    for (int i = 2; i < layout.devices; ++i) served.join("good" + std::to_string(i));
+    ASSERT_TRUE(await_step(run, served, 20)) << served.server().err();
+    weak.signal(SIGKILL);
+    weak.wait(kServedPatience);
+    const json report = served.report();
+    EXPECT_EQ(report["weights"], undisturbed["weights"]);
+    EXPECT_TRUE(has_event(events_of(run), "state", "from the memory of its devices"));
+    EXPECT_EQ(logged_steps(run), 60);
+    for (const json& device : report["devices"])
+      EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+  }
+}
+
+TEST(ElasticCopies, StandInForTwoDevicesThatWereKilledAtOnce) {
+  const TinyRun alone(kUnsaved), run(kUnsaved);
+  Served served(run, {"parallel.pipeline=4", "train.copies=2"}, {"--insecure"});
+  Process& first = served.join("first");
+  Process& second = served.join("second");
+  served.join("third");
+  ASSERT_TRUE(await_step(run, served, 20)) << served.server().err();
+  first.signal(SIGKILL);
+  second.signal(SIGKILL);
+  first.wait(kServedPatience);
+  second.wait(kServedPatience);
+  EXPECT_EQ(served.report()["weights"], alone.report()["weights"]);
+  const std::vector<json> events = events_of(run);
+  EXPECT_TRUE(has_event(events, "state", "from the memory of its devices"));
+  EXPECT_FALSE(has_event(events, "state", "after step 0 "));
+}
+
+TEST(ElasticCopies, LetDevicesComeAndGoWithoutACheckpoint) {
+  const TinyRun alone(kUnsaved), run(kUnsaved);
+  Served served(run, {"parallel.pipeline=2", "train.copies=1"}, {"--insecure"});
+  Process& guest = served.join("guest");
+  ASSERT_TRUE(await_step(run, served, 5)) << served.server().err();
+  served.join("newcomer");
+  ASSERT_TRUE(served.server().prints("plan 2 for 3 devices", kServedPatience));
+  ASSERT_TRUE(served.server().prints("after the notice", kServedPatience));
+  guest.signal(SIGINT);
+  EXPECT_EQ(guest.wait(kServedPatience).exit, 0);
+  EXPECT_EQ(served.report()["weights"], alone.report()["weights"]);
+  const std::vector<json> events = events_of(run);
+  EXPECT_TRUE(has_event(events, "left", "(guest) has left"));
+  EXPECT_TRUE(has_event(events, "state", "from the memory of its devices"));
+  EXPECT_FALSE(has_event(events, "state", "checkpoints"));
+}
+
 // Two devices of 850 KiB hold the model, one does not: weights, gradients and moments are 964 KiB.
 TEST(ElasticFaults, SaysWhatIsMissingWhenTheRestCannotHoldTheModel) {
   for (const bool waits : {false, true}) {

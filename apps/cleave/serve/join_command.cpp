@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "edge/policy_file.h"
+#include "serve/epoch_part.h"
 #include "serve/network.h"
 #include "serve/owner_record.h"
 #include "streams.h"
@@ -50,6 +51,7 @@ struct Part {
   int device = 0;
   std::optional<train::RunReport> report;  ///< of the last epoch that came to its end
   std::string failure;                     ///< of the last one that did not
+  train::KeptState kept;                   ///< of the state, from one epoch to the next
 };
 
 void tell_done(const JoinFlags& flags, const Part& part, bool leaves) {
@@ -87,22 +89,24 @@ train::RunOptions options_of_owner(const JoinFlags& flags, const OwnerCheck& che
 }
 
 /// Runs an epoch. One that a loss ends is given up; the server plans the next.
-void take_part(const JoinFlags& flags, const std::string& authority, comm::TcpWorld& device,
+void run_epoch(const JoinFlags& flags, const std::string& authority, comm::TcpWorld& device,
                const comm::Assignment& assignment, Part& part) {
-  complain("cleave join: device {} of {}\n", assignment.device, assignment.peers.size());
   train::Config config = train::parse_config(assignment.run, "the server's config");
+  if (assignment.device < config.devices.count)
+    complain("cleave join: device {} of {}\n", assignment.device, config.devices.count);
   const engine::CompiledStep step = train::compile_step(config);
   part.device = assignment.device;
   part.failure.clear();
   try {
-    device.run(program_hash(step), [&](comm::Communicator& world) {
+    device.run(program_hash(step), [&](comm::Communicator& everyone) {
       const OwnerCheck check{flags.owner, flags.policy, authority, assignment.signature};
       const train::RunOptions mine = options_of_owner(flags, check, config, step);
       if (mine.part) config.train.out = out_of(flags);
-      comm::ProcessLauncher launcher(world, comm::ProcessLauncher::Files::OfTheFirst);
-      train::RunObserver nobody;
-      const train::RunOptions options = shared_options(world, mine);
-      part.report = train::run(config, options, nobody, launcher);
+      take_part(everyone, {config, mine, part.kept},
+                [&](comm::Launcher& launcher, const train::RunOptions& options) {
+                  train::RunObserver nobody;
+                  part.report = train::run(config, options, nobody, launcher);
+                });
     });
   } catch (const DeviceLost& error) {
     part.failure = error.what();
@@ -122,7 +126,7 @@ void stay(const JoinFlags& flags, const Contact& contact, const comm::Offer& off
       complain("cleave join: waiting for a plan with this device\n");
     });
     if (!assignment) break;
-    take_part(flags, contact.authority(), device, *assignment, part);
+    run_epoch(flags, contact.authority(), device, *assignment, part);
   }
   device.say_bye();
   if (!device.failure().empty())

@@ -53,6 +53,12 @@ train::Config decide(const ServeFlags& flags) {
   require(!config.train.elastic || config.devices.kind.size() < 2,
           "devices.kind is a list, and train.elastic lets the devices of the run change; give one "
           "kind for all");
+  require(config.train.copies == 0 || config.devices.kind.empty() ||
+              config.devices.kind == std::vector<std::string>{"cpu"},
+          "train.copies is ", config.train.copies, ", and the state of devices of kind \"",
+          config.devices.kind.front(), "\" is not copied; leave it out, or use kind \"cpu\"");
+  require(config.train.copies == 0 || !config.edge.averages(), "train.copies is ",
+          config.train.copies, ", and within a round of clients no state is copied; leave it out");
   // Whoever joins may have another processor.
   config.numerics.exact = config.numerics.exact.value_or(ops::instruction_set().fused);
   return needs_plan(config) ? planned(config, flags, here) : config;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "edge/flow_table.h"
+#include "serve/epoch_part.h"
 #include "serve/network.h"
 #include "streams.h"
 #include <fmt/format.h>
@@ -50,6 +51,14 @@ class ServedRun::Output final : public TrainOutput {
     run_.server_.set_silence(std::chrono::duration_cast<comm::Clock::duration>(silence));
   }
 
+  void on_resumed(std::int64_t step, const std::string& from, const std::string& changed) override {
+    TrainOutput::on_resumed(step, from, changed);
+    if (run_.epochs_ == 0) return;
+    const std::string text = fmt::format("goes on after step {} from {}", step, from);
+    complain("cleave serve: {}\n", text);
+    run_.log_event({"state", step, text});
+  }
+
   void on_step(const train::StepReport& step) override {
     TrainOutput::on_step(step);
     run_.step_ = step.step;
@@ -60,7 +69,7 @@ class ServedRun::Output final : public TrainOutput {
                           .layout = layout_});
     if (!run_.noticed_) return;
     const std::chrono::duration<double> since = Clock::now() - *run_.noticed_;
-    complain("cleave serve: step {} is done, {} after the last plan ended\n", step.step,
+    complain("cleave serve: step {} is done, {} after the notice\n", step.step,
              format_seconds(since.count()));
     run_.noticed_.reset();
   }
@@ -112,10 +121,12 @@ void ServedRun::run_epochs(std::optional<OwnDevices>& further) {
     const engine::CompiledStep step = train::compile_step(config_);
     const std::string program = program_hash(step);
     const bool signs = owned_ && !self_.key.empty();
+    std::vector<std::int64_t> seats = seats_of(devices_);
+    std::ranges::copy(seats_of(givers_), std::back_inserter(seats));
     server_.begin(
         {.run = train::to_toml(config_),
          .program = program,
-         .seats = seats_of(devices_),
+         .seats = std::move(seats),
          .signature = signs ? comm::sign(self_.key, to_json(flow_table(config_, step))) : ""});
     if (train_epoch(device, program)) return;
   }
@@ -138,12 +149,14 @@ bool ServedRun::train_epoch(comm::TcpWorld& device, const std::string& program) 
   std::string failure;
   bool over = false;
   try {
-    device.run(program, [&](comm::Communicator& world) {
-      comm::ProcessLauncher launcher(world, comm::ProcessLauncher::Files::OfTheFirst);
-      const train::RunOptions options = shared_options(world, epoch_options());
-      Output output(*this, flags_.style());
-      const train::RunReport report = train_as(config_, flags_, options, launcher, output);
-      over = !(options.pause && report.paused);
+    device.run(program, [&](comm::Communicator& everyone) {
+      take_part(everyone, {config_, epoch_options(), kept_},
+                [&](comm::Launcher& launcher, const train::RunOptions& options) {
+                  Output output(*this, flags_.style());
+                  const train::RunReport report =
+                      train_as(config_, flags_, options, launcher, output);
+                  over = !(options.pause && report.paused);
+                });
     });
   } catch (const DeviceLost& error) {
     failure = error.what();
@@ -191,11 +204,10 @@ void ServedRun::plan_again(const std::string& failure) {
     const std::vector<std::int64_t> budgets = budgets_of(candidates);
     tried = seats_of(candidates);
     comm::LocalLauncher here;
-    const train::Regrouping plan = train::regroup(config_, budgets, here);
-    if (plan.run) {
-      devices_ = std::move(candidates);
-      return take_plan(*plan.run);
-    }
+    train::Config wanted = config_;
+    wanted.train.copies = first_.train.copies;
+    const train::Regrouping plan = train::regroup(wanted, budgets, here);
+    if (plan.run) return take_plan(*plan.run, candidates);
     const std::string lack = fmt::format("{} cannot hold the model: {}",
                                          counted(std::ssize(candidates), "device"), plan.lack);
     log_event({"lack", step_, lack});
@@ -225,9 +237,19 @@ void ServedRun::await_owners(const std::string& failure) {
   devices_ = std::move(*devices);
 }
 
-void ServedRun::take_plan(const train::PlannedRun& plan) {
+/// For the first of `candidates`. Those of the others who took part before may have state that is
+/// needed.
+void ServedRun::take_plan(const train::PlannedRun& plan, std::vector<Candidate> candidates) {
   config_ = plan.config;
-  devices_.resize(static_cast<std::size_t>(config_.devices.count));
+  std::vector<std::int64_t> before = seats_of(devices_);
+  std::ranges::copy(seats_of(givers_), std::back_inserter(before));
+  const auto others = candidates.begin() + config_.devices.count;
+  givers_.assign(others, candidates.end());
+  std::erase_if(givers_, [&](const Candidate& candidate) {
+    return std::ranges::find(before, candidate.seat) == before.end();
+  });
+  candidates.erase(others, candidates.end());
+  devices_ = std::move(candidates);
   const std::chrono::duration<double> silence(kSilentSteps * plan.seconds);
   server_.set_silence(std::chrono::duration_cast<comm::Clock::duration>(silence));
   const std::string text =
@@ -269,8 +291,11 @@ bool ServedRun::all_are_among(const std::vector<Candidate>& candidates) const {
 }
 
 void ServedRun::log_events() {
-  for (const MemberEvent& event : server_.take_events())
+  for (const MemberEvent& event : server_.take_events()) {
     log_event({to_string(event.kind), step_, event.text});
+    const bool ended_an_epoch = event.kind == MemberEvent::Kind::Lost;
+    if (noticed_ && ended_an_epoch) noticed_ = std::min(*noticed_, event.at);
+  }
 }
 
 /// The log of the steps is closed between two epochs. A disk that is full ends no run by this.

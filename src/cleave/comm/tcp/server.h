@@ -52,6 +52,7 @@ struct MemberEvent {
   Kind kind = Kind::Joined;
   std::string device;  ///< its name
   std::string text;    ///< a sentence
+  Clock::time_point at = Clock::now();
 };
 
 const char* to_string(MemberEvent::Kind kind);

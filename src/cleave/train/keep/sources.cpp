@@ -1,5 +1,7 @@
 #include "cleave/train/keep/sources.h"
 
+#include <limits>
+
 namespace cleave::train {
 
 StateSources::StateSources(const std::vector<std::vector<Stripe>>& holdings) {
@@ -42,6 +44,14 @@ std::pair<std::size_t, const StateSources::Interval*> StateSources::next_holder(
   }
   CLEAVE_CHECK(false, "nobody has element ", first, " of parameter ", run.parameter);
   return {};
+}
+
+std::int64_t StateSources::next_own(const TensorRun& run, std::int64_t first,
+                                    std::size_t taker) const {
+  const auto found = members_[taker].find({run.part, run.parameter});
+  if (found == members_[taker].end()) return std::numeric_limits<std::int64_t>::max();
+  const auto after = std::ranges::upper_bound(found->second, first, {}, &Interval::first);
+  return after == found->second.end() ? std::numeric_limits<std::int64_t>::max() : after->first;
 }
 
 bool StateSources::has(

@@ -28,7 +28,8 @@ class StateSources {
     const std::int64_t end = run.first + run.length;
     for (std::int64_t first = run.first; first < end;) {
       const auto [holder, interval] = next_holder(run, first, taker);
-      const std::int64_t length = std::min(end, interval->end) - first;
+      const std::int64_t known = holder == taker ? end : next_own(run, first, taker);
+      const std::int64_t length = std::min({end, interval->end, known}) - first;
       visit(holder, first, length, interval->at + first - interval->first);
       first += length;
     }
@@ -48,6 +49,8 @@ class StateSources {
   static const Interval* covering(const std::vector<Interval>& intervals, std::int64_t first);
   std::pair<std::size_t, const Interval*> next_holder(const TensorRun& run, std::int64_t first,
                                                       std::size_t taker) const;
+  /// The first element after `first` that `taker` has itself.
+  std::int64_t next_own(const TensorRun& run, std::int64_t first, std::size_t taker) const;
 
   std::vector<std::map<Tensor, std::vector<Interval>>> members_;  ///< sorted, without overlaps
 };

@@ -1,0 +1,28 @@
+#include "serve/epoch_part.h"
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "serve/network.h"
+
+namespace cleave::app {
+
+void take_part(comm::Communicator& everyone, EpochPart part, const Train& train) {
+  train::RunOptions options = shared_options(everyone, std::move(part.options));
+  if (part.config.train.elastic) options.kept = &part.kept;
+  const auto devices = static_cast<int>(part.config.devices.count);
+  if (everyone.rank() >= devices) return train::give_state(everyone, part.kept);
+  std::unique_ptr<comm::Communicator> group;
+  if (everyone.size() > devices) {
+    std::vector<int> members(static_cast<std::size_t>(devices));
+    std::iota(members.begin(), members.end(), 0);
+    group = everyone.group(members);
+    options.everyone = &everyone;
+  }
+  comm::ProcessLauncher launcher(group ? *group : everyone,
+                                 comm::ProcessLauncher::Files::OfTheFirst);
+  train(launcher, options);
+}
+
+}  // namespace cleave::app
