@@ -40,6 +40,7 @@ void add_report_command(CLI::App& app);
 void add_schedule_command(CLI::App& app, Exit& answer);
 void add_serve_command(CLI::App& app);
 void add_status_command(CLI::App& app);
+void add_supervise_command(CLI::App& app, Exit& answer);
 void add_verify_command(CLI::App& app, Exit& answer);
 void add_version_command(CLI::App& app);
 

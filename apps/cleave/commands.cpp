@@ -14,6 +14,7 @@ void add_commands(CLI::App& app, Exit& answer) {
   add_serve_command(app);
   add_join_command(app);
   add_status_command(app);
+  add_supervise_command(app, answer);
   add_edge_command(app);
 #endif
   add_plan_command(app, answer);
