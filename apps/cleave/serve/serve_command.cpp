@@ -57,6 +57,9 @@ train::Config decide(const ServeFlags& flags) {
               config.devices.kind == std::vector<std::string>{"cpu"},
           "train.copies is ", config.train.copies, ", and the state of devices of kind \"",
           config.devices.kind.front(), "\" is not copied; leave it out, or use kind \"cpu\"");
+  require(config.train.copies == 0 || owners_of_devices(config).empty(), "train.copies is ",
+          config.train.copies,
+          ", and what an owner's device holds stays with it; leave train.copies out");
   require(config.train.copies == 0 || !config.edge.averages(), "train.copies is ",
           config.train.copies, ", and within a round of clients no state is copied; leave it out");
   // Whoever joins may have another processor.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <thread>
 
 #include "edge/flow_table.h"
+#include "serve/budgets.h"
 #include "serve/epoch_part.h"
 #include "serve/network.h"
 #include "streams.h"
@@ -137,7 +137,8 @@ void ServedRun::foresee_a_loss() const {
   std::vector<Candidate> left(static_cast<std::size_t>(config_.devices.count) - 1);
   for (std::size_t i = 0; i < left.size(); ++i) left[i].seat = static_cast<std::int64_t>(i);
   comm::LocalLauncher here;
-  const train::Regrouping plan = train::regroup(config_, budgets_of(left), here);
+  const train::Regrouping plan =
+      train::regroup(config_, budgets_of(first_.devices.memory, left), here);
   if (!plan.run)
     complain("cleave serve: should a device be lost, the others cannot go on without it: {}\n",
              plan.lack);
@@ -201,7 +202,7 @@ void ServedRun::plan_again(const std::string& failure) {
       std::this_thread::sleep_for(kLook);
       continue;
     }
-    const std::vector<std::int64_t> budgets = budgets_of(candidates);
+    const std::vector<std::int64_t> budgets = budgets_of(first_.devices.memory, candidates);
     tried = seats_of(candidates);
     comm::LocalLauncher here;
     train::Config wanted = config_;
@@ -257,30 +258,6 @@ void ServedRun::take_plan(const train::PlannedRun& plan, std::vector<Candidate> 
                   train::describe(config_));
   complain("cleave serve: {}\n", text);
   log_event({"plan", step_, text});
-}
-
-/// [candidate]: what the config gives to the seat, or less if it offers less. The roomiest go
-/// first, after the server's own, so that those are left out that are of least use.
-std::vector<std::int64_t> ServedRun::budgets_of(std::vector<Candidate>& candidates) const {
-  const std::vector<std::int64_t>& given = first_.devices.memory;
-  const auto budget = [&](const Candidate& candidate) {
-    const auto seat = static_cast<std::size_t>(candidate.seat);
-    const std::int64_t configured = given.empty()         ? train::kUnlimited
-                                    : given.size() == 1   ? given[0]
-                                    : seat < given.size() ? given[seat]
-                                                          : std::ranges::min(given);
-    if (candidate.memory == 0 || configured == train::kUnlimited)
-      return std::max(candidate.memory, configured);
-    return std::min(candidate.memory, configured);
-  };
-  const auto room = [&](const Candidate& candidate) {
-    const std::int64_t bytes = budget(candidate);
-    return bytes == train::kUnlimited ? std::numeric_limits<std::int64_t>::max() : bytes;
-  };
-  std::ranges::stable_sort(candidates.begin() + 1, candidates.end(), std::ranges::greater(), room);
-  std::vector<std::int64_t> budgets;
-  std::ranges::transform(candidates, std::back_inserter(budgets), budget);
-  return budgets;
 }
 
 /// Whether every device of the last epoch could take part in the next.

@@ -30,8 +30,8 @@ struct ServerSelf {
 
 /// A run as its server sees it: a sequence of epochs, each with a plan of its own. One ends when a
 /// device is lost, and when somebody comes or leaves between two steps; the next goes on from the
-/// newest state that is whole, in the memory of those who are left or in a checkpoint. Where devices
-/// belong to owners, all must be there, and a lost one is waited for.
+/// newest state that is whole, in the memory of those who are left or in a checkpoint. Where
+/// devices belong to owners, all must be there, and a lost one is waited for.
 class ServedRun {
  public:
   /// In `config`, nothing is "auto". All must outlive the run.
@@ -51,7 +51,6 @@ class ServedRun {
   void plan_again(const std::string& failure);
   void await_owners(const std::string& failure);
   void take_plan(const train::PlannedRun& plan, std::vector<comm::Candidate> candidates);
-  std::vector<std::int64_t> budgets_of(std::vector<comm::Candidate>& candidates) const;
   bool all_are_among(const std::vector<comm::Candidate>& candidates) const;
   void log_events();
   void log_event(const train::RunEvent& event) const;
