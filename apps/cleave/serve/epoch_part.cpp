@@ -11,7 +11,8 @@ namespace cleave::app {
 void take_part(comm::Communicator& everyone, EpochPart part, const Train& train) {
   train::RunOptions options = shared_options(everyone, std::move(part.options));
   if (part.config.train.elastic) options.kept = &part.kept;
-  const auto devices = static_cast<int>(part.config.devices.count);
+  // Owners are all there in every epoch, whatever each of them does.
+  const int devices = options.part ? everyone.size() : static_cast<int>(part.config.devices.count);
   if (everyone.rank() >= devices) return train::give_state(everyone, part.kept);
   std::unique_ptr<comm::Communicator> group;
   if (everyone.size() > devices) {

@@ -92,8 +92,10 @@ train::RunOptions options_of_owner(const JoinFlags& flags, const OwnerCheck& che
 void run_epoch(const JoinFlags& flags, const std::string& authority, comm::TcpWorld& device,
                const comm::Assignment& assignment, Part& part) {
   train::Config config = train::parse_config(assignment.run, "the server's config");
-  if (assignment.device < config.devices.count)
-    complain("cleave join: device {} of {}\n", assignment.device, config.devices.count);
+  const std::int64_t devices =
+      flags.owner.empty() ? config.devices.count : std::ssize(assignment.peers);
+  if (assignment.device < devices)
+    complain("cleave join: device {} of {}\n", assignment.device, devices);
   const engine::CompiledStep step = train::compile_step(config);
   part.device = assignment.device;
   part.failure.clear();
