@@ -1,46 +1,53 @@
 #include "cleave/plan/tune/partition.h"
 
 #include <algorithm>
-#include <limits>
-#include <utility>
+#include <cmath>
+#include <tuple>
 
 #include "cleave/base/check.h"
 
 namespace cleave::plan {
 
-std::vector<std::int64_t> balance(std::span<const double> costs, int stages) {
-  const int count = static_cast<int>(costs.size());
+std::vector<std::int64_t> cut_chain(
+    std::int64_t count, int stages,
+    const std::function<GroupCost(int stage, std::int64_t begin, std::int64_t end)>& cost) {
   CLEAVE_CHECK(stages >= 1 && stages <= count, stages, " groups of ", count, " items");
-  std::vector<double> sums(count + 1, 0);
-  for (int i = 0; i < count; ++i) sums[i + 1] = sums[i] + costs[i];
-
-  // best[s][n]: (largest group, sum of squares) of the first n items in s groups; cut[s][n]: where
-  // the last group begins.
-  using Value = std::pair<double, double>;
-  const Value worst(std::numeric_limits<double>::infinity(), 0);
-  std::vector<std::vector<Value>> best(stages + 1, std::vector<Value>(count + 1, worst));
-  std::vector<std::vector<int>> cut(stages + 1, std::vector<int>(count + 1, 0));
-  best[0][0] = {0, 0};
+  struct Cell {
+    double excess = INFINITY;
+    double slowest = 0;
+    double squares = 0;
+    std::int64_t begin = 0;  ///< of the last group
+    auto key() const { return std::tuple(excess, slowest, squares); }
+  };
+  // best[s][n]: of the first n items in s groups.
+  std::vector<std::vector<Cell>> best(stages + 1, std::vector<Cell>(count + 1));
+  best[0][0].excess = 0;
   for (int s = 1; s <= stages; ++s) {
-    for (int n = s; n <= count; ++n) {
-      for (int begin = s - 1; begin < n; ++begin) {
-        const double group = sums[n] - sums[begin];
-        const Value& before = best[s - 1][begin];
-        const Value value(std::max(before.first, group), before.second + group * group);
-        if (value < best[s][n]) {
-          best[s][n] = value;
-          cut[s][n] = begin;
-        }
+    for (std::int64_t n = s; n <= count; ++n) {
+      for (std::int64_t begin = s - 1; begin < n; ++begin) {
+        const Cell& before = best[s - 1][begin];
+        const GroupCost group = cost(s - 1, begin, n);
+        const Cell cell{before.excess + group.excess, std::max(before.slowest, group.seconds),
+                        before.squares + group.seconds * group.seconds, begin};
+        if (cell.key() < best[s][n].key()) best[s][n] = cell;
       }
     }
   }
-
   std::vector<std::int64_t> sizes(stages);
-  for (int s = stages, end = count; s > 0; --s) {
-    sizes[s - 1] = end - cut[s][end];
-    end = cut[s][end];
+  std::int64_t end = count;
+  for (int s = stages; s > 0; --s) {
+    sizes[s - 1] = end - best[s][end].begin;
+    end = best[s][end].begin;
   }
   return sizes;
+}
+
+std::vector<std::int64_t> balance(std::span<const double> costs, int stages) {
+  std::vector<double> sums = {0};
+  for (const double cost : costs) sums.push_back(sums.back() + cost);
+  return cut_chain(std::ssize(costs), stages, [&](int, std::int64_t begin, std::int64_t end) {
+    return GroupCost{.seconds = sums[end] - sums[begin]};
+  });
 }
 
 }  // namespace cleave::plan

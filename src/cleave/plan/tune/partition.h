@@ -1,15 +1,26 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 namespace cleave::plan {
 
-/// Cuts a chain of items with the given costs into `stages` consecutive, non-empty groups so that
-/// the most expensive group is as cheap as possible, and among those cuts the sum of squares is
-/// smallest. Returns the size of each group. Exact, by dynamic programming. Needs at least `stages`
-/// items.
+/// What a group of a chain takes. Of cuts the one is best that lacks least; then the one whose
+/// slowest group is fastest; then the one with the least sum of squares.
+struct GroupCost {
+  double seconds = 0;
+  double excess = 0;  ///< beyond what the group's device has
+};
+
+/// Cuts a chain of `count` items into `stages` consecutive, non-empty groups: the size of each in
+/// the best cut. Exact, by dynamic programming. Needs at least `stages` items.
+std::vector<std::int64_t> cut_chain(
+    std::int64_t count, int stages,
+    const std::function<GroupCost(int stage, std::int64_t begin, std::int64_t end)>& cost);
+
+/// The same for items with the given costs, on devices that are alike.
 std::vector<std::int64_t> balance(std::span<const double> costs, int stages);
 
 }  // namespace cleave::plan

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 #include <utility>
 
 #include "cleave/base/check.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
+#include "cleave/plan/tune/partition.h"
 #include "cleave/schedule/generators.h"
 
 namespace cleave::plan {
@@ -74,36 +74,12 @@ class PartitionSearch {
     return over;
   }
 
-  /// best[s][n]: the least (excess, slowest stage, squares) of the first n segments in s stages.
   Sizes bottleneck() const {
-    struct Cell {
-      double excess = INFINITY;
-      double slowest = 0;
-      double squares = 0;
-      std::int64_t begin = 0;
-      auto key() const { return std::tuple(excess, slowest, squares); }
-    };
-    const std::int64_t count = std::ssize(problem_.segments);
-    std::vector<std::vector<Cell>> best(stages() + 1, std::vector<Cell>(count + 1));
-    best[0][0].excess = 0;
-    for (int s = 1; s <= stages(); ++s) {
-      for (std::int64_t n = s; n <= count; ++n) {
-        for (std::int64_t begin = s - 1; begin < n; ++begin) {
-          const Cell& before = best[s - 1][begin];
-          const double time = time_of(s - 1, begin, n);
-          const Cell cell{before.excess + stage_excess(s - 1, begin, n),
-                          std::max(before.slowest, time), before.squares + time * time, begin};
-          if (cell.key() < best[s][n].key()) best[s][n] = cell;
-        }
-      }
-    }
-    Sizes sizes(stages());
-    std::int64_t end = count;
-    for (int s = stages(); s > 0; --s) {
-      sizes[s - 1] = end - best[s][end].begin;
-      end = best[s][end].begin;
-    }
-    return sizes;
+    return cut_chain(std::ssize(problem_.segments), stages(),
+                     [&](int stage, std::int64_t begin, std::int64_t end) {
+                       return GroupCost{.seconds = time_of(stage, begin, end),
+                                        .excess = stage_excess(stage, begin, end)};
+                     });
   }
 
   /// Moves `first` .. `last` borders together by one, as long as it helps.
