@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <string>
@@ -17,6 +18,24 @@ namespace {
 
 using testing::tiny_shape;
 
+/// Microbatches from number `first` on.
+class LaterSource : public train::RandomSource {
+ public:
+  LaterSource(const Graph& model, int first) : RandomSource(3, model), first_(first) {}
+  void load(int index, std::string_view input, View tensor) override {
+    RandomSource::load(first_ + index, input, tensor);
+  }
+
+ private:
+  int first_;
+};
+
+/// Which microbatches of a step a device computes.
+struct Range {
+  int first = 0;
+  int of = 0;  ///< in the whole step; 0: those of the device
+};
+
 /// One device, `microbatches` microbatches, gradients of one step by name.
 struct Gradients {
   std::map<std::string, std::vector<float>> by_name;
@@ -25,13 +44,14 @@ struct Gradients {
   std::int64_t planned = 0;
 };
 
-Gradients gradients_of(const Graph& model, const CompileOptions& options) {
+Gradients gradients_of(const Graph& model, const CompileOptions& options, const Range& range = {}) {
   const CompiledStep step = compile(model, options);
   comm::LocalLauncher here;
   Device device(step, 0, options.threads, here.processes());
   device.initialise(7);
-  train::RandomSource source(3, model);
-  const float scale = 1.0f / static_cast<float>(options.microbatches * loss_count(model));
+  LaterSource source(model, range.first);
+  const int microbatches = range.of > 0 ? range.of : options.microbatches;
+  const float scale = 1.0f / static_cast<float>(microbatches * loss_count(model));
   Gradients out;
   out.result = device.executor().run({.source = &source, .loss_scale = scale});
   for (const TensorState& tensor : device.tensors()) {
@@ -69,8 +89,29 @@ TEST_P(Step, SplittingTheBackwardChangesNoBit) {
 
 TEST_P(Step, GradientsOfMicrobatchesAddUp) {
   const Gradients whole = gradients_of(model(), {.microbatches = 2});
-  EXPECT_NEAR(whole.result.loss, std::log(61.0), 0.1);  // an untrained model knows nothing
-  EXPECT_GT(whole.result.gradient_norm, 0);
+  const Gradients first = gradients_of(model(), {}, {.first = 0, .of = 2});
+  const Gradients second = gradients_of(model(), {}, {.first = 1, .of = 2});
+
+  // A gradient is a sum over 2 x 32 tokens. Another order of it rounds 64 times at most, each time
+  // by 2^-24 of what the terms' absolute values add up to; their signs are random, so that this is
+  // about sqrt(64) times the sum.
+  constexpr float kTolerance = 64 * 8 * 0x1p-24f;
+  for (const auto& [name, sum] : whole.by_name) {
+    const std::vector<float>& a = first.by_name.at(name);
+    const std::vector<float>& b = second.by_name.at(name);
+    float largest = 0;
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      largest = std::max(largest, std::abs(a[i]) + std::abs(b[i]));
+    ASSERT_GT(largest, 0) << name;
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      ASSERT_NEAR(sum[i], a[i] + b[i], kTolerance * largest) << name << '[' << i << ']';
+  }
+}
+
+TEST_P(Step, LossOfAnUntrainedModelIsThatOfAGuess) {
+  const Gradients step = gradients_of(model(), {.microbatches = 2});
+  EXPECT_NEAR(step.result.loss, std::log(61.0), 0.1);
+  EXPECT_GT(step.result.gradient_norm, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Step,
