@@ -1,6 +1,8 @@
-// What a user adds from outside: kinds of layers with attributes of their own, and a family of
-// models, each by one row. They train on every axis at once with the bits of one device.
+// What a user adds from outside: kinds of layers with attributes of their own, a family of models, a
+// schedule and an optimizer, each by one row. They train on every axis at once with the bits of one
+// device.
 
+#include <algorithm>
 #include <mutex>
 
 #include "support/tiny_model.h"
@@ -12,6 +14,7 @@
 #include "cleave/layers/layer_kinds.h"
 #include "cleave/model/family.h"
 #include "cleave/ops/elementwise.h"
+#include "cleave/schedule/generators.h"
 #include "cleave/shard/parameter_cut.h"
 #include "cleave/train/step/run_optimizer.h"
 
@@ -146,6 +149,48 @@ LayerKinds own_kinds() {
   return kinds;
 }
 
+/// GPipe, but the microbatches go forward last to first.
+schedule::Program last_first(const schedule::PipelineShape& shape) {
+  schedule::Program program = schedule::generate("gpipe", shape);
+  program.schedule = "own-last-first";
+  for (auto& list : program.lists) std::reverse(list.begin(), list.begin() + shape.microbatches);
+  return program;
+}
+
+/// Adds it at its first use, since the table is the process's.
+std::string own_schedule() {
+  constexpr const char* kName = "own-last-first";
+  static const bool added = [] {
+    schedule::add_schedule({.name = kName, .generate = last_first, .keeps_all = true});
+    return true;
+  }();
+  return added ? kName : "";
+}
+
+/// Every element moves by the learning rate, against the sign of a running mean of its gradients.
+void follow_signs(ops::Compute&, const engine::ParameterState& parameter,
+                  const engine::UpdateStep& at) {
+  const auto scale = static_cast<float>(at.gradient_scale);
+  const auto lr = static_cast<float>(at.lr);
+  const float* gradient = parameter.gradient.as<float>();
+  float* mean = parameter.slot("mean").as<float>();
+  float* weight = parameter.master.as<float>();
+  for (std::int64_t i = 0; i < parameter.elements(); ++i) {
+    mean[i] = 0.9f * mean[i] + 0.1f * scale * gradient[i];
+    weight[i] -= mean[i] > 0 ? lr : mean[i] < 0 ? -lr : 0;
+  }
+}
+
+const engine::OptimizerKind& own_optimizer() {
+  static const engine::OptimizerKind row{
+      .name = "own-signs",
+      .slots = [](const ParameterSpec&, const engine::Hyper&) {
+        return std::vector<std::string>{"mean"};
+      },
+      .update = follow_signs};
+  return row;
+}
+
 struct Outcome {
   std::string weights;
   bool as_planned = true;
@@ -161,6 +206,7 @@ Outcome train(const engine::Layout& layout) {
                                                                  .microbatches = microbatches,
                                                                  .data_shards = 2,
                                                                  .tensor_shards = 2,
+                                                                 .optimizer = &own_optimizer(),
                                                                  .kinds = kinds});
   std::mutex mutex;
   Outcome outcome;
@@ -169,7 +215,7 @@ Outcome train(const engine::Layout& layout) {
     const int index = world.rank();
     engine::Device device(step, index, 1, world, kinds);
     device.initialise(3);
-    RunOptimizer optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 1});
+    RunOptimizer optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 1}, own_optimizer());
     bool sent = true;
     for (int s = 0; s < kSteps; ++s) {
       testing::ReplicaSource source(step.replica_of(index) * microbatches, s);
@@ -193,7 +239,8 @@ TEST(OwnRows, TrainOnEveryAxisWithTheBitsOfOneDevice) {
   const Outcome one = train({});
   EXPECT_TRUE(one.as_planned);
   const std::vector<engine::Layout> layouts = {
-      {.pipeline = 2, .data = 2, .tensor = 2},
+      {.pipeline = 2, .data = 2, .tensor = 2, .schedule = own_schedule()},
+      {.pipeline = 2, .data = 2, .tensor = 2, .zero = 1},
       {.pipeline = 2, .data = 2, .tensor = 2, .sequence_parallel = true},
       {.tensor = 2, .sequence_parallel = true, .recompute = {schedule::Recompute::Full}},
       {.pipeline = 2, .tensor = 2, .sequence_parallel = true, .schedule = "zb-h1"},
