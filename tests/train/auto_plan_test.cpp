@@ -14,8 +14,8 @@
 #include "cleave/schedule/generators.h"
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/step/trainer.h"
-#include "cleave/train/tune/auto_choices.h"
 #include "cleave/train/tune/auto_grid.h"
+#include "cleave/train/tune/auto_space.h"
 
 namespace cleave::train {
 namespace {
@@ -108,8 +108,9 @@ TEST(AutoPlan, IsWithinThreePercentOfTheBestCutForUnequalSpeedAndMemory) {
   const AutoPlan plan = plan_run(config, here);
 
   ASSERT_FALSE(plan.fitting.empty());
-  EXPECT_LE(plan.choice().seconds, 1.03 * best);
-  EXPECT_LT(plan_run(roomy, here).choice().seconds, best) << "memory does not matter";
+  EXPECT_LE(plan.choice().predicted.step_seconds, 1.03 * best);
+  EXPECT_LT(plan_run(roomy, here).choice().predicted.step_seconds, best)
+      << "memory does not matter";
 }
 
 TEST(AutoPlan, DecidesEverythingThatWasAuto) {
@@ -135,7 +136,8 @@ TEST(AutoGrid, IsOneWhateverLayoutIsChosen) {
   EXPECT_EQ(grid.numerics.tensor_shards, 1);
   EXPECT_EQ(grid.train.microbatch, 1) << "two to a shard";
   std::set<std::int64_t> degrees;
-  for (const Config& one : alternatives(grid)) {
+  for (const plan::Layout& layout : layouts(space_of(grid))) {
+    const Config one = with_layout(grid, layout);
     EXPECT_EQ(one.numerics.data_shards, 4);
     EXPECT_EQ(one.numerics.tensor_shards, 1);
     EXPECT_EQ(one.train.microbatch, 1);
@@ -176,37 +178,47 @@ TEST(AutoGrid, IsLeanerWhereNothingFitsAndAnyIfAsked) {
   EXPECT_EQ(grids(closed), std::vector{closed});
 }
 
-TEST(AutoChoices, HaveEveryScheduleThatThereIs) {
-  const auto all = alternatives(config_of(
-      "[devices]\ncount = 2\n[parallel]\npipeline = 2\nschedule = \"auto\"\nzero = \"auto\""));
+std::vector<plan::Layout> layouts_of(const std::string& rest) {
+  return layouts(space_of(config_of(rest)));
+}
+
+TEST(AutoSpace, HasEveryScheduleThatThereIs) {
+  const auto all = layouts_of(
+      "[devices]\ncount = 2\n[parallel]\npipeline = 2\nschedule = \"auto\"\nzero = \"auto\"");
   for (const std::string_view name : schedule::schedule_names()) {
-    EXPECT_TRUE(std::ranges::any_of(all, [&](const Config& config) {
-      return config.parallel.schedule == name;
+    EXPECT_TRUE(std::ranges::any_of(all, [&](const plan::Layout& layout) {
+      return layout.schedule == name;
     })) << name;
   }
 }
 
-TEST(AutoChoices, KeepWhatIsGiven) {
+TEST(AutoSpace, KeepsWhatIsGiven) {
   const std::string devices = "[devices]\ncount = 2\n[parallel]\npipeline = 2\nzero = \"auto\"\n";
-  const auto chunked = alternatives(config_of(devices + "schedule = \"interleaved\""));
+  const auto chunked = layouts_of(devices + "schedule = \"interleaved\"");
   ASSERT_EQ(chunked.size(), 3u);
-  EXPECT_EQ(chunked.back().parallel.chunks, 4);
-  const auto cut =
-      alternatives(config_of(devices + "schedule = \"auto\"\npartition = [1, 2, 3, 2]"));
-  for (const Config& config : cut) EXPECT_EQ(config.parallel.chunks, 2) << config.parallel.schedule;
-  const auto many = alternatives(config_of(devices + "schedule = \"interleaved\"\nchunks = 5"));
+  EXPECT_EQ(chunked.back().chunks, 4);
+  const auto cut = layouts_of(devices + "schedule = \"auto\"\npartition = [1, 2, 3, 2]");
+  EXPECT_FALSE(cut.empty());
+  for (const plan::Layout& layout : cut) EXPECT_EQ(layout.chunks, 2) << layout.schedule;
+  const auto many = layouts_of(devices + "schedule = \"interleaved\"\nchunks = 5");
   ASSERT_EQ(many.size(), 1u);
-  EXPECT_EQ(many[0].parallel.chunks, 5);
+  EXPECT_EQ(many[0].chunks, 5);
 }
 
-TEST(AutoChoices, SaveMemoryOnlyWhereItIsLimitedAndTheLeastFirst) {
+/// Of a layout of `config`, with all that it can do about memory.
+std::vector<plan::Layout> savings_of(const Config& config) {
+  const plan::LayoutSpace space = space_of(config);
+  return savings(space, layouts(space).front());
+}
+
+TEST(AutoSpace, SavesMemoryOnlyWhereItIsLimitedAndTheLeastFirst) {
   const std::string open =
       "[parallel]\ndata = 2\nzero = \"auto\"\nrecompute = \"auto\"\n[devices]\ncount = 2\n";
-  const auto limited = savings(alternatives(config_of(open + "memory = \"1MiB\"")).front());
+  const auto limited = savings_of(config_of(open + "memory = \"1MiB\""));
   EXPECT_EQ(limited.size(), 12u);
   EXPECT_EQ(degree_of_saving(limited.front()), 0);
   EXPECT_EQ(degree_of_saving(limited.back()), 5);
-  EXPECT_EQ(savings(alternatives(config_of(open)).front()).size(), 2u);
+  EXPECT_EQ(savings_of(config_of(open)).size(), 2u);
 }
 
 /// Device 0 of this plan, to the byte.
@@ -221,8 +233,9 @@ TEST(AutoPlan, SharesAndRecomputesAsMuchAsItTakesToFit) {
   // Where memory is short there is no copy for saving.
   const std::int64_t plain = planned(config_of(given + devices + "memory = 1"));
   std::int64_t least = plain;
-  for (const Config& one : savings(config_of(open + devices + "memory = 1")))
-    least = std::min(least, planned(one));
+  const Config tight = config_of(open + devices + "memory = 1");
+  for (const plan::Layout& one : savings_of(tight))
+    least = std::min(least, planned(with_layout(tight, one)));
   ASSERT_LT(least, plain);
   const auto with = [&](std::int64_t bytes) {
     return config_of(open + devices + "memory = " + std::to_string(bytes));
@@ -232,9 +245,9 @@ TEST(AutoPlan, SharesAndRecomputesAsMuchAsItTakesToFit) {
   for (const std::int64_t budget : {plain - 1, (plain + least) / 2, least}) {
     const AutoPlan plan = plan_run(with(budget), here);
     ASSERT_FALSE(plan.fitting.empty()) << budget;
-    EXPECT_GT(degree_of_saving(plan.choice().config), 0);
-    EXPECT_EQ(plan.choice().needed, planned(plan.choice().config));
-    EXPECT_LE(plan.choice().needed, budget);
+    EXPECT_GT(degree_of_saving(plan.choice().predicted.layout), 0);
+    EXPECT_EQ(plan.choice().predicted.memory_bytes, planned(plan.choice().config));
+    EXPECT_LE(plan.choice().predicted.memory_bytes, budget);
   }
   EXPECT_TRUE(plan_run(with(least - 1), here).fitting.empty());
 }
@@ -244,8 +257,8 @@ TEST(AutoPlan, CountsTheCopyForSavingAsTheRunDoes) {
   const std::int64_t bare = planned(config_of(open + "memory = 1"));
   const auto needed = [&](const std::string& memory) {
     const PlannedRun choice = plan_run(config_of(open + memory), here).choice();
-    EXPECT_EQ(choice.needed, planned(choice.config)) << memory;
-    return choice.needed;
+    EXPECT_EQ(choice.predicted.memory_bytes, planned(choice.config)) << memory;
+    return choice.predicted.memory_bytes;
   };
 
   EXPECT_GT(needed(""), bare);
@@ -258,7 +271,7 @@ TEST(AutoPlan, RecomputesNothingWhereMemoryIsNoMatter) {
       plan_run(config_of("[parallel]\ndata = \"auto\"\npipeline = \"auto\"\nrecompute = \"auto\"\n"
                          "[devices]\ncount = 2\n"),
                here);
-  EXPECT_EQ(recompute_name(plan.choice().config), "none");
+  EXPECT_EQ(recompute_name(plan.choice().predicted.layout), "none");
 }
 
 // Of an emulated model the work is the same however it is divided: four replicas of equal devices
@@ -271,8 +284,8 @@ TEST(AutoPlan, GivesUnequalDevicesAPipelineWhereTimesBelongToLayers) {
   const AutoPlan plan = plan_run(config_of(open + "speed = [1, 1, 2, 4]"), here);
   EXPECT_EQ(plan.choice().config.parallel.pipeline, 4);
   // 8 layers x 8 sequences x 3 ms of work on devices of speed 8 in all.
-  EXPECT_GE(plan.choice().seconds, 0.024);
-  EXPECT_LT(plan.choice().seconds, 0.040);
+  EXPECT_GE(plan.choice().predicted.step_seconds, 0.024);
+  EXPECT_LT(plan.choice().predicted.step_seconds, 0.040);
 }
 
 TEST(AutoPlan, FindsTheLayoutThatFitsAndSaysWhatIsMissingOtherwise) {

@@ -3,7 +3,7 @@
 #include "plan/plan_query.h"
 #include "plan/run_length.h"
 
-#include "cleave/plan/tune/layout_search.h"
+#include "cleave/plan/tune/analytic/cluster_search.h"
 
 namespace cleave::app {
 
@@ -13,12 +13,14 @@ struct PlanAnswer {
   plan::SearchResult search;  ///< with --layout: that one alone
   double search_seconds = 0;
   bool searched = false;
+  std::int64_t devices_needed = 0;  ///< that would do, where a search found nothing; 0: none do
   std::optional<RunLength> length;  ///< of all tokens, if --tokens says how many
 
-  /// The layout to take, or the nearest if none fits.
-  const plan::Prediction& choice() const {
-    return search.best.empty() ? search.nearest.front() : search.best.front();
+  /// The fastest, or those that come nearest to fitting.
+  const std::vector<plan::Prediction>& listed() const {
+    return search.fitting.empty() ? search.unfit : search.fitting;
   }
+  const plan::Prediction& choice() const { return listed().front(); }
 };
 
 /// Predicts the layout that was asked about, or searches. Throws UserError if the question makes no

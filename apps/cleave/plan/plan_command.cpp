@@ -40,11 +40,11 @@ void run(PlanOptions& options, Exit& exit) {
     read_cluster_file(options.flags.cluster, options.flags.file);
   PlanAnswer answer = ask(options.flags);
   answer.length = run_length(options.flags, answer.workload, answer.choice());
-  const bool exports = !options.flags.system.empty() && !answer.search.best.empty();
+  const bool exports = !options.flags.system.empty() && !answer.search.fitting.empty();
   write_file("", exports            ? export_layout(options.flags.system, answer)
                  : options.run.json ? to_json(answer)
                                     : to_text(answer));
-  if (answer.search.best.empty()) {
+  if (answer.search.fitting.empty()) {
     complain("cleave: {}\n", refusal(answer));
     exit = Exit::DoesNotFit;
   }

@@ -17,6 +17,7 @@
 #include "cleave/comm/together.h"
 #include "cleave/report/text_table.h"
 #include "cleave/train/loop/forecast.h"
+#include "cleave/train/step/trainer.h"
 #include "cleave/train/tune/auto_plan.h"
 
 namespace cleave::app {
@@ -52,7 +53,7 @@ nlohmann::json json_of(const Config& config) {
           {"chunks", p.chunks.value_or(1)},
           {"schedule", p.schedule},
           {"zero", *p.zero},
-          {"recompute", train::recompute_name(config)},
+          {"recompute", recompute_name(train::compile_options(config).layout)},
           {"partition", p.partition ? nlohmann::json(*p.partition) : nlohmann::json("auto")}};
 }
 
@@ -77,15 +78,15 @@ std::string to_json(const Decision& decision, const train::Forecast& forecast) {
   for (int d = 0; d < step.devices(); ++d) planned.push_back(step.planned_on(d));
   nlohmann::json candidates = nlohmann::json::array();
   for (const auto* runs : {&decision.plan.fitting, &decision.plan.unfit}) {
-    for (const train::PlannedRun& run : *runs)
-      candidates.push_back({{"layout", json_of(run.config)},
-                            {"step_seconds", run.seconds},
-                            {"bubble", run.bubble},
-                            {"idle", run.idle},
-                            {"communication", run.communication},
-                            {"memory_bytes", run.needed},
-                            {"lacks_bytes", run.excess},
-                            {"fits", run.excess == 0}});
+    for (const auto& [run, predicted] : *runs)
+      candidates.push_back({{"layout", json_of(run)},
+                            {"step_seconds", predicted.step_seconds},
+                            {"bubble", predicted.bubble_rate},
+                            {"idle", predicted.parts.bubble / predicted.step_seconds},
+                            {"communication", plan::communication_share(predicted)},
+                            {"memory_bytes", predicted.memory_bytes},
+                            {"lacks_bytes", predicted.excess()},
+                            {"fits", predicted.fits()}});
   }
   const nlohmann::json json = {{"step_seconds", seconds},
                                {"tflops_per_device", flop / seconds / step.devices() / 1e12},

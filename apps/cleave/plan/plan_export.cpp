@@ -64,7 +64,7 @@ void add_megatron_layout(const Workload& work, const Layout& layout,
   flags.push_back(fmt::format("--tensor-model-parallel-size {}", layout.tensor));
   flags.push_back(fmt::format("--pipeline-model-parallel-size {}", layout.pipeline));
   if (layout.chunks > 1) {
-    const std::int64_t stages = layout.pipeline * layout.chunks;
+    const int stages = layout.stages();
     require(work.model.layers % stages == 0, "Megatron-LM wants layers to be divided evenly, and ",
             work.model.layers, " layers are not by ", stages,
             " stages; pass --layout with other chunks");
@@ -76,9 +76,9 @@ void add_megatron_layout(const Workload& work, const Layout& layout,
   if (layout.zero >= 2)
     flags.push_back(fmt::format("--use-megatron-fsdp --data-parallel-sharding-strategy {}",
                                 layout.zero == 2 ? "optim_grads" : "optim_grads_params"));
-  if (layout.recompute == Recompute::Selective)
+  if (recompute_of(layout) == Recompute::Selective)
     flags.emplace_back("--recompute-granularity selective");
-  if (layout.recompute == Recompute::Full)
+  if (recompute_of(layout) == Recompute::Full)
     flags.emplace_back(
         "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
   flags.push_back(fmt::format("--micro-batch-size {}", layout.microbatch));
@@ -130,7 +130,7 @@ std::string torchtitan(const PlanAnswer& answer) {
         fmt::format("pipeline_parallel_schedule = \"{}\"\npipeline_parallel_microbatch_size = {}\n",
                     schedule, layout.microbatch);
   return text + fmt::format("\n[activation_checkpoint]\nmode = \"{}\"\n",
-                            kModes[static_cast<std::size_t>(layout.recompute)]);
+                            kModes[static_cast<std::size_t>(recompute_of(layout))]);
 }
 
 // ---- DeepSpeed: its JSON.
@@ -141,7 +141,7 @@ std::string deepspeed(const PlanAnswer& answer) {
   schedule_in("DeepSpeed", layout, {{"1f1b", ""}});
   nlohmann::ordered_json json = {{"train_batch_size", work.batch},
                                  {"train_micro_batch_size_per_gpu", layout.microbatch},
-                                 {"gradient_accumulation_steps", answer.choice().microbatches},
+                                 {"gradient_accumulation_steps", plan::microbatches(work, layout)},
                                  {"bf16", {{"enabled", true}}},
                                  {"zero_optimization", {{"stage", layout.zero}}}};
   if (layout.zero > 0) json["zero_optimization"]["overlap_comm"] = true;
@@ -149,7 +149,7 @@ std::string deepspeed(const PlanAnswer& answer) {
   if (layout.pipeline > 1)
     json["pipeline"] = {
         {"stages", layout.pipeline},
-        {"activation_checkpoint_interval", layout.recompute == Recompute::Full ? 1 : 0}};
+        {"activation_checkpoint_interval", recompute_of(layout) == Recompute::Full ? 1 : 0}};
   return json.dump(2) + "\n";
 }
 

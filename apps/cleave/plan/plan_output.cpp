@@ -32,7 +32,7 @@ nlohmann::json json_of(const plan::Layout& layout) {
           {"chunks", layout.chunks},
           {"schedule", layout.schedule},
           {"zero", layout.zero},
-          {"recompute", plan::to_string(layout.recompute)},
+          {"recompute", plan::recompute_name(layout)},
           {"sequence_parallel", layout.sequence_parallel}};
 }
 
@@ -46,7 +46,7 @@ nlohmann::json json_of(const plan::TimeParts& parts) {
           {"optimizer", parts.optimizer}};
 }
 
-nlohmann::json json_of(const Prediction& p) {
+nlohmann::json json_of(const plan::Workload& workload, const Prediction& p) {
   nlohmann::json devices = nlohmann::json::array();
   for (const DeviceMemory& device : p.devices) {
     devices.push_back({{"weights", whole(device.weights)},
@@ -56,12 +56,12 @@ nlohmann::json json_of(const Prediction& p) {
                        {"work", whole(device.work)}});
   }
   return {{"step_seconds", p.step_seconds},
-          {"tflops_per_device", p.tflops_per_device},
+          {"tflops_per_device", tflops_per_device(workload, p)},
           {"memory_bytes", p.memory_bytes},
           {"budget_bytes", p.budget_bytes},
-          {"fits", p.fits},
+          {"fits", p.fits()},
           {"layout", json_of(p.layout)},
-          {"microbatches", p.microbatches},
+          {"microbatches", plan::microbatches(workload, p.layout)},
           {"seconds", json_of(p.parts)},
           {"memory", devices}};
 }
@@ -105,7 +105,7 @@ std::vector<std::string> layout_row(const Prediction& p) {
           std::to_string(l.microbatch),
           l.chunks > 1 ? fmt::format("{} x{}", l.schedule, l.chunks) : l.schedule,
           std::to_string(l.zero),
-          std::string(plan::to_string(l.recompute)),
+          std::string(plan::recompute_name(l)),
           l.sequence_parallel ? "yes" : "no",
           format_seconds(p.step_seconds),
           format_bytes(p.memory_bytes)};
@@ -113,14 +113,14 @@ std::vector<std::string> layout_row(const Prediction& p) {
 
 /// The fastest, or those that come nearest to fitting.
 std::string candidate_table(const PlanAnswer& answer) {
-  const bool fits = !answer.search.best.empty();
-  const std::vector<Prediction>& list = fits ? answer.search.best : answer.search.nearest;
+  const bool fits = answer.choice().fits();
+  const std::vector<Prediction>& list = answer.listed();
   Rows rows = {{"layout", "microbatch", "schedule", "zero", "recompute", "sp", "step", "memory",
                 fits ? "loses by" : "too much by"}};
   for (const Prediction& p : list) {
     rows.push_back(layout_row(p));
     if (!fits) {
-      rows.back().push_back(format_bytes(p.memory_bytes - p.budget_bytes));
+      rows.back().push_back(format_bytes(p.excess()));
     } else if (&p == &list.front()) {
       rows.back().push_back("");
     } else {
@@ -135,17 +135,17 @@ std::string candidate_table(const PlanAnswer& answer) {
 
 std::string headline(const PlanAnswer& answer) {
   const Prediction& p = answer.choice();
-  return fmt::format("{}\n{} per step, {:.0f} TFLOP/s per device ({} of peak), {} of {} usable\n{}",
-                     to_string(p.layout), format_seconds(p.step_seconds), p.tflops_per_device,
-                     format_share(flops_share(answer.workload, p)), format_bytes(p.memory_bytes),
-                     format_bytes(p.budget_bytes),
-                     describe_rate(answer.workload, p, answer.length));
+  return fmt::format(
+      "{}\n{} per step, {:.0f} TFLOP/s per device ({} of peak), {} of {} usable\n{}",
+      to_string(p.layout), format_seconds(p.step_seconds), tflops_per_device(answer.workload, p),
+      format_share(flops_share(answer.workload, p)), format_bytes(p.memory_bytes),
+      format_bytes(p.budget_bytes), describe_rate(answer.workload, p, answer.length));
 }
 
 }  // namespace
 
 std::string to_json(const PlanAnswer& answer) {
-  nlohmann::json json = json_of(answer.choice());
+  nlohmann::json json = json_of(answer.workload, answer.choice());
   json["cluster"] = to_string(answer.workload.cluster);
   json["sequence"] = answer.workload.sequence;
   json["tokens_per_second"] = tokens_per_second(answer.workload, answer.choice());
@@ -158,16 +158,15 @@ std::string to_json(const PlanAnswer& answer) {
   }
   json["candidates"] = nlohmann::json::array();
   const auto& search = answer.search;
-  for (const Prediction& p : search.best.empty() ? search.nearest : search.best) {
-    json["candidates"].push_back(json_of(p));
-  }
+  for (const Prediction& p : answer.listed())
+    json["candidates"].push_back(json_of(answer.workload, p));
   json["search_seconds"] = answer.search_seconds;
   if (answer.searched) {
-    json["layouts"] = search.layouts;
-    json["layouts_unfit"] = search.unfit;
+    json["layouts"] = search.variants;
+    json["layouts_unfit"] = search.variants_unfit;
     json["layouts_simulated"] = search.simulated;
   }
-  if (search.devices_needed > 0) json["devices_needed"] = search.devices_needed;
+  if (answer.devices_needed > 0) json["devices_needed"] = answer.devices_needed;
   return json.dump(2) + "\n";
 }
 
@@ -178,7 +177,7 @@ std::string to_text(const PlanAnswer& answer) {
   text += "\n" + candidate_table(answer);
   text += fmt::format(
       "\n{} layouts in {}: {} do not fit, {} were simulated, the others cannot be faster\n",
-      answer.search.layouts, format_seconds(answer.search_seconds), answer.search.unfit,
+      answer.search.variants, format_seconds(answer.search_seconds), answer.search.variants_unfit,
       answer.search.simulated);
   return text;
 }
@@ -187,12 +186,12 @@ std::string refusal(const PlanAnswer& answer) {
   const Prediction& p = answer.choice();
   std::string text =
       fmt::format("{} needs {} on a device, {} more than the {} usable of {}", to_string(p.layout),
-                  format_bytes(p.memory_bytes), format_bytes(p.memory_bytes - p.budget_bytes),
+                  format_bytes(p.memory_bytes), format_bytes(p.excess()),
                   format_bytes(p.budget_bytes), answer.workload.cluster.hardware->name);
   if (!answer.searched) return text + "; leave --layout out to search for one that fits";
-  if (answer.search.devices_needed > 0) {
+  if (answer.devices_needed > 0) {
     return "no layout fits; the nearest, " + text +
-           fmt::format("; {} devices of this kind would do", answer.search.devices_needed);
+           fmt::format("; {} devices of this kind would do", answer.devices_needed);
   }
   return "no layout fits; the nearest, " + text +
          "; more devices do not help at this batch: raise --batch or take devices with more memory";

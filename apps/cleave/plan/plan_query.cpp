@@ -14,6 +14,7 @@ namespace {
 using schedule::Recompute;
 
 constexpr std::int64_t kSequence = 2048;
+constexpr std::int64_t kMost = 1 << 24;  ///< of whatever --layout counts
 
 constexpr std::array<std::string_view, 12> kModelKeys = {
     "preset", "kind",  "layers",   "hidden",         "heads",     "kv_heads",
@@ -118,18 +119,24 @@ plan::Workload parse_workload(const PlanFlags& flags) {
 
 plan::Layout parse_layout(std::string_view text, const plan::Workload& workload) {
   const KeyValues keys("--layout", text, kLayoutKeys);
+  const auto number = [&](const char* key, std::int64_t otherwise) {
+    const std::int64_t value = keys.number(key, otherwise);
+    require(value <= kMost, "--layout ", key, "=", value, " is beyond any cluster; at most ",
+            kMost);
+    return static_cast<int>(value);
+  };
   plan::Layout layout;
-  layout.tensor = keys.number("tp", 1);
-  layout.pipeline = keys.number("pp", 1);
+  layout.tensor = number("tp", 1);
+  layout.pipeline = number("pp", 1);
   require(layout.tensor >= 1 && layout.pipeline >= 1, "--layout tp=", layout.tensor,
           ",pp=", layout.pipeline, ": both must be at least 1");
-  const std::int64_t rest = workload.cluster.devices / (layout.tensor * layout.pipeline);
-  layout.data = keys.number("dp", std::max<std::int64_t>(1, rest));
-  layout.microbatch = keys.number("microbatch", 1);
-  layout.chunks = keys.number("chunks", default_chunks(keys.text("schedule", "")));
+  const std::int64_t rest = workload.cluster.devices / layout.tensor / layout.pipeline;
+  layout.data = number("dp", std::max<std::int64_t>(1, rest));
+  layout.microbatch = number("microbatch", 1);
+  layout.chunks = number("chunks", default_chunks(keys.text("schedule", "")));
   layout.schedule = keys.text("schedule", default_schedule(layout.chunks));
-  layout.zero = static_cast<int>(std::min<std::int64_t>(keys.number("zero", 0), 99));
-  layout.recompute = parse_recompute(keys.text("recompute", "none"));
+  layout.zero = number("zero", 0);
+  layout.recompute = {parse_recompute(keys.text("recompute", "none"))};
   layout.sequence_parallel = keys.truth("sequence_parallel", false) && layout.tensor > 1;
   check(workload, layout);
   return layout;

@@ -5,7 +5,7 @@
 
 #include "plan/cluster_file.h"
 
-#include "cleave/plan/tune/analytic/layout.h"
+#include "cleave/plan/tune/analytic/workload.h"
 
 namespace cleave::app {
 

@@ -43,8 +43,13 @@ double tokens_per_second(const plan::Workload& workload, const plan::Prediction&
   return static_cast<double>(workload.batch * workload.sequence) / prediction.step_seconds;
 }
 
+double tflops_per_device(const plan::Workload& workload, const plan::Prediction& prediction) {
+  return plan::model_flops(workload) / prediction.step_seconds /
+         static_cast<double>(prediction.layout.devices()) / 1e12;
+}
+
 double flops_share(const plan::Workload& workload, const plan::Prediction& prediction) {
-  return prediction.tflops_per_device * 1e12 / workload.cluster.hardware->peak_flops;
+  return tflops_per_device(workload, prediction) * 1e12 / workload.cluster.hardware->peak_flops;
 }
 
 std::optional<RunLength> run_length(const PlanFlags& flags, const plan::Workload& workload,

@@ -251,7 +251,7 @@ void ServedRun::take_plan(const train::PlannedRun& plan, std::vector<Candidate> 
   });
   candidates.erase(others, candidates.end());
   devices_ = std::move(candidates);
-  const std::chrono::duration<double> silence(kSilentSteps * plan.seconds);
+  const std::chrono::duration<double> silence(kSilentSteps * plan.predicted.step_seconds);
   server_.set_silence(std::chrono::duration_cast<comm::Clock::duration>(silence));
   const std::string text =
       fmt::format("plan {} for {}: {}", epochs_ + 1, counted(config_.devices.count, "device"),

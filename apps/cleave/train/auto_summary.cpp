@@ -16,38 +16,29 @@ namespace {
 
 constexpr std::size_t kRows = 3;  ///< of runs that fit and of runs that do not
 
-/// What takes most of the time by which `run` is behind `best`.
-std::string reason(const train::PlannedRun& run, const train::PlannedRun& best) {
-  const auto more = [&](double share, double other) {
-    return share * run.seconds - other * best.seconds;
-  };
-  const double again = more(run.recompute, best.recompute);
-  const double idle = more(run.idle, best.idle);
-  const double exchange = more(run.communication, best.communication);
-  const double rest = run.seconds - best.seconds - again - idle - exchange;
-  const double most = std::max({again, idle, exchange, rest});
-  if (most <= 0 || run.seconds <= best.seconds) return "as fast; the plainer one wins";
-  if (most == again) return "computes again";
-  if (most == idle) return "waits longer";
-  if (most == exchange) return "more communication";
-  return "computes longer at this microbatch";
+std::string reason(const plan::Prediction& run, const plan::Prediction& best) {
+  if (run.step_seconds <= best.step_seconds) return "as fast; the plainer one wins";
+  const plan::Reason why = why_slower(best, run);
+  return fmt::format("{} ({} {:+.1f} %)", format_share(run.step_seconds / best.step_seconds - 1),
+                     why.part, 100 * why.share);
 }
 
-std::vector<std::string> row(const train::PlannedRun& run, const std::string& why) {
-  const train::ParallelConfig& p = run.config.parallel;
+std::vector<std::string> row(const train::PlannedRun& planned, const std::string& why) {
+  const train::ParallelConfig& p = planned.config.parallel;
+  const plan::Prediction& run = planned.predicted;
   const std::int64_t chunks = p.chunks.value_or(1);
-  const std::string memory = run.needed > 0 ? format_bytes(run.needed) : "-";
+  const std::string memory = run.memory_bytes > 0 ? format_bytes(run.memory_bytes) : "-";
   return {std::to_string(*p.pipeline),
           std::to_string(*p.tensor),
           std::to_string(*p.data),
-          std::to_string(*run.config.train.microbatch),
+          std::to_string(run.layout.microbatch),
           p.schedule + (chunks > 1 ? fmt::format(" x{}", chunks) : ""),
           fmt::format("{}", fmt::join(*p.partition, "+")),
           std::to_string(*p.zero),
-          train::recompute_name(run.config),
-          format_seconds(run.seconds),
-          format_share(run.bubble),
-          format_share(run.communication),
+          std::string(recompute_name(run.layout)),
+          format_seconds(run.step_seconds),
+          format_share(run.bubble_rate),
+          format_share(plan::communication_share(run)),
           memory,
           why};
 }
@@ -55,7 +46,7 @@ std::vector<std::string> row(const train::PlannedRun& run, const std::string& wh
 /// Of runs that are about as fast the plainest is taken.
 std::string_view chosen_as(const train::AutoPlan& plan) {
   const auto faster = [&](const train::PlannedRun& run) {
-    return run.seconds < plan.choice().seconds;
+    return run.predicted.step_seconds < plan.choice().predicted.step_seconds;
   };
   return std::ranges::any_of(plan.fitting, faster) ? "the plainest of the fastest that fit"
                                                    : "the fastest that fits";
@@ -72,14 +63,15 @@ std::string describe_auto(const train::AutoPlan& plan) {
   for (std::size_t i = 1; i < std::min(kRows, plan.fitting.size()); ++i) {
     const train::PlannedRun& next = plan.fitting[i];
     text += fmt::format("      then {}: {:+.1f} %\n", describe(next.config),
-                        100 * (next.seconds / choice.seconds - 1));
+                        100 * (next.predicted.step_seconds / choice.predicted.step_seconds - 1));
   }
-  const auto faster = std::ranges::count_if(
-      plan.unfit, [&](const train::PlannedRun& run) { return run.seconds < choice.seconds; });
+  const auto faster = std::ranges::count_if(plan.unfit, [&](const train::PlannedRun& run) {
+    return run.predicted.step_seconds < choice.predicted.step_seconds;
+  });
   if (faster > 0 && !plan.fitting.empty()) {
     const train::PlannedRun& first = plan.unfit.front();
     text += fmt::format("      {} would be faster but do not fit: {} lacks {}\n", faster,
-                        describe(first.config), format_bytes(first.excess));
+                        describe(first.config), format_bytes(first.predicted.excess()));
   }
   return text;
 }
@@ -91,12 +83,12 @@ std::string candidate_table(const train::AutoPlan& plan) {
                                                  "exchange", "memory", "why not"}};
   for (std::size_t i = 0; i < std::min(2 * kRows, plan.fitting.size()); ++i) {
     const train::PlannedRun& run = plan.fitting[i];
-    rows.push_back(row(run, i == 0 ? "chosen" : reason(run, plan.fitting.front())));
+    rows.push_back(row(run, i == 0 ? "chosen" : reason(run.predicted, plan.choice().predicted)));
   }
   for (std::size_t i = 0; i < std::min(kRows, plan.unfit.size()); ++i) {
     const train::PlannedRun& run = plan.unfit[i];
-    rows.push_back(
-        row(run, fmt::format("device {} lacks {}", run.device, format_bytes(run.excess))));
+    rows.push_back(row(run, fmt::format("device {} lacks {}", run.predicted.device,
+                                        format_bytes(run.predicted.excess()))));
   }
   std::string text =
       fmt::format("auto: {} of {} layouts\n{}", plan.fitting.empty() ? "none" : chosen_as(plan),

@@ -10,11 +10,10 @@
 #include "cleave/plan/hardware/kernel_time.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
+#include "cleave/plan/tune/analytic/cluster_search.h"
 #include "cleave/plan/tune/analytic/device_memory.h"
 #include "cleave/plan/tune/analytic/pipeline_time.h"
 #include "cleave/plan/tune/analytic/predict.h"
-#include "cleave/plan/tune/layout_search.h"
-#include "cleave/plan/tune/layout_space.h"
 #include "cleave/schedule/generators.h"
 
 namespace cleave::plan {
@@ -120,19 +119,19 @@ TEST(KernelTime, CollectivesInANodeAndAcrossNodesMoveTheRingsBytes) {
   EXPECT_EQ(gather_seconds(a100, 1e12, {1, 1}), 0);
 }
 
-std::vector<StageTime> random_stages(std::int64_t count, std::mt19937& random) {
+std::vector<StageCosts> random_stages(std::int64_t count, std::mt19937& random) {
   std::uniform_real_distribution<double> cost(1, 2);
-  std::vector<StageTime> stages(count);
-  for (StageTime& stage : stages) stage = {cost(random), cost(random), cost(random)};
+  std::vector<StageCosts> stages(count);
+  for (StageCosts& stage : stages) stage = {cost(random), cost(random), cost(random)};
   return stages;
 }
 
 TEST(PipelineTime, IsExactlyTheBoundForEqualStages) {
   for (const auto& [schedule, chunks] :
        {std::pair("1f1b", 1), {"interleaved", 2}, {"interleaved", 4}}) {
-    for (const std::int64_t devices : {2, 4, 6}) {
+    for (const int devices : {2, 4, 6}) {
       const Layout layout{.pipeline = devices, .chunks = chunks, .schedule = schedule};
-      const std::vector<StageTime> stages(devices * chunks, {1, 1.25, 0.75});
+      const std::vector<StageCosts> stages(devices * chunks, {1, 1.25, 0.75});
       for (const std::int64_t rounds : {1, 2, 7}) {
         const PipelineWork work{layout, rounds * devices, stages};
         EXPECT_NEAR(pipeline_seconds(work), pipeline_bound(work), 1e-9)
@@ -151,7 +150,7 @@ TEST(PipelineTime, IsNeverBelowTheBoundWhateverTheStagesTake) {
                                          {"zbv", 2},
                                          {"interleaved", 3}}) {
     for (int round = 0; round < 40; ++round) {
-      const std::int64_t devices = 2 + round % 5;
+      const int devices = 2 + round % 5;
       const Layout layout{.pipeline = devices, .chunks = chunks, .schedule = schedule};
       const auto stages = random_stages(devices * chunks, random);
       const PipelineWork work{layout, 1 + round % 17, stages};
@@ -167,13 +166,11 @@ TEST(PipelineTime, GoesOnAsItsLastRoundDid) {
   for (const auto& [schedule, chunks] :
        {std::pair("1f1b", 1), {"zb-h1", 1}, {"zbv", 2}, {"interleaved", 2}}) {
     const Layout layout{.pipeline = 4, .chunks = chunks, .schedule = schedule};
-    const schedule::Program program = schedule::generate(
-        schedule, {.devices = 4, .microbatches = 101, .chunks = static_cast<int>(chunks)});
+    const schedule::Program program =
+        schedule::generate(schedule, {.devices = 4, .microbatches = 101, .chunks = chunks});
     for (int round = 0; round < 10; ++round) {
       const auto stages = random_stages(4 * chunks, random);
-      Costs costs;
-      for (const StageTime& s : stages) costs.stages.push_back({s.forward, s.input, s.weight});
-      const double all = summarise(program, simulate(program, costs)).makespan;
+      const double all = summarise(program, simulate(program, {.stages = stages})).makespan;
       EXPECT_NEAR(pipeline_seconds({layout, 101, stages}), all, 0.02 * all) << schedule;
     }
   }
@@ -190,8 +187,12 @@ TEST(PipelineTime, CountsMicrobatchesAliveAsTheSchedulesPromise) {
 
 TEST(Predict, PartsAddUpToTheStep) {
   Predictor predictor(workload("gpt3-175b", "a100-80gb:256", 256));
-  Layout layout{.tensor = 8, .pipeline = 8, .data = 4, .chunks = 3, .schedule = "interleaved"};
-  layout.recompute = Recompute::Full;
+  const Layout layout{.pipeline = 8,
+                      .data = 4,
+                      .tensor = 8,
+                      .chunks = 3,
+                      .schedule = "interleaved",
+                      .recompute = {Recompute::Full}};
   const Prediction prediction = predictor.predict(layout);
 
   EXPECT_NEAR(prediction.parts.all(), prediction.step_seconds, 1e-9);
@@ -207,38 +208,37 @@ TEST(Search, FindsWhatBruteForceFinds) {
     const Workload w = workload(preset, cluster, batch);
     Predictor predictor(w);
     double best = INFINITY;
-    for (const Layout& division : divisions(w)) {
-      for (Layout layout : runs(w, division)) {
-        for (layout.recompute = Recompute::None;;
-             layout.recompute = static_cast<Recompute>(static_cast<int>(layout.recompute) + 1)) {
-          const Prediction prediction = predictor.predict(layout);
-          if (prediction.fits) best = std::min(best, prediction.step_seconds);
-          if (layout.recompute == Recompute::Full) break;
-        }
+    for (Layout layout : layouts(space_of(w))) {
+      for (const Recompute kind : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+        layout.recompute = {kind};
+        const Prediction prediction = predictor.predict(layout);
+        if (prediction.fits()) best = std::min(best, prediction.step_seconds);
       }
     }
 
     const SearchResult found = search_layouts(w);
 
-    ASSERT_FALSE(found.best.empty()) << preset;
-    EXPECT_EQ(found.best.front().step_seconds, best) << preset;
+    ASSERT_FALSE(found.fitting.empty()) << preset;
+    EXPECT_EQ(found.fitting.front().step_seconds, best) << preset;
     EXPECT_LT(found.simulated, found.layouts);
   }
 }
 
 TEST(Search, SaysHowManyDevicesWouldDo) {
-  const SearchResult found = search_layouts(workload("llama-70b", "a100-40gb:8", 1));
+  const Workload small = workload("llama-70b", "a100-40gb:8", 1);
+  const SearchResult found = search_layouts(small);
+  const std::int64_t needed = devices_needed(small);
 
-  EXPECT_TRUE(found.best.empty());
-  ASSERT_FALSE(found.nearest.empty());
-  EXPECT_FALSE(found.nearest.front().fits);
-  ASSERT_GT(found.devices_needed, 8);
+  EXPECT_TRUE(found.fitting.empty());
+  ASSERT_FALSE(found.unfit.empty());
+  EXPECT_FALSE(found.unfit.front().fits());
+  ASSERT_GT(needed, 8);
   const auto fits_on = [](std::int64_t devices) {
     const std::string cluster = "a100-40gb:" + std::to_string(devices);
-    return !search_layouts(workload("llama-70b", cluster.c_str(), 1)).best.empty();
+    return !search_layouts(workload("llama-70b", cluster.c_str(), 1)).fitting.empty();
   };
-  EXPECT_TRUE(fits_on(found.devices_needed));
-  EXPECT_FALSE(fits_on(found.devices_needed - 8));  // one node less
+  EXPECT_TRUE(fits_on(needed));
+  EXPECT_FALSE(fits_on(needed - 8));  // one node less
 }
 
 }  // namespace

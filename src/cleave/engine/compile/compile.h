@@ -12,39 +12,15 @@
 #include "cleave/layers/layer_kinds.h"
 #include "cleave/plan/memory/memory.h"
 #include "cleave/plan/time/costs.h"
+#include "cleave/plan/tune/layout.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/schedule/program.h"
 #include "cleave/spec/graph.h"
 #include "cleave/spec/mesh.h"
-#include "cleave/spec/placement.h"
 
 namespace cleave::engine {
 
-/// How a model is laid out over devices.
-struct Layout {
-  int pipeline = 1;
-  int data = 1;
-  int tensor = 1;
-  AxisOrder order = kDefaultOrder;  ///< which axis neighbours among devices are neighbours along
-  bool last_first = false;          ///< device 0 is the end of a pipeline: Mesh::last_first
-  bool sequence_parallel = false;   ///< divide norms and residuals by tokens over the tensor axis
-  int chunks = 0;                   ///< stages per device; 0: what the schedule wants
-  std::string schedule = "1f1b";
-  std::vector<std::int64_t> partition;    ///< blocks of each stage; empty: as even as possible
-  Placement placement = Placement::Even;  ///< of the encoders of a model that has some
-  int encoder_stages = 0;                 ///< stages that they have, where these are their own
-  int zero = 0;  ///< what replicas share: 1 optimizer state, 2 gradients too, 3 weights too
-  /// [block], or one for all of them; empty: none.
-  std::vector<schedule::Recompute> recompute;
-
-  Mesh mesh() const {
-    return {.data = data,
-            .pipeline = pipeline,
-            .tensor = tensor,
-            .order = order,
-            .last_first = last_first};
-  }
-};
+using plan::Layout;
 
 /// What a model is compiled for. To evaluate alone nothing is trained: there are no gradients, no
 /// slots, and memory is what F of the microbatches at once needs.

@@ -1,82 +1,143 @@
 #include "cleave/plan/tune/layout_space.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "cleave/schedule/generators.h"
 
 namespace cleave::plan {
 namespace {
 
-constexpr std::int64_t kMostChunks = 8;
-constexpr std::int64_t kMostMicrobatch = 64;
+using schedule::Recompute;
 
-std::vector<std::int64_t> divisors(std::int64_t whole, std::int64_t most) {
-  std::vector<std::int64_t> result;
-  for (std::int64_t d = 1; d <= std::min(whole, most); ++d) {
-    if (whole % d == 0) result.push_back(d);
+constexpr int kMostChunksOnClusters = 8;
+
+/// More stages on a device than a schedule wants make it so much less plain.
+constexpr int kRankOfMoreChunks = 4;
+
+struct ScheduleChoice {
+  std::string_view schedule;
+  int chunks = 1;
+  int rank = 0;  ///< the plainer and leaner is lower
+};
+
+std::vector<ScheduleChoice> schedule_choices(bool on_clusters) {
+  std::vector<ScheduleChoice> result;
+  for (const schedule::Schedule& s : schedule::schedules()) {
+    if (on_clusters && !s.on_clusters) continue;
+    const int most =
+        on_clusters ? std::min(s.most_chunks, kMostChunksOnClusters) : s.searched_chunks;
+    result.push_back({s.name, s.chunks, s.rank});
+    for (int chunks = s.chunks + 1; chunks <= most; ++chunks)
+      result.push_back({s.name, chunks, s.rank + kRankOfMoreChunks});
+  }
+  std::ranges::stable_sort(result, {}, &ScheduleChoice::rank);
+  return result;
+}
+
+/// What is given, or the divisors of `whole`.
+std::vector<int> choices(std::optional<int> given, std::int64_t whole, std::int64_t most) {
+  if (given) return {*given};
+  std::vector<int> result;
+  for (int value = 1; value <= std::min(whole, most); ++value) {
+    if (whole % value == 0) result.push_back(value);
   }
   return result;
 }
 
-bool splits(const ModelShape& model, std::int64_t tensor) {
-  return model.heads % tensor == 0 && model.ffn % tensor == 0 &&
-         (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
+/// A stage needs a segment of its own, and a given partition says how many stages there are.
+bool has_stages(const LayoutSpace& space, const Layout& layout) {
+  const std::int64_t stages = layout.stages();
+  if (!layout.partition.empty()) return std::ssize(layout.partition) == stages;
+  const std::int64_t most = space.layers + 2;  // with the model's ends as stages of their own
+  const bool equal = space.layers % stages == 0 || (stages == most && space.layers > 1);
+  return stages <= most && (!space.on_clusters || layout.chunks <= 1 || equal);
 }
 
-void add_schedules(const Workload& workload, Layout layout, std::vector<Layout>& result) {
-  const auto add = [&](const schedule::Schedule& schedule, std::int64_t chunks) {
-    layout.schedule = schedule.name;
+void add_schedules(const LayoutSpace& space, Layout layout, std::vector<Layout>& result) {
+  const auto add = [&](std::string_view schedule, int chunks) {
+    layout.schedule = schedule;
     layout.chunks = chunks;
-    result.push_back(layout);
+    if (has_stages(space, layout)) result.push_back(layout);
   };
-  if (layout.pipeline == 1) return add(schedule::plainest_schedule(1), 1);
-  for (std::int64_t chunks = 1; chunks <= kMostChunks; ++chunks) {
-    const std::int64_t stages = layout.pipeline * chunks;
-    // Stages of equal size, or the model's ends as stages of their own.
-    const bool equal = workload.model.layers % stages == 0 || stages == most_stages(workload.model);
-    if (chunks > 1 && !equal) continue;
-    for (const schedule::Schedule& schedule : schedule::schedules()) {
-      const bool takes = schedule.chunks <= chunks && chunks <= schedule.most_chunks;
-      if (schedule.on_clusters && takes) add(schedule, chunks);
-    }
+  if (layout.pipeline == 1 && !space.schedule && space.chunks.value_or(1) == 1)
+    return add(schedule::plainest_schedule(1).name, 1);
+  bool listed = false;
+  for (const ScheduleChoice& choice : schedule_choices(space.on_clusters)) {
+    if (space.schedule && *space.schedule != choice.schedule) continue;
+    if (space.chunks.value_or(choice.chunks) != choice.chunks) continue;
+    listed = true;
+    add(choice.schedule, choice.chunks);
   }
+  if (space.schedule && !listed) add(*space.schedule, space.chunks.value_or(0));
+}
+
+/// State is divided among replicas; PyTorch and Megatron divide no more of it along a pipeline.
+int most_zero_on_clusters(const Layout& division) {
+  return division.data == 1 ? 0 : division.pipeline == 1 ? 3 : 1;
 }
 
 }  // namespace
 
-std::vector<schedule::Recompute> recomputes(const Workload& workload) {
-  using enum schedule::Recompute;
-  if (workload.attention == AttentionKernel::Flash) return {None, Full};
-  return {None, Selective, Full};
-}
-
-std::vector<Layout> divisions(const Workload& workload) {
+std::vector<Layout> divisions(const LayoutSpace& space) {
   std::vector<Layout> result;
-  const std::int64_t devices = workload.cluster.devices;
-  for (const std::int64_t tensor : divisors(devices, workload.cluster.hardware->node)) {
-    if (!splits(workload.model, tensor)) continue;
-    for (const std::int64_t pipeline : divisors(devices / tensor, workload.model.layers)) {
-      const std::int64_t data = devices / tensor / pipeline;
-      if (workload.batch % data != 0) continue;
-      const int most_zero = data == 1 ? 0 : pipeline == 1 ? 3 : 1;
-      for (int zero = 0; zero <= most_zero; ++zero) {
-        result.push_back({.tensor = tensor, .pipeline = pipeline, .data = data, .zero = zero});
-      }
+  const std::int64_t deepest = space.on_clusters ? space.layers : space.devices;
+  for (const int tensor : space.tensor) {
+    for (const int pipeline : choices(space.pipeline, space.devices / tensor, deepest)) {
+      Layout one = space.given;
+      one.tensor = tensor;
+      one.pipeline = pipeline;
+      one.data = static_cast<int>(space.devices / tensor / pipeline);
+      if (one.devices() != space.devices || space.data.value_or(one.data) != one.data ||
+          space.batch % one.data != 0)
+        continue;
+      result.push_back(one);
+      if (!space.on_clusters) continue;
+      for (one.zero = 1; one.zero <= most_zero_on_clusters(one); ++one.zero) result.push_back(one);
     }
   }
   return result;
 }
 
-std::vector<Layout> runs(const Workload& workload, const Layout& division) {
+std::vector<Layout> runs(const LayoutSpace& space, const Layout& division) {
   std::vector<Layout> result;
-  for (const std::int64_t microbatch : divisors(workload.batch / division.data, kMostMicrobatch)) {
+  const std::int64_t shards = space.data_shards.value_or(division.data);
+  if (shards % division.data != 0) return result;
+  for (const int microbatch :
+       choices(space.microbatch, space.batch / division.data, space.most_microbatch)) {
+    if (space.batch % (microbatch * shards) != 0) continue;
     Layout layout = division;
     layout.microbatch = microbatch;
-    add_schedules(workload, layout, result);
-    if (layout.tensor == 1) continue;
+    add_schedules(space, layout, result);
+    if (!space.on_clusters || layout.tensor == 1) continue;
     layout.sequence_parallel = true;
-    add_schedules(workload, layout, result);
+    add_schedules(space, layout, result);
   }
+  return result;
+}
+
+std::vector<Layout> layouts(const LayoutSpace& space) {
+  std::vector<Layout> result;
+  for (const Layout& division : divisions(space)) {
+    for (Layout& run : runs(space, division)) result.push_back(std::move(run));
+  }
+  return result;
+}
+
+std::vector<Layout> savings(const LayoutSpace& space, const Layout& layout) {
+  std::vector<Layout> result;
+  const int first = space.most_zero ? 0 : layout.zero;
+  const int last = layout.data == 1 ? first : space.most_zero.value_or(first);
+  for (int zero = first; zero <= last; ++zero) {
+    Layout run = layout;
+    run.zero = zero;
+    if (space.recompute.empty()) result.push_back(run);
+    for (const Recompute kind : space.recompute) {
+      run.recompute = {kind};
+      result.push_back(run);
+    }
+  }
+  std::ranges::stable_sort(result, {}, degree_of_saving);
   return result;
 }
 

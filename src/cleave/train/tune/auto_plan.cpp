@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <functional>
-#include <limits>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,158 +10,103 @@
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
 #include "cleave/base/units.h"
-#include "cleave/train/config/config_checks.h"
 #include "cleave/train/step/trainer.h"
-#include "cleave/train/tune/auto_choices.h"
-#include "cleave/train/tune/auto_fit.h"
 #include "cleave/train/tune/auto_grid.h"
+#include "cleave/train/tune/auto_space.h"
+#include "cleave/train/tune/run_oracle.h"
 
 namespace cleave::train {
 namespace {
 
-constexpr std::size_t kFitting = 5;   ///< how many that fit are looked for
-constexpr std::size_t kNearest = 3;   ///< how many are named if none fits
-constexpr double kWorthwhile = 1.01;  ///< what each degree of ZeRO and recompute must gain
-constexpr double kAlike = 1.01;       ///< of two runs this near the plainer one is chosen
-constexpr double kCut = 1.02;         ///< the time of a good cut may be this much too long
-constexpr double kRoughCut = 1.15;    ///< and that of a rough one this much
-constexpr int kMostOrdered = 1024;    ///< stages times microbatches, to search an order for
+constexpr std::size_t kNearest = 3;  ///< how many are named if none fits
+constexpr double kAlike = 1.01;      ///< of two runs this near the plainer one is chosen
+constexpr int kMostOrdered = 1024;   ///< stages times microbatches, to search an order for
 
 bool uneven(const auto& values) {
   return std::ranges::adjacent_find(values, std::not_equal_to()) != values.end();
 }
 
-class Planner {
- public:
-  Planner(comm::Launcher& launcher, AutoPlan& plan) : fitter_(launcher), plan_(&plan) {}
+/// Leaves out microbatches that are beyond any device: measuring what a block takes for them might
+/// not fit either.
+void drop_oversized(std::vector<plan::Layout>& layouts, const Config& grid) {
+  if (layouts.empty()) return;
+  const int least = std::ranges::min(layouts, {}, &plan::Layout::microbatch).microbatch;
+  std::erase_if(layouts, [&](const plan::Layout& layout) {
+    return layout.microbatch > least && !AutoCosts::holds_a_block(with_layout(grid, layout));
+  });
+}
 
-  /// Within the first grid in which something fits.
-  void run(const Config& config) {
-    for (const Config& grid : grids(config)) {
-      search(grid);
-      if (!plan_->fitting.empty()) break;
-    }
-    if (config.parallel.schedule == "auto") search_order();
-    settle();
+/// The best layout once more, in an order made for it.
+void search_order(plan::SearchResult& found, const Config& grid, RunOracle& oracle) {
+  if (found.fitting.empty()) return;
+  Config best = with_layout(grid, found.fitting.front().layout);
+  const std::int64_t stages = std::ssize(*best.parallel.partition);
+  if (*best.parallel.pipeline == 1 || stages * compile_options(best).microbatches > kMostOrdered)
+    return;
+  best.parallel.schedule = "auto";
+  try {
+    plan::Prediction run = oracle.weighed(best);
+    run.order = static_cast<std::size_t>(found.layouts);
+    if (run.fits()) plan::insert_by_time(found.fitting, std::move(run));
+  } catch (const DoesNotFit&) {
+    return;  // a named schedule does
   }
+}
 
-  /// Why the last layout that makes no sense makes none; empty if all make sense.
-  const std::string& reason() const { return reason_; }
+/// Of runs that are alike, the plainest goes first.
+void put_plainest_first(std::vector<plan::Prediction>& runs) {
+  if (runs.empty()) return;
+  const auto other = std::ranges::find_if(runs, [&](const plan::Prediction& run) {
+    return run.step_seconds > kAlike * runs.front().step_seconds;
+  });
+  const auto plainest = std::ranges::min_element(runs.begin(), other, {}, &plan::Prediction::order);
+  std::rotate(runs.begin(), plainest, plainest + 1);
+}
 
- private:
-  void search(const Config& config) {
-    struct Layout {
-      Config config;
-      double bound = 0;
-      std::size_t order = 0;
-    };
-    std::vector<Layout> layouts;
-    std::vector<Config> all = alternatives(config);
-    plan_->considered += std::ssize(all);
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (const Config& one : all) least = std::min(least, *one.train.microbatch);
-    for (Config& one : all) {
-      const bool keep = *one.train.microbatch == least || AutoCosts::holds_a_block(one);
-      if (keep) layouts.push_back({std::move(one)});
-    }
-    for (Layout& layout : layouts) {
-      layout.order = static_cast<std::size_t>(&layout - layouts.data());
-      layout.bound = fitter_.costs().bound(savings(layout.config).front());
-    }
-    std::ranges::stable_sort(layouts, {}, &Layout::bound);
-    for (const Layout& layout : layouts) {
-      order_ = layout.order;
-      try {
-        consider(layout.config, layout.bound);
-      } catch (const UserError& error) {
-        reason_ = error.what();
-      }
-    }
-    order_ = layouts.size();
+void append(std::vector<PlannedRun>& runs, const Config& grid,
+            const std::vector<plan::Prediction>& found) {
+  for (const plan::Prediction& run : found) runs.push_back({with_layout(grid, run.layout), run});
+}
+
+double seconds_of(const PlannedRun& run) {
+  return run.predicted.step_seconds;
+}
+
+std::int64_t excess_of(const PlannedRun& run) {
+  return run.predicted.excess();
+}
+
+/// If none fits, the nearest are compiled.
+void settle_unfit(std::vector<PlannedRun>& runs, RunOracle& oracle) {
+  std::ranges::stable_sort(runs, {}, excess_of);
+  if (runs.size() > kNearest) runs.resize(kNearest);
+  for (PlannedRun& run : runs) run.predicted = oracle.weighed(run.config);
+  std::ranges::stable_sort(runs, {}, excess_of);
+}
+
+/// Returns why the last layout that no run can have is none; empty if all make sense.
+std::string search_grids(AutoPlan& plan, comm::Launcher& launcher) {
+  std::string reason;
+  RunOracle oracle(launcher);
+  for (const Config& grid : grids(plan.asked)) {
+    const plan::LayoutSpace space = space_of(grid);
+    std::vector<plan::Layout> layouts = plan::layouts(space);
+    plan.considered += std::ssize(layouts);
+    drop_oversized(layouts, grid);
+    oracle.ask_about(grid);
+    plan::SearchResult found = plan::search(space, layouts, oracle);
+    if (!space.schedule) search_order(found, grid, oracle);
+    put_plainest_first(found.fitting);
+    append(plan.fitting, grid, found.fitting);
+    append(plan.unfit, grid, found.unfit);
+    std::ranges::stable_sort(plan.unfit, {}, seconds_of);
+    plan.slower += found.slower;
+    reason = found.reason.empty() ? reason : found.reason;
+    if (!plan.fitting.empty()) return reason;
   }
-
-  /// What a run that is still worth looking at stays below.
-  double limit() const {
-    if (plan_->fitting.size() < kFitting) return std::numeric_limits<double>::infinity();
-    return plan_->fitting[kFitting - 1].seconds;
-  }
-
-  /// One layout, with the fastest of what it can do about memory that makes it fit.
-  void consider(const Config& layout, double bound) {
-    const std::vector<Config> all = savings(layout);
-    check(all.front(), std::nullopt);
-    if (bound > limit() || fitter_.roomy_seconds(all.front()) > kRoughCut * limit()) {
-      ++plan_->slower;
-      return;
-    }
-    std::optional<PlannedRun> nearest;
-    for (const Config* one : by_time(all)) {
-      std::optional<PlannedRun> run = fitter_.fitted(*one, kCut * limit());
-      if (!run) continue;
-      if (run->excess == 0) return add(plan_->fitting, std::move(*run));
-      if (!nearest || run->excess < nearest->excess) nearest = std::move(run);
-    }
-    if (nearest) return add(plan_->unfit, std::move(*nearest));
-    ++plan_->slower;
-  }
-
-  std::vector<const Config*> by_time(const std::vector<Config>& all) {
-    std::vector<std::pair<double, const Config*>> timed;
-    for (const Config& one : all) {
-      const double seconds = all.size() == 1 ? 0 : fitter_.roomy_seconds(one);
-      timed.emplace_back(seconds * std::pow(kWorthwhile, degree_of_saving(one)), &one);
-    }
-    std::ranges::stable_sort(timed, {}, [](const auto& pair) { return pair.first; });
-    std::vector<const Config*> result;
-    for (const auto& [seconds, one] : timed) result.push_back(one);
-    return result;
-  }
-
-  void add(std::vector<PlannedRun>& list, PlannedRun run) {
-    run.order = order_;
-    const auto behind = std::ranges::upper_bound(list, run.seconds, {}, &PlannedRun::seconds);
-    list.insert(behind, std::move(run));
-  }
-
-  /// The best layout once more, in an order made for it.
-  void search_order() {
-    if (plan_->fitting.empty()) return;
-    Config best = plan_->fitting.front().config;
-    const std::int64_t stages = std::ssize(*best.parallel.partition);
-    if (*best.parallel.pipeline == 1 || stages * compile_options(best).microbatches > kMostOrdered)
-      return;
-    best.parallel.schedule = "auto";
-    try {
-      PlannedRun run = fitter_.weighed({.config = std::move(best)});
-      if (run.excess == 0) add(plan_->fitting, std::move(run));
-    } catch (const DoesNotFit&) {
-      return;  // a named schedule does
-    }
-  }
-
-  /// Of runs that are alike, the plainest goes first; if none fits, the nearest are compiled.
-  void settle() {
-    std::vector<PlannedRun>& runs = plan_->fitting;
-    if (runs.empty()) return settle_unfit();
-    const auto other = std::ranges::find_if(
-        runs, [&](const PlannedRun& run) { return run.seconds > kAlike * runs.front().seconds; });
-    const auto plainest = std::ranges::min_element(runs.begin(), other, {}, &PlannedRun::order);
-    std::rotate(runs.begin(), plainest, plainest + 1);
-  }
-
-  void settle_unfit() {
-    std::vector<PlannedRun>& runs = plan_->unfit;
-    std::ranges::stable_sort(runs, {}, &PlannedRun::excess);
-    if (runs.size() > kNearest) runs.resize(kNearest);
-    for (PlannedRun& run : runs) run = fitter_.weighed(std::move(run));
-    std::ranges::stable_sort(runs, {}, &PlannedRun::excess);
-  }
-
-  RunFitter fitter_;
-  AutoPlan* plan_;
-  std::string reason_;
-  std::size_t order_ = 0;  // of the layout that is being considered
-};
+  settle_unfit(plan.unfit, oracle);
+  return reason;
+}
 
 /// Why there is nothing to choose from.
 std::string nothing_suits(const Config& config) {
@@ -203,12 +145,6 @@ bool needs_plan(const Config& config) {
   return open || (differ && !p.partition && p.pipeline.value_or(1) > 1);
 }
 
-std::string recompute_name(const Config& config) {
-  constexpr std::array<const char*, 3> kNames = {"none", "selective", "full"};
-  const auto& kinds = *config.parallel.recompute;
-  return uneven(kinds) ? "by layer" : kNames[static_cast<std::size_t>(kinds.front())];
-}
-
 std::string describe(const Config& config) {
   const ParallelConfig& p = config.parallel;
   std::string text =
@@ -218,9 +154,8 @@ std::string describe(const Config& config) {
   if (p.partition && *p.pipeline * p.chunks.value_or(1) > 1)
     text += fmt::format(", layers {}", fmt::join(*p.partition, "+"));
   if (p.zero.value_or(0) > 0) text += fmt::format(", zero {}", *p.zero);
-  if (const std::string recompute = recompute_name(config); recompute != "none")
-    text += ", recompute " + recompute;
-  return text;
+  const std::string_view recompute = plan::recompute_name(compile_options(config).layout);
+  return recompute == "none" ? text : fmt::format("{}, recompute {}", text, recompute);
 }
 
 AutoPlan plan_run(const Config& config, comm::Launcher& launcher) {
@@ -229,10 +164,9 @@ AutoPlan plan_run(const Config& config, comm::Launcher& launcher) {
           " has two kinds; set parallel.pipeline, tensor, data, zero, recompute and "
           "train.microbatch");
   AutoPlan plan{.asked = config};
-  Planner planner(launcher, plan);
-  planner.run(config);
-  require(!plan.fitting.empty() || !plan.unfit.empty() || planner.reason().empty(), "no layout of ",
-          config.devices.count, " devices makes sense; of the last one: ", planner.reason());
+  const std::string reason = search_grids(plan, launcher);
+  require(!plan.fitting.empty() || !plan.unfit.empty() || reason.empty(), "no layout of ",
+          config.devices.count, " devices makes sense; of the last one: ", reason);
   require(!plan.fitting.empty() || !plan.unfit.empty(), nothing_suits(config));
   agree(plan, launcher.processes());
   return plan;
@@ -240,7 +174,7 @@ AutoPlan plan_run(const Config& config, comm::Launcher& launcher) {
 
 const PlannedRun& AutoPlan::choice() const {
   if (!fitting.empty()) return fitting.front();
-  return *std::ranges::min_element(unfit, {}, &PlannedRun::excess);
+  return *std::ranges::min_element(unfit, {}, excess_of);
 }
 
 void require_fit(const AutoPlan& plan) {
@@ -248,7 +182,7 @@ void require_fit(const AutoPlan& plan) {
 }
 
 std::string describe_excess(const AutoPlan& plan) {
-  const PlannedRun& nearest = plan.choice();
+  const plan::Prediction& nearest = plan.choice().predicted;
   const ParallelConfig& p = plan.asked.parallel;
   std::string closed;
   for (const auto& [open, key] : {std::pair(!p.pipeline, "pipeline"), std::pair(!p.data, "data"),
@@ -260,8 +194,8 @@ std::string describe_excess(const AutoPlan& plan) {
   return fmt::format(
       "none of {} layouts fits; the nearest ({}) needs {} on device {}, which has {}: raise "
       "devices.memory to {} bytes, use more devices, {}or make the model smaller",
-      plan.considered, describe(nearest.config), format_bytes(nearest.needed), nearest.device,
-      format_bytes(nearest.needed - nearest.excess), nearest.needed,
+      plan.considered, describe(plan.choice().config), format_bytes(nearest.memory_bytes),
+      nearest.device, format_bytes(nearest.budget_bytes), nearest.memory_bytes,
       closed.empty() ? "" : fmt::format("set {} to \"auto\", ", closed));
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cleave/comm/launcher.h"
+#include "cleave/plan/tune/prediction.h"
 #include "cleave/train/config/config.h"
 
 namespace cleave::train {
@@ -13,15 +14,7 @@ namespace cleave::train {
 /// schedule.
 struct PlannedRun {
   Config config;
-  double seconds = 0;        ///< per step, simulated with the profile of its segments
-  double bubble = 0;         ///< as in plan::Summary::bubble_rate
-  double idle = 0;           ///< share of the devices' time that is neither work nor communication
-  double communication = 0;  ///< share of it that devices exchange sums and weights
-  double recompute = 0;      ///< share of it that computes again
-  std::int64_t excess = 0;   ///< bytes that its worst device lacks; 0: it fits
-  std::int64_t needed = 0;   ///< bytes that the worst device needs
-  int device = 0;            ///< which one that is
-  std::size_t order = 0;     ///< the plainer of two has the lower number
+  plan::Prediction predicted;
 };
 
 /// What the planner made of a config.
@@ -47,14 +40,11 @@ std::string describe_excess(const AutoPlan& plan);
 /// partition on devices that differ.
 bool needs_plan(const Config& config);
 
-/// Looks through everything that is "auto", fastest bound first. Each layout gets the partition
-/// that suits it and as much ZeRO and recompute as it needs to fit, by its compiled plan, to the
-/// byte; then its program is simulated. All devices of `world` (null: one process) arrive at the
-/// same plan.
+/// Searches everything that is "auto", as plan::search does, in the first grid in which something
+/// fits. Each layout gets the partition that suits it, its bytes by its compiled plan and its time
+/// by its simulated program; of runs that are about as fast the plainest is chosen. All processes
+/// arrive at the same plan.
 AutoPlan plan_run(const Config& config, comm::Launcher& launcher);
-
-/// "none", "selective", "full", or "by layer".
-std::string recompute_name(const Config& config);
 
 /// "pipeline 4 x tensor 1 x data 1, microbatch 4, schedule zb-h1, layers 1+2+2+1".
 std::string describe(const Config& config);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cleave/plan/hardware/formats.h"
-#include "cleave/schedule/generators.h"
+#include "cleave/plan/tune/analytic/pipeline_time.h"
 
 namespace cleave::plan {
 namespace {
@@ -20,17 +20,6 @@ constexpr double kGatheredBlocks = 2;
 double kept_bytes(const SegmentCost& segment, Recompute recompute) {
   if (recompute == Recompute::Full) return segment.entry;
   return recompute == Recompute::Selective ? segment.kept - segment.scores : segment.kept;
-}
-
-/// The stage of each chunk of a device: interleaved, or a V whose second half runs backward.
-std::vector<std::int64_t> stages_of_device(const Layout& layout, std::int64_t device) {
-  const bool v = schedule::schedule_named(layout.schedule).fold == schedule::Fold::V;
-  std::vector<std::int64_t> stages;
-  for (std::int64_t chunk = 0; chunk < layout.chunks; ++chunk) {
-    const std::int64_t first = chunk * layout.pipeline;
-    stages.push_back(v && chunk % 2 == 1 ? first + layout.pipeline - 1 - device : first + device);
-  }
-  return stages;
 }
 
 }  // namespace
@@ -54,15 +43,14 @@ struct Holding {
 };
 
 std::vector<Holding> holdings(const Workload& workload, const Layout& layout) {
-  const std::int64_t stages = layout.pipeline * layout.chunks;
+  const int stages = layout.stages();
   const std::vector<std::int64_t> blocks = blocks_of_stages(workload.model.layers, stages);
   std::vector<Holding> result(layout.pipeline);
-  for (std::int64_t d = 0; d < layout.pipeline; ++d) {
-    for (const std::int64_t s : stages_of_device(layout, d)) {
-      result[d].blocks += static_cast<double>(blocks[s]);
-      result[d].embedding |= s == 0;
-      result[d].head |= s == stages - 1;
-    }
+  for (int s = 0; s < stages; ++s) {
+    Holding& device = result[device_of_stage(layout, s)];
+    device.blocks += static_cast<double>(blocks[s]);
+    device.embedding |= s == 0;
+    device.head |= s == stages - 1;
   }
   return result;
 }
@@ -88,9 +76,10 @@ std::vector<double> device_parameters(const Workload& workload, const Layout& la
 
 std::vector<DeviceMemory> device_memory(const Workload& workload, const Layout& layout,
                                         const ModelCost& cost, const std::vector<double>& alive) {
-  const double block = kept_bytes(cost.block, layout.recompute);
+  const double block = kept_bytes(cost.block, recompute_of(layout));
   // Full recompute has one block's tensors at a time besides the entries of all.
-  const double work = cost.block.work + (layout.recompute == Recompute::Full ? cost.block.kept : 0);
+  const double work =
+      cost.block.work + (recompute_of(layout) == Recompute::Full ? cost.block.kept : 0);
   std::vector<DeviceMemory> devices;
   for (const Holding& holding : holdings(workload, layout)) {
     DeviceMemory memory = state_memory(layout, parameters_of(workload, holding, cost));

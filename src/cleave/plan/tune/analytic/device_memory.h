@@ -1,23 +1,11 @@
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "cleave/plan/tune/analytic/stage_cost.h"
+#include "cleave/plan/tune/prediction.h"
 
 namespace cleave::plan {
-
-/// What one device of a pipeline holds, in bytes.
-struct DeviceMemory {
-  double weights = 0;
-  double gradients = 0;
-  double optimizer = 0;
-  double activations = 0;
-  double work = 0;
-
-  double state() const { return weights + gradients + optimizer; }
-  double all() const { return state() + activations + work; }
-};
 
 /// [device of the pipeline] parameters, a tied matrix twice where both ends hold it.
 std::vector<double> device_parameters(const Workload& workload, const Layout& layout,

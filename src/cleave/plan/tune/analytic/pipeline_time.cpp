@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cleave/plan/time/costs.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
 #include "cleave/schedule/generators.h"
@@ -14,33 +13,28 @@ namespace {
 constexpr std::int64_t kRounds = 6;
 
 schedule::Program program_of(const Layout& layout, std::int64_t microbatches) {
-  return schedule::generate(layout.schedule, {.devices = static_cast<int>(layout.pipeline),
+  return schedule::generate(layout.schedule, {.devices = layout.pipeline,
                                               .microbatches = static_cast<int>(microbatches),
-                                              .chunks = static_cast<int>(layout.chunks)});
+                                              .chunks = layout.chunks});
 }
 
 double makespan(const PipelineWork& work, std::int64_t microbatches) {
   const schedule::Program program = program_of(work.layout, microbatches);
-  Costs costs;
-  for (const StageTime& stage : work.stages) {
-    costs.stages.push_back(
-        {.forward = stage.forward, .input = stage.input, .weight = stage.weight});
-  }
-  const Trace trace = simulate(program, costs, {.record = Record::DevicesOnly});
+  const Trace trace = simulate(program, {.stages = work.stages}, {.record = Record::DevicesOnly});
   double end = 0;
   for (const Span& span : trace.spans) end = std::max(end, span.end);
   return end;
 }
 
+double seconds_of(const StageCosts& stage) {
+  return stage.forward + stage.input + stage.weight;
+}
+
 /// [device] -> seconds of all its chunks per microbatch.
-std::vector<StageTime> device_work(const PipelineWork& work) {
-  const std::int64_t devices = work.layout.pipeline;
-  const bool v = schedule::schedule_named(work.layout.schedule).fold == schedule::Fold::V;
-  std::vector<StageTime> times(devices);
+std::vector<StageCosts> device_work(const PipelineWork& work) {
+  std::vector<StageCosts> times(work.layout.pipeline);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
-    const std::int64_t at = static_cast<std::int64_t>(s) % devices;
-    const bool back = v && static_cast<std::int64_t>(s) >= devices;
-    StageTime& device = times[back ? devices - 1 - at : at];
+    StageCosts& device = times[device_of_stage(work.layout, static_cast<int>(s))];
     device.forward += work.stages[s].forward;
     device.input += work.stages[s].input;
     device.weight += work.stages[s].weight;
@@ -50,14 +44,21 @@ std::vector<StageTime> device_work(const PipelineWork& work) {
 
 }  // namespace
 
+int device_of_stage(const Layout& layout, int stage) {
+  const int at = stage % layout.pipeline;
+  const bool v = schedule::schedule_named(layout.schedule).fold == schedule::Fold::V;
+  const bool back = v && stage / layout.pipeline % 2 == 1;
+  return back ? layout.pipeline - 1 - at : at;
+}
+
 double busiest_device(const PipelineWork& work) {
   double most = 0;
-  for (const StageTime& device : device_work(work)) most = std::max(most, device.all());
+  for (const StageCosts& device : device_work(work)) most = std::max(most, seconds_of(device));
   return most;
 }
 
 double pipeline_bound(const PipelineWork& work) {
-  const std::vector<StageTime> devices = device_work(work);
+  const std::vector<StageCosts> devices = device_work(work);
   const double count = static_cast<double>(work.microbatches);
   const bool split = schedule::schedule_named(work.layout.schedule).splits_backward;
   double bound = 0;
@@ -65,10 +66,10 @@ double pipeline_bound(const PipelineWork& work) {
   double way_back = 0;  // of the last gradient
   for (std::size_t d = 0; d < devices.size(); ++d) {
     // W that stands apart can be done while the last gradient is on its way.
-    const double before_leaving = devices[d].all() - (split ? devices[d].weight : 0);
-    bound = std::max(
-        {bound, arrival + count * devices[d].all(), arrival + count * before_leaving + way_back});
-    const StageTime& stage = work.stages[d];
+    const double before_leaving = seconds_of(devices[d]) - (split ? devices[d].weight : 0);
+    bound = std::max({bound, arrival + count * seconds_of(devices[d]),
+                      arrival + count * before_leaving + way_back});
+    const StageCosts& stage = work.stages[d];
     arrival += stage.forward;
     way_back += stage.input + (split ? 0 : stage.weight);
   }

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "cleave/plan/tune/analytic/stage_cost.h"
+#include "cleave/plan/time/costs.h"
+#include "cleave/plan/tune/layout.h"
 
 namespace cleave::plan {
 
@@ -12,8 +12,11 @@ namespace cleave::plan {
 struct PipelineWork {
   const Layout& layout;
   std::int64_t microbatches = 0;
-  const std::vector<StageTime>& stages;
+  const std::vector<StageCosts>& stages;
 };
+
+/// Which device of the pipeline has a stage, by the schedule's fold.
+int device_of_stage(const Layout& layout, int stage);
 
 /// No schedule of this name finishes sooner: on each device, the first microbatch has to come, all
 /// of the device's work has to be done, and the last gradient has to go. Equal stages under 1f1b

@@ -72,19 +72,13 @@ const std::vector<double>& Predictor::alive_of(const Layout& layout) {
   return alive_.emplace(key, alive_microbatches(layout, count)).first->second;
 }
 
-double Predictor::state_bytes(const Layout& layout) {
-  const ModelCost& cost = cost_of(layout);
-  return state_memory(layout, most_parameters(workload_, layout, cost)).state();
-}
-
 Prediction Predictor::memory(const Layout& layout) {
-  Prediction prediction{.layout = layout, .microbatches = microbatches(workload_, layout)};
+  Prediction prediction{.layout = layout};
   prediction.devices = device_memory(workload_, layout, cost_of(layout), alive_of(layout));
-  double most = 0;
-  for (const DeviceMemory& device : prediction.devices) most = std::max(most, device.all());
-  prediction.memory_bytes = std::llround(most);
+  const auto most = std::ranges::max_element(prediction.devices, {}, &DeviceMemory::all);
+  prediction.device = static_cast<int>(most - prediction.devices.begin());
+  prediction.memory_bytes = std::llround(most->all());
   prediction.budget_bytes = usable_memory(*workload_.cluster.hardware);
-  prediction.fits = prediction.memory_bytes <= prediction.budget_bytes;
   return prediction;
 }
 
@@ -110,7 +104,7 @@ double Predictor::after_pipeline(const PipelineWork& work, TimeParts& parts) {
 }
 
 double Predictor::bound(const Layout& layout) {
-  const std::vector<StageTime> stages = stage_times(workload_, layout, cost_of(layout));
+  const std::vector<StageCosts> stages = stage_times(workload_, layout, cost_of(layout));
   const PipelineWork work{layout, microbatches(workload_, layout), stages};
   TimeParts parts;
   return pipeline_bound(work) + after_pipeline(work, parts);
@@ -120,13 +114,13 @@ Prediction Predictor::predict(const Layout& layout) {
   check(workload_, layout);
   Prediction prediction = memory(layout);
   const ModelCost& cost = cost_of(layout);
-  const std::vector<StageTime> stages = stage_times(workload_, layout, cost);
-  const PipelineWork work{layout, prediction.microbatches, stages};
+  const std::vector<StageCosts> stages = stage_times(workload_, layout, cost);
+  const PipelineWork work{layout, microbatches(workload_, layout), stages};
   const double pipeline = pipeline_seconds(work);
 
   TimeParts& parts = prediction.parts;
   prediction.step_seconds = pipeline + after_pipeline(work, parts);
-  const double count = static_cast<double>(prediction.microbatches);
+  const double count = static_cast<double>(work.microbatches);
   const double blocks =
       count * static_cast<double>(workload_.model.layers) / static_cast<double>(layout.pipeline);
   const BlockOverheads block = block_overheads(workload_, layout, cost);
@@ -137,10 +131,9 @@ Prediction Predictor::predict(const Layout& layout) {
       2 * count * static_cast<double>(layout.chunks) * hop_seconds(workload_, layout);
   const double busy = count * busiest_device(work);
   parts.bubble = pipeline - busy;
+  prediction.bubble_rate = parts.bubble / pipeline;
   parts.arithmetic = busy - parts.recompute - parts.tensor_communication -
                      parts.pipeline_communication - blocks * block.data_communication;
-  prediction.tflops_per_device = model_flops(workload_) / prediction.step_seconds /
-                                 static_cast<double>(layout.devices()) / 1e12;
   return prediction;
 }
 

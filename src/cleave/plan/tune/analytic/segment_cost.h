@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "cleave/plan/tune/analytic/layout.h"
+#include "cleave/plan/tune/analytic/workload.h"
 #include "cleave/spec/layer_spec.h"
 
 namespace cleave::plan {

@@ -33,8 +33,7 @@ std::vector<std::int64_t> blocks_of_stages(std::int64_t layers, std::int64_t sta
 }
 
 CollectiveGroup data_group(const Workload& workload, const Layout& layout) {
-  const std::int64_t room =
-      std::max<std::int64_t>(1, workload.cluster.hardware->node / layout.tensor);
+  const int room = std::max(1, workload.cluster.hardware->node / layout.tensor);
   return {layout.data, std::min(layout.data, room)};
 }
 
@@ -48,8 +47,7 @@ double hop_seconds(const Workload& workload, const Layout& layout) {
                                    together ? Distance::SameNode : Distance::OtherNode);
   // Each member of a tensor group sends its part; what arrives has to be whole again.
   if (layout.tensor > 1 && !layout.sequence_parallel) {
-    seconds += gather_seconds(
-        hardware, x, {layout.tensor, std::min<std::int64_t>(layout.tensor, hardware.node)});
+    seconds += gather_seconds(hardware, x, {layout.tensor, std::min(layout.tensor, hardware.node)});
   }
   // Between two chunks of a device there is work to do meanwhile.
   const bool overlaps = layout.chunks > 1 && hardware.software == Software::Current;
@@ -69,7 +67,7 @@ Exposed zero_exposed(const Workload& workload, const Layout& layout, const Segme
   const Hardware& hardware = *workload.cluster.hardware;
   const CollectiveGroup group = data_group(workload, layout);
   const double pass = gather_seconds(hardware, kElement * block.parameters, group);
-  const double backward = block.backward() + recomputed(block, layout.recompute);
+  const double backward = block.backward() + recomputed(block, recompute_of(layout));
   if (layout.zero == 2) return {0, exposed_seconds(pass, backward)};
   const double reduce = gather_seconds(hardware, kGradient * block.parameters, group);
   return {exposed_seconds(pass, block.forward), exposed_seconds(pass + reduce, backward)};
@@ -80,27 +78,27 @@ Exposed zero_exposed(const Workload& workload, const Layout& layout, const Segme
 BlockOverheads block_overheads(const Workload& workload, const Layout& layout,
                                const ModelCost& cost) {
   const Exposed zero = zero_exposed(workload, layout, cost.block);
-  return {.recompute = recomputed(cost.block, layout.recompute),
+  return {.recompute = recomputed(cost.block, recompute_of(layout)),
           .tensor_communication = cost.block.tensor_communication,
           .data_communication = zero.forward + zero.backward};
 }
 
-std::vector<StageTime> stage_times(const Workload& workload, const Layout& layout,
-                                   const ModelCost& cost) {
-  const std::int64_t stages = layout.pipeline * layout.chunks;
+std::vector<StageCosts> stage_times(const Workload& workload, const Layout& layout,
+                                    const ModelCost& cost) {
+  const int stages = layout.stages();
   const std::vector<std::int64_t> blocks = blocks_of_stages(workload.model.layers, stages);
   const double hop = hop_seconds(workload, layout);
   const Exposed zero = zero_exposed(workload, layout, cost.block);
-  const StageTime block{
+  const StageCosts block{
       .forward = cost.block.forward + zero.forward,
-      .input = cost.block.input + recomputed(cost.block, layout.recompute) + zero.backward,
+      .input = cost.block.input + recomputed(cost.block, recompute_of(layout)) + zero.backward,
       .weight = cost.block.weight};
-  std::vector<StageTime> times(stages);
-  for (std::int64_t s = 0; s < stages; ++s) {
+  std::vector<StageCosts> times(stages);
+  for (int s = 0; s < stages; ++s) {
     const double count = static_cast<double>(blocks[s]);
     times[s] = {count * block.forward + hop, count * block.input + hop, count * block.weight};
   }
-  const auto add = [](StageTime& time, const SegmentCost& segment) {
+  const auto add = [](StageCosts& time, const SegmentCost& segment) {
     time.forward += segment.forward;
     time.input += segment.input;
     time.weight += segment.weight;

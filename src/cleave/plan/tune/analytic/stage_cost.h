@@ -3,8 +3,9 @@
 #include <vector>
 
 #include "cleave/plan/hardware/kernel_time.h"
-#include "cleave/plan/tune/analytic/layout.h"
+#include "cleave/plan/time/costs.h"
 #include "cleave/plan/tune/analytic/segment_cost.h"
+#include "cleave/plan/tune/analytic/workload.h"
 
 namespace cleave::plan {
 
@@ -15,22 +16,14 @@ struct ModelCost {
   SegmentCost head;
 };
 
-/// What one stage takes per microbatch, communication with its neighbours included.
-struct StageTime {
-  double forward = 0;
-  double input = 0;  ///< with what is recomputed
-  double weight = 0;
-
-  double all() const { return forward + input + weight; }
-};
-
 /// Blocks of each stage. Where stages do not divide the layers, the first and the last, which also
 /// hold the embedding and the head, have fewer.
 std::vector<std::int64_t> blocks_of_stages(std::int64_t layers, std::int64_t stages);
 
-/// [stage], in the order of the model.
-std::vector<StageTime> stage_times(const Workload& workload, const Layout& layout,
-                                   const ModelCost& cost);
+/// [stage], in the order of the model, what it takes per microbatch: communication with its
+/// neighbours included, what is recomputed as part of I.
+std::vector<StageCosts> stage_times(const Workload& workload, const Layout& layout,
+                                    const ModelCost& cost);
 
 /// The part of a block's time per microbatch that is spent on each thing other than its own
 /// arithmetic.

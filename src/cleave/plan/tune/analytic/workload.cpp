@@ -1,4 +1,4 @@
-#include "cleave/plan/tune/analytic/layout.h"
+#include "cleave/plan/tune/analytic/workload.h"
 
 #include <algorithm>
 #include <vector>
@@ -14,7 +14,8 @@ void check_size(const char* key, std::int64_t value) {
   require(value >= 1, key, " is ", value, "; it must be at least 1");
 }
 
-void check_tensor(const ModelShape& model, std::int64_t tensor) {
+void check_tensor(const ModelShape& model, int tensor) {
+  if (splits(model, tensor)) return;
   const auto divides = [&](const char* what, std::int64_t whole) {
     require(whole % tensor == 0, "tp ", tensor, " does not divide ", what, " ", whole,
             "; choose a divisor of it");
@@ -33,36 +34,16 @@ void check_schedule(const Layout& layout) {
   require(std::ranges::count(known, layout.schedule) == 1, "unknown schedule '", layout.schedule,
           "'", did_you_mean(layout.schedule, known), "; known are ", names);
   // A generator knows how many stages per device it can have.
-  const int pipeline = static_cast<int>(std::min<std::int64_t>(layout.pipeline, 2));
   schedule::generate(
       layout.schedule,
-      {.devices = pipeline, .microbatches = 2, .chunks = static_cast<int>(layout.chunks)});
+      {.devices = std::min(layout.pipeline, 2), .microbatches = 2, .chunks = layout.chunks});
 }
 
 }  // namespace
 
-std::string_view to_string(schedule::Recompute recompute) {
-  switch (recompute) {
-    case schedule::Recompute::None:
-      return "none";
-    case schedule::Recompute::Selective:
-      return "selective";
-    case schedule::Recompute::Full:
-      return "full";
-  }
-  return "";
-}
-
-std::string to_string(const Layout& layout) {
-  return detail::concat("tp=", layout.tensor, ",pp=", layout.pipeline, ",dp=", layout.data,
-                        ",microbatch=", layout.microbatch, ",chunks=", layout.chunks,
-                        ",schedule=", layout.schedule, ",zero=", layout.zero,
-                        ",recompute=", to_string(layout.recompute),
-                        ",sequence_parallel=", layout.sequence_parallel ? "true" : "false");
-}
-
-std::int64_t most_stages(const ModelShape& model) {
-  return model.layers + (model.layers > 1 ? 2 : 0);
+bool splits(const ModelShape& model, int tensor) {
+  return model.heads % tensor == 0 && model.ffn % tensor == 0 &&
+         (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
 }
 
 Kernels kernels_of(const Layout& layout) {
@@ -70,7 +51,7 @@ Kernels kernels_of(const Layout& layout) {
 }
 
 std::int64_t microbatches(const Workload& workload, const Layout& layout) {
-  return workload.batch / (layout.data * layout.microbatch);
+  return workload.batch / layout.data / layout.microbatch;
 }
 
 void check(const Workload& workload, const Layout& layout) {
@@ -84,11 +65,12 @@ void check(const Workload& workload, const Layout& layout) {
           layout.pipeline, " x dp ", layout.data, " are ", layout.devices(),
           " devices, but the cluster has ", workload.cluster.devices, "; make the product ",
           workload.cluster.devices);
-  const std::int64_t stages = layout.pipeline * layout.chunks;
-  require(stages <= most_stages(workload.model), "pp ", layout.pipeline, " x chunks ",
-          layout.chunks, " are ", stages, " stages, more than the ", workload.model.layers,
+  const std::int64_t stages = std::int64_t{layout.pipeline} * layout.chunks;
+  const std::int64_t layers = workload.model.layers;
+  require(stages <= layers + (layers > 1 ? 2 : 0), "pp ", layout.pipeline, " x chunks ",
+          layout.chunks, " are ", stages, " stages, more than the ", layers,
           " layers, the embedding and the head; use fewer");
-  const std::int64_t at_once = layout.data * layout.microbatch;
+  const std::int64_t at_once = std::int64_t{layout.data} * layout.microbatch;
   require(workload.batch % at_once == 0, "--batch ", workload.batch, " is not divisible by dp ",
           layout.data, " x microbatch ", layout.microbatch, "; give a multiple of ", at_once,
           ", for example ", (workload.batch / at_once + 1) * at_once);

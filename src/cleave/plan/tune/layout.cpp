@@ -1,0 +1,50 @@
+#include "cleave/plan/tune/layout.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "cleave/base/check.h"
+
+namespace cleave::plan {
+
+using schedule::Recompute;
+
+Recompute recompute_of(const Layout& layout, std::size_t block) {
+  const std::vector<Recompute>& kinds = layout.recompute;
+  if (kinds.empty()) return Recompute::None;
+  return kinds.size() == 1 ? kinds[0] : kinds[block];
+}
+
+int degree_of_saving(const Layout& layout) {
+  int most = 0;
+  for (const Recompute kind : layout.recompute) most = std::max(most, static_cast<int>(kind));
+  return layout.zero + most;
+}
+
+std::string_view to_string(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::None:
+      return "none";
+    case Recompute::Selective:
+      return "selective";
+    case Recompute::Full:
+      return "full";
+  }
+  return "";
+}
+
+std::string_view recompute_name(const Layout& layout) {
+  const std::vector<Recompute>& kinds = layout.recompute;
+  const bool differ = std::ranges::adjacent_find(kinds, std::not_equal_to()) != kinds.end();
+  return differ ? "by layer" : to_string(recompute_of(layout));
+}
+
+std::string to_string(const Layout& layout) {
+  return detail::concat("tp=", layout.tensor, ",pp=", layout.pipeline, ",dp=", layout.data,
+                        ",microbatch=", layout.microbatch, ",chunks=", layout.chunks,
+                        ",schedule=", layout.schedule, ",zero=", layout.zero,
+                        ",recompute=", recompute_name(layout),
+                        ",sequence_parallel=", layout.sequence_parallel ? "true" : "false");
+}
+
+}  // namespace cleave::plan

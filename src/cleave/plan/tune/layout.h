@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cleave/schedule/passes.h"
+#include "cleave/spec/mesh.h"
+#include "cleave/spec/placement.h"
+
+namespace cleave::plan {
+
+/// How a model is laid out over devices, and its batch over time.
+struct Layout {
+  int pipeline = 1;
+  int data = 1;
+  int tensor = 1;
+  AxisOrder order = kDefaultOrder;  ///< which axis neighbours among devices are neighbours along
+  bool last_first = false;          ///< device 0 is the end of a pipeline: Mesh::last_first
+  bool sequence_parallel = false;   ///< divide norms and residuals by tokens over the tensor axis
+  int chunks = 0;                   ///< stages per device; 0: what the schedule wants
+  std::string schedule = "1f1b";
+  std::vector<std::int64_t> partition;    ///< blocks of each stage; empty: as even as possible
+  Placement placement = Placement::Even;  ///< of the encoders of a model that has some
+  int encoder_stages = 0;                 ///< stages that they have, where these are their own
+  int zero = 0;  ///< what replicas share: 1 optimizer state, 2 gradients too, 3 weights too
+  /// [block], or one for all of them; empty: none.
+  std::vector<schedule::Recompute> recompute;
+  int microbatch = 1;  ///< sequences; a graph that is compiled has them in its shapes
+
+  Mesh mesh() const {
+    return {.data = data,
+            .pipeline = pipeline,
+            .tensor = tensor,
+            .order = order,
+            .last_first = last_first};
+  }
+  std::int64_t devices() const { return std::int64_t{tensor} * pipeline * data; }
+  int stages() const { return pipeline * (chunks > 0 ? chunks : 1); }
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+/// What is computed again of a block; without a number, of every block alike.
+schedule::Recompute recompute_of(const Layout& layout, std::size_t block = 0);
+
+/// How much `layout` does about memory: 0 if it shares and recomputes nothing.
+int degree_of_saving(const Layout& layout);
+
+/// "none", "selective", "full".
+std::string_view to_string(schedule::Recompute recompute);
+
+/// The same of all blocks, or "by layer".
+std::string_view recompute_name(const Layout& layout);
+
+/// "tp=8,pp=4,dp=32,microbatch=2,chunks=3,…": what --layout reads.
+std::string to_string(const Layout& layout);
+
+}  // namespace cleave::plan

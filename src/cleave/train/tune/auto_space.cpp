@@ -1,0 +1,76 @@
+#include "cleave/train/tune/auto_space.h"
+
+namespace cleave::train {
+namespace {
+
+using schedule::Recompute;
+
+std::optional<int> narrow(const Auto& value) {
+  return value ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
+
+/// Tensor degrees that divide what is divided among them; to emulated devices `auto` gives whole
+/// layers.
+std::vector<int> tensor_degrees(const Config& config) {
+  if (config.parallel.tensor) return {static_cast<int>(*config.parallel.tensor)};
+  if (config.devices.emulate) return {1};
+  std::vector<int> result;
+  const ModelShape& m = config.model;
+  for (int t = 1; t <= config.devices.count; t *= 2) {
+    if (config.devices.count % t != 0 || m.heads % t != 0 || m.kv_heads % t != 0 || m.ffn % t != 0)
+      break;
+    if (config.numerics.tensor_shards.value_or(t) % t == 0) result.push_back(t);
+  }
+  return result;
+}
+
+}  // namespace
+
+plan::LayoutSpace space_of(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  plan::LayoutSpace space{.devices = config.devices.count,
+                          .layers = config.model.layers,
+                          .batch = config.train.batch,
+                          .given = {.order = p.order, .sequence_parallel = p.sequence_parallel},
+                          .tensor = tensor_degrees(config),
+                          .pipeline = narrow(p.pipeline),
+                          .data = narrow(p.data),
+                          .data_shards = config.numerics.data_shards,
+                          .microbatch = narrow(config.train.microbatch),
+                          .chunks = narrow(p.chunks)};
+  if (p.schedule != "auto") space.schedule = p.schedule;
+  if (p.partition) space.given.partition = *p.partition;
+  // Emulated devices hold no model. Where memory is no matter, ZeRO 1 may still save time.
+  const bool emulated = config.devices.emulate.has_value();
+  const bool limited = !config.devices.memory.empty() && !emulated;
+  if (p.zero)
+    space.given.zero = static_cast<int>(*p.zero);
+  else
+    space.most_zero = emulated ? 0 : limited ? 3 : 1;
+  if (p.recompute)
+    space.given.recompute = *p.recompute;
+  else if (limited)
+    space.recompute = {Recompute::None, Recompute::Selective, Recompute::Full};
+  else
+    space.recompute = {Recompute::None};
+  return space;
+}
+
+Config with_layout(const Config& config, const plan::Layout& layout) {
+  Config run = config;
+  ParallelConfig& p = run.parallel;
+  p.pipeline = layout.pipeline;
+  p.tensor = layout.tensor;
+  p.data = layout.data;
+  p.schedule = layout.schedule;
+  p.chunks = layout.chunks > 0 ? Auto(layout.chunks) : std::nullopt;
+  p.partition = layout.partition.empty() ? Partition() : layout.partition;
+  p.zero = layout.zero;
+  p.recompute = layout.recompute;
+  run.train.microbatch = layout.microbatch;
+  run.numerics.data_shards = run.numerics.data_shards.value_or(layout.data);
+  run.numerics.tensor_shards = run.numerics.tensor_shards.value_or(layout.tensor);
+  return run;
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "cleave/plan/tune/layout_space.h"
+#include "cleave/train/config/config.h"
+
+namespace cleave::train {
+
+/// What "auto" in `config` leaves open, of axes, microbatches, schedules, chunks, ZeRO and
+/// recompute.
+plan::LayoutSpace space_of(const Config& config);
+
+/// `config` with everything that a layout decides; what it leaves to the schedule or to the cutting
+/// stays open.
+Config with_layout(const Config& config, const plan::Layout& layout);
+
+}  // namespace cleave::train

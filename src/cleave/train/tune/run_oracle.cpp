@@ -1,0 +1,170 @@
+#include "cleave/train/tune/run_oracle.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "cleave/plan/time/simulator.h"
+#include "cleave/plan/time/trace.h"
+#include "cleave/train/config/config_checks.h"
+#include "cleave/train/step/trainer.h"
+#include "cleave/train/tune/auto_space.h"
+
+namespace cleave::train {
+namespace {
+
+/// Times a budget, by estimate: not worth compiling.
+constexpr double kFarTooMuch = 1.25;
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+plan::PartitionProblem without_limits(plan::PartitionProblem problem) {
+  for (plan::PipelineDevice& device : problem.devices)
+    device.memory = std::numeric_limits<std::int64_t>::max() / 2;
+  return problem;
+}
+
+/// A config counts layers: the embedding and the head are not among them.
+std::vector<std::int64_t> layers_of(std::vector<std::int64_t> sizes) {
+  --sizes.front();
+  --sizes.back();
+  return sizes;
+}
+
+std::vector<std::int64_t> sizes_of(const plan::Layout& layout) {
+  std::vector<std::int64_t> sizes = layout.partition;
+  ++sizes.front();
+  ++sizes.back();
+  return sizes;
+}
+
+/// Takes note of a device that lacks more than those before it.
+void note(plan::Prediction& run, int device, std::int64_t bytes, std::int64_t budget) {
+  if (bytes - budget <= run.memory_bytes - run.budget_bytes) return;
+  run.device = device;
+  run.memory_bytes = bytes;
+  run.budget_bytes = budget;
+}
+
+/// By estimate; the smallest device of each place counts.
+void estimate_bytes(plan::Prediction& run, const plan::PartitionProblem& problem) {
+  const std::vector<std::int64_t> bytes = plan::partition_bytes(problem, sizes_of(run.layout));
+  const Mesh mesh = run.layout.mesh();
+  for (std::size_t d = 0; d < bytes.size(); ++d)
+    note(run, mesh.device_at(static_cast<int>(d), 0), bytes[d], problem.devices[d].memory);
+}
+
+/// By the plan that was compiled.
+void note_bytes(plan::Prediction& run, const engine::CompiledStep& step) {
+  for (int d = 0; d < step.devices(); ++d)
+    note(run, d, step.planned_on(d), step.budgets.empty() ? kNoLimit : step.budgets[d]);
+}
+
+}  // namespace
+
+double RunOracle::bound(const plan::Layout& layout) {
+  return costs_.bound(with_layout(*grid_, layout));
+}
+
+double RunOracle::roomy_seconds(const plan::Layout& layout) {
+  const Config config = with_layout(*grid_, layout);
+  check(config, std::nullopt);
+  const plan::PartitionProblem problem = without_limits(costs_.problem(config));
+  const double seconds = layout.partition.empty()
+                             ? plan::choose_partition(problem, plan::Effort::Bottleneck)->seconds
+                             : plan::partition_seconds(problem, sizes_of(layout));
+  return seconds + costs_.after_pipeline(config);
+}
+
+/// Once more with a reserve if scratch and messages, which the cutting leaves out, were what did
+/// not fit.
+std::optional<plan::Prediction> RunOracle::predict(const plan::Layout& layout, double limit) {
+  const Config config = with_layout(*grid_, layout);
+  const plan::PartitionProblem problem = costs_.problem(config);
+  std::optional<plan::Prediction> run = cut(config, problem, limit);
+  if (!run || run->fits() || !layout.partition.empty()) return run;
+  const std::int64_t reserve = unforeseen(*run, problem);
+  if (reserve == 0) return run;
+  plan::PartitionProblem tighter = problem;
+  for (plan::PipelineDevice& device : tighter.devices) device.memory -= reserve;
+  if (!plan::choose_partition(tighter, plan::Effort::Refined)) return run;
+  std::optional<plan::Prediction> again = cut(config, tighter, limit);
+  return again && again->excess() < run->excess() ? again : run;
+}
+
+std::int64_t RunOracle::unforeseen(const plan::Prediction& run,
+                                   const plan::PartitionProblem& problem) const {
+  std::int64_t most = 0;
+  if (planned_.empty()) return most;
+  const std::vector<std::int64_t> bytes = plan::partition_bytes(problem, sizes_of(run.layout));
+  for (std::size_t d = 0; d < bytes.size(); ++d) most = std::max(most, planned_[d] - bytes[d]);
+  return most;
+}
+
+std::optional<plan::Prediction> RunOracle::cut(const Config& config,
+                                               const plan::PartitionProblem& problem,
+                                               double limit) {
+  planned_.clear();
+  plan::Prediction run{.layout = compile_options(config).layout};
+  if (config.parallel.partition) {
+    run.step_seconds = plan::partition_seconds(problem, sizes_of(run.layout));
+  } else {
+    std::optional<plan::PartitionChoice> choice = plan::choose_partition(problem);
+    if (!choice) choice = plan::choose_partition(without_limits(problem));
+    run.layout.partition = layers_of(choice->sizes);
+    run.step_seconds = choice->seconds;
+  }
+  run.step_seconds += costs_.after_pipeline(config);
+  if (run.step_seconds > limit) return std::nullopt;
+  estimate_bytes(run, problem);
+  if (static_cast<double>(run.memory_bytes) > kFarTooMuch * static_cast<double>(run.budget_bytes))
+    return run;
+  return weighed(with_layout(config, run.layout));
+}
+
+plan::Prediction RunOracle::weighed(const Config& config) {
+  const Graph model = model_of(config);
+  engine::CompileOptions options = compile_options(config);
+  plan::Prediction run{.layout = options.layout};
+  const std::vector<std::int64_t> budgets = options.budgets;
+  // Only the search for an order needs to know them.
+  if (options.layout.schedule != "auto") options.budgets.clear();
+  const bool emulated = config.devices.emulate.has_value();
+  // Emulated devices hold no model, but what it would take is known.
+  if (!emulated || !budgets.empty()) {
+    engine::CompiledStep step = engine::compile(model, options);
+    step.budgets = budgets;
+    plan_copies(config, step);
+    planned_ = step.planned_bytes;
+    note_bytes(run, step);
+    if (!emulated) simulate(run, config, step);
+  }
+  if (emulated) simulate(run, config, engine::compile_emulated(model, options));
+  return run;
+}
+
+void RunOracle::simulate(plan::Prediction& run, const Config& config,
+                         const engine::CompiledStep& step) {
+  const plan::Trace trace = plan::simulate(
+      step.program, costs_.costs(config, step),
+      {.record = plan::Record::DevicesOnly, .at_once = costs_.at_once(config) / step.mesh.tensor});
+  const plan::Summary summary = plan::summarise(step.program, trace);
+  const double devices = static_cast<double>(summary.devices.size());
+  double collective = 0;
+  for (const plan::DeviceSummary& device : summary.devices) collective += device.collective;
+  double again = 0;
+  for (const plan::Span& span : trace.spans) {
+    if (span.kind == plan::SpanKind::Compute && span.instruction.op == schedule::Op::Recompute)
+      again += span.end - span.begin;
+  }
+  run.step_seconds = summary.makespan;
+  run.bubble_rate = summary.bubble_rate;
+  plan::TimeParts& parts = run.parts;
+  parts.data_communication = collective / devices;
+  parts.bubble = std::max(0.0, summary.idle * summary.makespan - parts.data_communication);
+  parts.tensor_communication = costs_.tensor_sums(config) * costs_.crowd(config);
+  parts.recompute = again / devices;
+  parts.arithmetic = summary.makespan - parts.all();
+}
+
+}  // namespace cleave::train

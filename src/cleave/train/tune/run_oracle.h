@@ -1,0 +1,46 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "cleave/plan/tune/layout_search.h"
+#include "cleave/train/tune/auto_costs.h"
+
+namespace cleave::train {
+
+/// Knows what layouts of a config take here: cuts, compiles and simulates them, with the profile of
+/// their segments or with the times that emulated devices are told to take.
+class RunOracle : public plan::Oracle {
+ public:
+  explicit RunOracle(comm::Launcher& launcher) : costs_(launcher) {}
+
+  /// Layouts are from now on those of `grid`, which has to outlive the questions.
+  void ask_about(const Config& grid) { grid_ = &grid; }
+
+  /// Compiling has the last word.
+  bool may_fit(const plan::Layout& /*layout*/) override { return true; }
+
+  double bound(const plan::Layout& layout) override;
+
+  /// With a good cut.
+  double roomy_seconds(const plan::Layout& layout) override;
+
+  /// Cut so that it fits, if that can be, and otherwise so that it is fast.
+  std::optional<plan::Prediction> predict(const plan::Layout& layout, double limit) override;
+
+  /// Its bytes by its compiled plan, its time by its simulated program. Nothing in `config` is
+  /// "auto", but perhaps the order of its schedule.
+  plan::Prediction weighed(const Config& config);
+
+ private:
+  std::optional<plan::Prediction> cut(const Config& config, const plan::PartitionProblem& problem,
+                                      double limit);
+  std::int64_t unforeseen(const plan::Prediction& run, const plan::PartitionProblem& problem) const;
+  void simulate(plan::Prediction& run, const Config& config, const engine::CompiledStep& step);
+
+  AutoCosts costs_;
+  const Config* grid_ = nullptr;
+  std::vector<std::int64_t> planned_;  // [place] of the last run if it was compiled
+};
+
+}  // namespace cleave::train
