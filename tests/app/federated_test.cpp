@@ -56,7 +56,8 @@ TEST(Federated, OfOneClientDoesNotDependOnWhereRoundsEnd) {
 TEST(Federated, LearnsByEveryRule) {
   const EdgeRun run(averaged("sync_every = 4\n"), 3);
   const std::string keys = "--set train.lr=3e-3 --set train.steps=6 ";
-  for (const std::string rule : {"mean", "momentum", "nesterov", "adam", "yogi", "median"}) {
+  for (const std::string rule :
+       {"mean", "momentum", "nesterov", "adam", "yogi", "median", "trimmed-mean", "krum"}) {
     const nlohmann::json report = run.report(keys + "--set edge.outer=" + rule, rule);
     EXPECT_LT(report["loss"].back().get<double>(), report["loss"][0].get<double>()) << rule;
   }

@@ -118,6 +118,22 @@ TEST(Outer, TakesTheMiddle) {
   EXPECT_EQ(median_of(even), 3.5);
 }
 
+TEST(Outer, LeavesTheExtremesOut) {
+  std::vector<float> values = {5, -100, 2, 3, 1000};
+  EXPECT_EQ(trimmed_mean_of(values, 1), (2.0 + 3.0 + 5.0) / 3);
+  EXPECT_EQ(trimmed_mean_of(values, 2), 3);
+}
+
+// Clients at 0, 1, 2, 10 and 100: of five, one of whom may lie, each counts its two nearest. 1 has
+// 1 + 1, 0 has 1 + 4, 2 has 1 + 4, 10 has 64 + 81.
+TEST(Outer, FollowsTheClientWithTheNearestOthers) {
+  const double at[] = {100, 2, 1, 10, 0};
+  std::vector<double> squares;
+  for (const double a : at)
+    for (const double b : at) squares.push_back((a - b) * (a - b));
+  EXPECT_EQ(nearest_of(squares, 5, 1), 2u);
+}
+
 TEST(FixedPoint, AddsToTheSameBitsInAnyOrderAndTakesOutAgain) {
   std::vector<double> values;
   for (int i = 0; i < 200; ++i) values.push_back(std::sin(i * 1.7) * std::ldexp(1.0, i % 24 - 12));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "cleave/base/check.h"
 
@@ -60,6 +61,10 @@ void follow_yogi(const OuterRun& run, const OuterHyper& hyper) {
   });
 }
 
+double middle_of(std::span<float> values, std::size_t /*faulty*/) {
+  return median_of(values);
+}
+
 // clang-format off
 constexpr OuterKind kKinds[] = {
     {.name = "mean", .usual = {.lr = 1}, .update = follow},
@@ -71,7 +76,12 @@ constexpr OuterKind kKinds[] = {
      .usual = {.lr = 0.01, .momentum = 0.9, .beta2 = 0.99, .epsilon = 1e-3}, .update = follow_adam},
     {.name = "yogi", .momentum = true, .squares = true,
      .usual = {.lr = 0.01, .momentum = 0.9, .beta2 = 0.99, .epsilon = 1e-3}, .update = follow_yogi},
-    {.name = "median", .median = true, .usual = {.lr = 1}, .update = follow},
+    {.name = "median", .robust = true, .usual = {.lr = 1}, .middle = middle_of,
+     .fewest = [](std::size_t) { return std::size_t{1}; }, .update = follow},
+    {.name = "trimmed-mean", .robust = true, .usual = {.lr = 1}, .middle = trimmed_mean_of,
+     .fewest = [](std::size_t faulty) { return 2 * faulty + 1; }, .update = follow},
+    {.name = "krum", .robust = true, .usual = {.lr = 1},
+     .fewest = [](std::size_t faulty) { return 2 * faulty + 3; }, .update = follow},
 };
 // clang-format on
 
@@ -84,6 +94,34 @@ std::span<const OuterKind> outer_kinds() {
 const OuterKind* find_outer(std::string_view name) {
   const auto* const found = std::ranges::find(kKinds, name, &OuterKind::name);
   return found == std::end(kKinds) ? nullptr : found;
+}
+
+double trimmed_mean_of(std::span<float> values, std::size_t faulty) {
+  CLEAVE_CHECK(values.size() > 2 * faulty, values.size(), " values without ", faulty, " twice");
+  std::ranges::sort(values);
+  const auto left = values.subspan(faulty, values.size() - 2 * faulty);
+  double sum = 0;
+  for (const float value : left) sum += value;
+  return sum / static_cast<double>(left.size());
+}
+
+std::size_t nearest_of(std::span<const double> squares, std::size_t clients, std::size_t faulty) {
+  CLEAVE_CHECK(clients >= faulty + 3, clients, " clients of whom ", faulty, " may send anything");
+  std::size_t best = 0;
+  double least = 0;
+  std::vector<double> others;
+  for (std::size_t client = 0; client < clients; ++client) {
+    others.clear();
+    for (std::size_t other = 0; other < clients; ++other)
+      if (other != client) others.push_back(squares[client * clients + other]);
+    std::ranges::sort(others);
+    double score = 0;
+    for (std::size_t i = 0; i < clients - faulty - 2; ++i) score += others[i];
+    if (client > 0 && score >= least) continue;
+    best = client;
+    least = score;
+  }
+  return best;
 }
 
 double median_of(std::span<float> values) {

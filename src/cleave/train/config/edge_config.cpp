@@ -137,9 +137,10 @@ void settle_split(const GivenKeys& given, std::int64_t clients, Config& c) {
 void check_privacy(const Config& c) {
   const EdgeConfig& e = c.edge;
   const bool whole = c.parallel.tensor == 1 && c.parallel.zero == 0;
-  require(!e.secure || !edge::find_outer(e.outer)->median,
-          "edge.outer is \"median\", which looks at every update, and edge.secure shows the sum "
-          "alone; leave one of them out");
+  const bool robust = edge::find_outer(e.outer)->robust;
+  require(!e.secure || !robust, "edge.outer is \"", e.outer,
+          "\", which looks at every update, and edge.secure shows the sum alone; leave one of them "
+          "out");
   require(!e.secure || e.fixed_sums,
           "edge.secure is true, and masks are gone only from sums in fixed point; set edge.sums to "
           "\"fixed\"");
@@ -156,11 +157,46 @@ void check_privacy(const Config& c) {
   require(e.noise == 0 || !e.weigh_samples,
           "edge.weights is \"samples\", and with edge.noise how many a client has must not show; "
           "set it to \"equal\"");
-  require(e.clip == 0 || !edge::find_outer(e.outer)->median,
-          "edge.outer is \"median\", and edge.clip is for sums; leave one of them out");
+  require(e.clip == 0 || !robust, "edge.outer is \"", e.outer,
+          "\", and edge.clip is for sums; leave one of them out");
+  require(whole || !robust || edge::find_outer(e.outer)->middle != nullptr, "edge.outer is \"",
+          e.outer,
+          "\", which compares whole updates; leave it out, or parallel.tensor and "
+          "parallel.zero");
   require(whole || (e.codec == "none" && e.clip == 0),
           "edge.codec and edge.clip need whole tensors on a device; leave them out, or "
           "parallel.tensor and parallel.zero");
+}
+
+struct Absence {
+  int client = 0;
+  std::int64_t first = 0;  ///< round, from 1
+  std::int64_t last = 0;
+};
+
+/// "clinic-b 3-7", "clinic-b 3", or "clinic-b 3-" to the end; a client of edge.clients is its
+/// number.
+Absence read_absence(const EdgeConfig& e, const std::string& text) {
+  const std::size_t space = text.find_last_of(' ');
+  const std::string name = text.substr(0, space);
+  Absence absence{.client = -1};
+  const std::vector<int> clients = e.with_role(Role::Client);
+  for (int client = 0; client < e.client_count(); ++client)
+    if (name == (clients.empty() ? std::to_string(client) : e.owners[clients[client]].name))
+      absence.client = client;
+  const std::string rounds = space == std::string::npos ? "" : text.substr(space + 1);
+  const std::size_t dash = std::min(rounds.find('-'), rounds.size());
+  const auto number = [&](const std::string& digits, std::int64_t otherwise) {
+    const bool sound = digits.find_first_not_of("0123456789") == std::string::npos;
+    return digits.empty() ? otherwise : sound && digits.size() < 10 ? std::stoll(digits) : 0;
+  };
+  absence.first = number(rounds.substr(0, dash), 0);
+  absence.last = dash == rounds.size() ? absence.first
+                                       : number(rounds.substr(dash + 1), std::int64_t{1} << 40);
+  require(absence.client >= 0 && absence.first > 0 && absence.last >= absence.first,
+          "edge.absent has \"", text,
+          "\"; it must be a client and rounds from 1, such as \"clinic-b 3-7\" or \"clinic-b 3-\"");
+  return absence;
 }
 
 /// What clients on machines of their own cannot do yet.
@@ -190,9 +226,14 @@ void check_averaging(const Config& c) {
           e.client_count(), " clients; sample fewer");
   require(!e.outer_momentum || outer.momentum, "edge.outer_momentum is set, and edge.outer ",
           e.outer, " has none; leave it out, or take momentum, nesterov, adam or yogi");
-  require(!(outer.median && e.fixed_sums),
-          "edge.sums is \"fixed\", and a median adds nothing up; leave it out");
-  require(e.arrival == 0 || e.fixed_sums || outer.median, "edge.arrival is ", e.arrival,
+  require(!(outer.robust && e.fixed_sums), "edge.sums is \"fixed\", and edge.outer ", e.outer,
+          " adds nothing up; leave it out");
+  const auto fewest = outer.robust ? outer.fewest(static_cast<std::size_t>(e.faulty)) : 0;
+  require(e.per_round() >= static_cast<std::int64_t>(fewest), "edge.outer is \"", e.outer,
+          "\", and with edge.faulty ", e.faulty, " a round needs ", fewest, " clients, not ",
+          e.per_round(), "; lower edge.faulty, or take more clients");
+  for (const std::string& text : e.absent) read_absence(e, text);
+  require(e.arrival == 0 || e.fixed_sums || outer.robust, "edge.arrival is ", e.arrival,
           ", and sums in the order of clients do not look at it; set edge.sums to \"fixed\"");
   require(c.train.skip_nonfinite == 0, "train.skip_nonfinite is ", c.train.skip_nonfinite,
           ", and a round has no step to leave out; leave it out");
@@ -221,6 +262,13 @@ void check_given(const GivenKeys& given) {
 int EdgeConfig::client_count() const {
   return owners.empty() ? static_cast<int>(clients)
                         : static_cast<int>(with_role(Role::Client).size());
+}
+
+bool EdgeConfig::is_absent(int client, std::int64_t round) const {
+  return std::ranges::any_of(absent, [&](const std::string& text) {
+    const Absence absence = read_absence(*this, text);
+    return absence.client == client && round + 1 >= absence.first && round + 1 <= absence.last;
+  });
 }
 
 bool EdgeConfig::has_own_data() const {

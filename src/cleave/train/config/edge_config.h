@@ -40,9 +40,13 @@ struct EdgeConfig {
   double clip = 0;             ///< what an update is at most long; 0: as it is
   double noise = 0;            ///< on the sum, over `clip`; 0: none
   double delta = 1e-5;
-  double epsilon = 0;        ///< what all rounds may cost; 0: any
-  std::int64_t arrival = 0;  ///< shuffles the order in which clients answer; 0: client order
+  double epsilon = 0;               ///< what all rounds may cost; 0: any
+  std::int64_t faulty = 1;          ///< clients that robust rules let send anything
+  std::vector<std::string> absent;  ///< "NAME FIRST-LAST": who answers in which rounds, from 1, not
+  std::int64_t arrival = 0;         ///< shuffles the order in which clients answer; 0: client order
 
+  /// Whether a client is declared absent in a round, counted from 0.
+  bool is_absent(int client, std::int64_t round) const;
   bool averages() const { return sync_every > 0; }
   /// All clients, and those of a round.
   int client_count() const;

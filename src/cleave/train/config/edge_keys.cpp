@@ -140,6 +140,11 @@ std::vector<Key> outer_keys() {
                     "of momentum, nesterov, adam and yogi",
                     [](auto& c) -> auto& { return c.edge.outer_momentum; }, 1),
                 "0.9", "0.9"),
+      averaging(whole(
+                    "edge.faulty", {0, 1 << 20},
+                    "clients that \"trimmed-mean\" and \"krum\" let send anything",
+                    [](auto& c) -> auto& { return c.edge.faulty; }),
+                "1", "2"),
       averaging(number(
                     "edge.proximal", "a number ≥ 0", [](double x) { return x >= 0; },
                     "pulls clients to the weights that they began with (FedProx)",
@@ -166,6 +171,11 @@ bool is_share(double x) {
   return x >= 0 && x < 1;
 }
 
+std::optional<std::string> read_absent_client(const Value& value) {
+  const auto* name = as<std::string>(value);
+  return name == nullptr || name->empty() ? std::nullopt : std::optional(*name);
+}
+
 /// What happens to updates on their way.
 std::vector<Key> update_keys() {
   return {
@@ -179,6 +189,13 @@ std::vector<Key> update_keys() {
                     "chance of a client of a round not to answer, drawn from the seed",
                     [](auto& c) -> auto& { return c.edge.drop; }),
                 "0.0", "0.2"),
+      averaging(one_or_list(
+                    "edge.absent",
+                    "clients with rounds from 1, such as [\"clinic-b 3-7\", \"clinic-c 5\"]",
+                    "clients that do not answer in these rounds; cleave serve adds those it lost",
+                    [](auto& c) -> auto& { return c.edge.absent; }, read_absent_client,
+                    [](const std::string& name) { return Value{name}; }),
+                "none", "[\"clinic-b 3-7\"]"),
       averaging(whole(
                     "edge.quorum", {1, 1 << 20}, "clients that must answer in every round",
                     [](auto& c) -> auto& { return c.edge.quorum; }),

@@ -73,7 +73,8 @@ int RoundClients::place_of(int client) const {
 RoundClients clients_of_round(const Config& config, std::int64_t round) {
   RoundClients clients{.chosen = chosen_of(config, round)};
   for (const int client : clients.chosen)
-    clients.answers.push_back(!happens(config, "drop-outs", round, client, config.edge.drop));
+    clients.answers.push_back(!happens(config, "drop-outs", round, client, config.edge.drop) &&
+                              !config.edge.is_absent(client, round));
   return clients;
 }
 
@@ -86,13 +87,19 @@ void check_rounds(const Config& config) {
   const EdgeConfig& edge = config.edge;
   if (!edge.averages()) return;
   check_budget(config);
-  if (edge.drop == 0 && edge.noise == 0) return;
+  if (edge.drop == 0 && edge.noise == 0 && edge.absent.empty()) return;
+  const edge::OuterKind& outer = *edge::find_outer(edge.outer);
+  const auto fewest = static_cast<std::ptrdiff_t>(
+      outer.robust ? outer.fewest(static_cast<std::size_t>(edge.faulty)) : 0);
   for (std::int64_t round = 0; round < config.train.steps; ++round) {
     const RoundClients clients = clients_of_round(config, round);
     const auto answers = std::ssize(clients.answering());
     require(answers >= edge.quorum, "in round ", round + 1, " ", answers, " of ",
             clients.chosen.size(), " clients answer, and edge.quorum is ", edge.quorum,
             "; lower it, let more take part with edge.sample, or lower edge.drop");
+    require(answers >= fewest, "in round ", round + 1, " ", answers,
+            " clients answer, and edge.outer ", edge.outer, " with edge.faulty ", edge.faulty,
+            " needs ", fewest, "; let more take part with edge.sample, or lower edge.faulty");
     require(!edge.secure || answers >= kFewestMasked, "in round ", round + 1, " ", answers,
             " clients answer, and edge.secure needs ", kFewestMasked,
             "; let more take part with edge.sample, or lower edge.drop");

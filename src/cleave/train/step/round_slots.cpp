@@ -33,7 +33,7 @@ std::vector<std::string> round_slots(const EdgeConfig& edge,
   for (int client = 0; codec.keeps_error && client < edge.client_count(); ++client)
     slots.push_back(client_slot(client, kErrorSlot));
   slots.emplace_back(kStartSlot);
-  if (outer.median) {
+  if (outer.robust) {
     for (std::int64_t i = 0; i < edge.per_round(); ++i) slots.push_back(update_slot(i));
   } else {
     slots.emplace_back(kLowSlot);

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "cleave/edge/fixed_point.h"
 #include "cleave/secure/noise.h"
@@ -70,9 +71,10 @@ UpdateSum::UpdateSum(const Config& config, const std::vector<std::string>& names
 }
 
 void UpdateSum::begin_round() {
+  arrived_.clear();
   for (const TensorState* tensor : tensors_) {
     copy_elements(*tensor, tensor->master, slot_of(*tensor, kStartSlot));
-    if (outer_.median) continue;
+    if (outer_.robust) continue;
     for (const std::string_view sum : {kLowSlot, kHighSlot})
       clear_elements(*tensor, slot_of(*tensor, sum));
   }
@@ -84,6 +86,7 @@ void UpdateSum::reset_weights() {
 }
 
 void UpdateSum::add(const ClientUpdate& update) {
+  arrived_.push_back(update.client);
   for (const TensorState* tensor : tensors_)
     if (codec_ != nullptr) encode(*tensor, update);
   for (const TensorState& tensor : device_.tensors())
@@ -91,7 +94,7 @@ void UpdateSum::add(const ClientUpdate& update) {
       sent_bytes_ += tensor.elements() * (update.masks == nullptr ? 4 : 8);
   const double scale = config_.edge.clip > 0 ? clip_scale() : 1;
   for (const TensorState* tensor : tensors_) {
-    if (outer_.median) {
+    if (outer_.robust) {
       keep_update(*tensor, update.arrival);
     } else {
       add_update(*tensor, update, scale);
@@ -192,9 +195,10 @@ void UpdateSum::add_update(const TensorState& tensor, const ClientUpdate& update
 void UpdateSum::end_round(const RoundEnd& end) {
   reset_weights();
   if (end.clients == 0 && !end.noise) return;
+  const std::size_t chosen = outer_.robust && outer_.middle == nullptr ? nearest_client() : 0;
   for (const TensorState* tensor : tensors_) {
-    if (outer_.median) {
-      follow_median(*tensor, end.clients);
+    if (outer_.robust) {
+      follow_kept(*tensor, chosen);
     } else {
       follow_sum(*tensor, end);
     }
@@ -232,7 +236,47 @@ void UpdateSum::follow_sum(const TensorState& tensor, const RoundEnd& end) {
       follow_run);
 }
 
-void UpdateSum::follow_median(const TensorState& tensor, std::size_t clients) {
+/// Where it stands among those who came; the same on all devices.
+std::size_t UpdateSum::nearest_client() {
+  const std::size_t clients = arrived_.size();
+  // By tensor, so that the sums do not depend on which device has it.
+  std::vector<double> squares(names_.size() * clients * clients);
+  for (const TensorState& tensor : device_.tensors()) {
+    if (!tensor.trained() || !device_.is_owner()) continue;
+    const auto name = std::ranges::lower_bound(names_, tensor.name) - names_.begin();
+    double* const here = &squares[static_cast<std::size_t>(name) * clients * clients];
+    for (std::size_t a = 0; a < clients; ++a) {
+      for (std::size_t b = 0; b < clients; ++b) {
+        double& sum = here[a * clients + b];
+        for_each_joint_run<2>(tensor,
+                              {slot_of(tensor, update_slot(a)), slot_of(tensor, update_slot(b))},
+                              [&](const auto& at, std::int64_t, std::int64_t length) {
+                                for (std::int64_t i = 0; i < length; ++i) {
+                                  const double apart = static_cast<double>(at[0][i]) - at[1][i];
+                                  sum += apart * apart;
+                                }
+                              });
+      }
+    }
+  }
+  world_.combine(squares, comm::Combine::Sum);
+  // In the order of the clients, so that of equal ones the same is taken whoever came first.
+  std::vector<std::size_t> order(clients);
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t place) { return arrived_[place]; });
+  std::vector<double> all(clients * clients);
+  for (std::size_t name = 0; name < names_.size(); ++name)
+    for (std::size_t a = 0; a < clients; ++a)
+      for (std::size_t b = 0; b < clients; ++b)
+        all[a * clients + b] += squares[(name * clients + order[a]) * clients + order[b]];
+  return order[edge::nearest_of(all, clients, static_cast<std::size_t>(config_.edge.faulty))];
+}
+
+/// What a robust rule makes of the updates that were kept; without one for elements, that of
+/// the client at place `chosen`.
+void UpdateSum::follow_kept(const TensorState& tensor, std::size_t chosen) {
+  const std::size_t clients = arrived_.size();
+  const auto faulty = static_cast<std::size_t>(config_.edge.faulty);
   std::vector<View> kept;
   for (std::size_t i = 0; i < clients; ++i) kept.push_back(slot_of(tensor, update_slot(i)));
   std::vector<float> values(clients);
@@ -245,7 +289,7 @@ void UpdateSum::follow_median(const TensorState& tensor, std::size_t clients) {
           const std::int64_t run = tensor.dim != 0 ? row * kept[c].stride(0) : 0;
           values[c] = kept[c].as<float>()[run + begin + static_cast<std::int64_t>(i)];
         }
-        updates[i] = edge::median_of(values);
+        updates[i] = outer_.middle != nullptr ? outer_.middle(values, faulty) : values[chosen];
       }
       follow(outer_, hyper_, {at[0], at[0], at[0]}, begin, std::span(updates).first(count));
     });

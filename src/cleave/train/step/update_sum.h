@@ -64,7 +64,8 @@ class UpdateSum {
   void keep_update(const engine::TensorState& tensor, std::size_t arrival);
   void add_update(const engine::TensorState& tensor, const ClientUpdate& update, double scale);
   void follow_sum(const engine::TensorState& tensor, const RoundEnd& end);
-  void follow_median(const engine::TensorState& tensor, std::size_t clients);
+  void follow_kept(const engine::TensorState& tensor, std::size_t chosen);
+  std::size_t nearest_client();
 
   const Config& config_;
   const std::vector<std::string>& names_;
@@ -74,6 +75,7 @@ class UpdateSum {
   edge::OuterHyper hyper_;
   const edge::Codec* codec_;                         ///< null: the weights themselves are sent
   std::vector<const engine::TensorState*> tensors_;  ///< all trained ones, copies too
+  std::vector<int> arrived_;  ///< clients of the round, in the order in which they came
   std::int64_t sent_bytes_ = 0;
 };
 
