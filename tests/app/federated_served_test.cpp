@@ -16,6 +16,7 @@ using testing::hand_out_data;
 using testing::kOwnersPatience;
 using testing::Process;
 using testing::ServedOwners;
+using testing::take_back_data;
 
 /// Three clients with data of their own; `keys` are those of [edge].
 std::string banks(const std::string& keys) {
@@ -50,23 +51,49 @@ TEST(ServedRounds, HaveTheWeightsOfRoundsPlayedInTurn) {
   }
 }
 
-TEST(ServedRounds, OfAClientThatWasKilledAreRepeatedWithIt) {
-  const EdgeRun run(banks("sync_every = 4\nsums = \"fixed\"\n"), 3);
-  const std::string longer = "--set train.steps=60 --set train.checkpoint_every=5";
-  const auto weights = run.report(longer, "undisturbed")["weights"];
+TEST(ServedRounds, GoOnWithoutAClientThatIsKilledAsIfItHadBeenAbsent) {
+  const EdgeRun run(banks("sync_every = 4\nsums = \"fixed\"\nquorum = 2\n"), 3);
   hand_out_data(run, 3);
-  ServedOwners served(run, {"--set", "train.steps=60", "--set", "train.checkpoint_every=5"});
+  ServedOwners served(run, {"--set", "train.steps=60"});
   served.join(0);
   Process& lost = served.join(1);
   served.join(2);
-  ASSERT_TRUE(served.server().prints("step 5: saved", kOwnersPatience)) << served.server().err();
-
+  ASSERT_TRUE(served.server().prints("step 3: saved", kOwnersPatience)) << served.server().err();
   lost.signal(SIGKILL);
-  ASSERT_TRUE(served.server().prints("waiting for clinic-1", kOwnersPatience))
+  ASSERT_TRUE(served.server().prints(": without clinic-1", kOwnersPatience))
       << served.server().err();
   served.join(1);
+  ASSERT_TRUE(served.server().prints("all clients are here", kOwnersPatience))
+      << served.server().err();
+  const json report = served.report();
 
-  EXPECT_EQ(served.report()["weights"], weights);
+  take_back_data(run, 3);
+  std::ifstream config(run.path("hub/config.toml"));
+  std::string line, absent;
+  while (std::getline(config, line))
+    if (line.starts_with("absent = ")) absent = line.substr(9);
+  EXPECT_NE(absent.find("clinic-1"), std::string::npos) << absent;
+  const json declared =
+      run.report("--set train.steps=60 --set 'edge.absent=" + absent + "'", "declared");
+  EXPECT_EQ(report["weights"], declared["weights"]) << absent;
+  EXPECT_NE(report["weights"], run.report("--set train.steps=60", "whole")["weights"]);
+}
+
+TEST(ServedRounds, EndWhereFewerThanTheQuorumAreLeft) {
+  const EdgeRun run(banks("sync_every = 4\nquorum = 3\n"), 3);
+  hand_out_data(run, 3);
+  ServedOwners served(run, {"--set", "train.steps=1000"});
+  served.join(0);
+  Process& lost = served.join(1);
+  served.join(2);
+  ASSERT_TRUE(served.server().prints("step 2: saved", kOwnersPatience)) << served.server().err();
+
+  lost.signal(SIGKILL);
+
+  const Answer answer = served.server().wait(kOwnersPatience);
+  EXPECT_EQ(answer.exit, 2) << answer.err;
+  EXPECT_NE(answer.err.find(" 2 of 3 clients answer, and edge.quorum is 3"), std::string::npos)
+      << answer.err;
 }
 
 TEST(ServedRounds, AreRefusedByTheOwnerWhosePolicyDoesNotAllowThem) {

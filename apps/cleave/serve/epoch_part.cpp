@@ -11,7 +11,7 @@ namespace cleave::app {
 void take_part(comm::Communicator& everyone, EpochPart part, const Train& train) {
   train::RunOptions options = shared_options(everyone, std::move(part.options));
   if (part.config.train.elastic) options.kept = &part.kept;
-  // Owners are all there in every epoch, whatever each of them does.
+  // Every owner of an epoch takes part in it, whatever each of them does.
   const int devices = options.part ? everyone.size() : static_cast<int>(part.config.devices.count);
   if (everyone.rank() >= devices) return train::give_state(everyone, part.kept);
   std::unique_ptr<comm::Communicator> group;

@@ -1,6 +1,7 @@
 #include "serve/own_devices.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "serve/network.h"
 #include "streams.h"
@@ -72,6 +73,35 @@ std::optional<std::vector<Candidate>> arrange_by_owner(const train::Config& conf
     left.erase(found);
   }
   return devices;
+}
+
+std::vector<Candidate> present_owners(const train::Config& config,
+                                      const std::vector<Candidate>& candidates) {
+  std::vector<Candidate> devices;
+  for (const std::string& owner : owners_of_devices(config))
+    std::ranges::copy_if(candidates, std::back_inserter(devices),
+                         [&](const Candidate& candidate) { return candidate.owner == owner; });
+  return devices;
+}
+
+void declare_absences(const std::vector<Candidate>& candidates, std::int64_t round,
+                      train::Config& config) {
+  std::vector<std::string>& absent = config.edge.absent;
+  for (const int client : config.edge.with_role(edge::Role::Client)) {
+    const std::string& name = config.edge.owners[static_cast<std::size_t>(client)].name;
+    const bool here = std::ranges::find(candidates, name, &Candidate::owner) != candidates.end();
+    const auto open = std::ranges::find_if(absent, [&](const std::string& text) {
+      return text.starts_with(name + " ") && text.ends_with("-");
+    });
+    if (!here && open == absent.end()) absent.push_back(name + " " + std::to_string(round) + "-");
+    if (!here || open == absent.end()) continue;
+    const std::string first = open->substr(name.size() + 1, open->size() - name.size() - 2);
+    if (std::stoll(first) < round) {
+      *open += std::to_string(round - 1);
+    } else {
+      absent.erase(open);  // it was back before a round had passed
+    }
+  }
 }
 
 std::string missing_owners(const train::Config& config, const std::vector<Candidate>& candidates) {

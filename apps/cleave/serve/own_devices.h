@@ -23,6 +23,15 @@ std::optional<std::vector<comm::Candidate>> arrange_by_owner(
 std::string missing_owners(const train::Config& config,
                            const std::vector<comm::Candidate>& candidates);
 
+/// The candidates as the devices of rounds: the server's, then the clients that are here.
+std::vector<comm::Candidate> present_owners(const train::Config& config,
+                                            const std::vector<comm::Candidate>& candidates);
+
+/// Declares in edge.absent who of the clients is not here from `round` on, counted from 1, and ends
+/// the absences of those who are.
+void declare_absences(const std::vector<comm::Candidate>& candidates, std::int64_t round,
+                      train::Config& config);
+
 /// The devices of a split run's server but its first, each a thread of the server's process that
 /// joins as other machines do. They end when the server says that the run is over.
 class OwnDevices {

@@ -62,6 +62,8 @@ train::Config decide(const ServeFlags& flags) {
           ", and what an owner's device holds stays with it; leave train.copies out");
   require(config.train.copies == 0 || !config.edge.averages(), "train.copies is ",
           config.train.copies, ", and within a round of clients no state is copied; leave it out");
+  // A client that is lost in a round costs that round and none before it.
+  if (config.edge.averages() && train::owners_are_apart(config)) config.train.checkpoint_every = 1;
   // Whoever joins may have another processor.
   config.numerics.exact = config.numerics.exact.value_or(ops::instruction_set().fused);
   return needs_plan(config) ? planned(config, flags, here) : config;

@@ -172,11 +172,15 @@ bool ServedRun::train_epoch(comm::TcpWorld& device, const std::string& program) 
   return false;
 }
 
-train::RunOptions ServedRun::epoch_options() const {
+train::RunOptions ServedRun::epoch_options() {
   train::RunOptions options = options_of(flags_);
-  if (owned_) options.part = train::OwnerPart{.owner = owners_of_devices(config_)[0], .data = ""};
-  // An owner who comes is one whom the run waits for; one who leaves ends the epoch by itself.
-  if (config_.train.elastic) options.pause = [this] { return !owned_ && server_.has_newcomers(); };
+  if (owned_)
+    options.part = train::OwnerPart{
+        .owner = owners_of_devices(config_)[0], .data = "", .remembered = &announced_};
+  // An owner of a split run who comes is one whom it waits for.
+  const bool waits = owned_ && !config_.edge.averages();
+  if (config_.train.elastic)
+    options.pause = [this, waits] { return !waits && server_.has_newcomers(); };
   if (epochs_ == 0) return options;
   // The plan's own prediction must do: measuring takes longer than some steps.
   options.predict = false;
@@ -188,7 +192,8 @@ train::RunOptions ServedRun::epoch_options() const {
 /// For those who are here now, once there are enough. `failure`: what ended the last epoch, if not
 /// because somebody came or left.
 void ServedRun::plan_again(const std::string& failure) {
-  if (owned_) return await_owners(failure);
+  if (owned_)
+    return config_.edge.averages() ? go_on_with_those_here(failure) : await_owners(failure);
   std::vector<std::int64_t> tried;
   for (;;) {
     std::vector<Candidate> candidates =
@@ -236,6 +241,24 @@ void ServedRun::await_owners(const std::string& failure) {
   }
   log_events();
   devices_ = std::move(*devices);
+}
+
+/// What they had sent of the round in hand is in no sum: every round is saved, and begins anew.
+void ServedRun::go_on_with_those_here(const std::string& failure) {
+  const std::vector<Candidate> candidates =
+      server_.await_ready(1, options_of(flags_).patience, train::stop_was_requested);
+  if (candidates.empty())
+    throw DeviceLost("stopped while it waited for clients; cleave serve --resume goes on");
+  log_events();
+  if (!failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
+  declare_absences(candidates, step_ + 1, config_);
+  devices_ = present_owners(config_, candidates);
+  const std::string missing = missing_owners(config_, candidates);
+  const std::string text =
+      fmt::format("plan {} from round {}: {}", epochs_ + 1, step_ + 1,
+                  missing.empty() ? "all clients are here" : "without " + missing);
+  complain("cleave serve: {}\n", text);
+  log_event({"plan", step_, text});
 }
 
 /// For the first of `candidates`. Those of the others who took part before may have state that is

@@ -31,7 +31,8 @@ struct ServerSelf {
 /// A run as its server sees it: a sequence of epochs, each with a plan of its own. One ends when a
 /// device is lost, and when somebody comes or leaves between two steps; the next goes on from the
 /// newest state that is whole, in the memory of those who are left or in a checkpoint. Where
-/// devices belong to owners, all must be there, and a lost one is waited for.
+/// devices belong to owners, all must be there at first; a lost one is waited for, or declared
+/// absent where updates are averaged.
 class ServedRun {
  public:
   /// In `config`, nothing is "auto". All must outlive the run.
@@ -47,9 +48,10 @@ class ServedRun {
 
   void run_epochs(std::optional<OwnDevices>& further);
   bool train_epoch(comm::TcpWorld& device, const std::string& program);
-  train::RunOptions epoch_options() const;
+  train::RunOptions epoch_options();
   void plan_again(const std::string& failure);
   void await_owners(const std::string& failure);
+  void go_on_with_those_here(const std::string& failure);
   void take_plan(const train::PlannedRun& plan, std::vector<comm::Candidate> candidates);
   bool all_are_among(const std::vector<comm::Candidate>& candidates) const;
   void log_events();
@@ -65,6 +67,7 @@ class ServedRun {
   std::vector<comm::Candidate> devices_;  ///< of the present epoch
   std::vector<comm::Candidate> givers_;   ///< of state to it, without another part in it
   train::KeptState kept_;                 ///< of the state, from one epoch to the next
+  std::vector<std::optional<data::Announced>> announced_;  ///< [client] of its data
   int epochs_ = 0;
   std::string saved_;                         ///< the last checkpoint of this run; empty: none yet
   std::int64_t step_ = 0;                     ///< done

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "cleave/base/check.h"
 #include "cleave/comm/together.h"
@@ -10,13 +11,14 @@ namespace cleave::train {
 namespace {
 
 /// An announcement as numbers that f64 holds and sums exactly.
-constexpr std::size_t kAnnounced = 4;
+constexpr std::size_t kAnnounced = 5;
 
 void write_to(double* numbers, const data::Announced& announced) {
   numbers[0] = static_cast<double>(announced.samples);
   numbers[1] = static_cast<double>(announced.targets);
   numbers[2] = static_cast<double>(announced.digest >> 32);
   numbers[3] = static_cast<double>(announced.digest & 0xffffffff);
+  numbers[4] = 1;  // somebody has said so
 }
 
 data::Announced read_from(const double* numbers) {
@@ -38,6 +40,21 @@ std::optional<int> client_of(const Config& config, const OwnerPart& part) {
   return std::nullopt;
 }
 
+namespace {
+
+/// On the server: what clients that are not here have said before.
+void remember(std::vector<std::optional<data::Announced>>& remembered,
+              std::vector<double>& numbers) {
+  remembered.resize(numbers.size() / kAnnounced);
+  for (std::size_t client = 0; client < remembered.size(); ++client) {
+    double* const said = &numbers[kAnnounced * client];
+    if (said[4] > 0) remembered[client] = read_from(said);
+    if (said[4] == 0 && remembered[client]) write_to(said, *remembered[client]);
+  }
+}
+
+}  // namespace
+
 std::vector<std::optional<data::Announced>> exchange_announcements(const Config& config,
                                                                    const OwnerPart& part,
                                                                    comm::Communicator& processes) {
@@ -51,6 +68,8 @@ std::vector<std::optional<data::Announced>> exchange_announcements(const Config&
     write_to(&numbers[kAnnounced * static_cast<std::size_t>(*own)], data::Data(query).announce(0));
   });
   processes.combine(numbers, comm::Combine::Sum);
+  if (part.remembered != nullptr) remember(*part.remembered, numbers);
+  processes.broadcast(std::as_writable_bytes(std::span(numbers)), 0).wait();
   std::vector<std::optional<data::Announced>> announced;
   for (std::size_t client = 0; client * kAnnounced < numbers.size(); ++client) {
     announced.emplace_back();

@@ -16,6 +16,9 @@ namespace cleave::train {
 struct OwnerPart {
   std::string owner;
   std::string data;  ///< a path here; empty: it has none, as a server
+  /// Of a server: what clients have announced before, for those who are not here now. Borrowed; it
+  /// is brought up to date. Null: all must be here.
+  std::vector<std::optional<data::Announced>>* remembered = nullptr;
 };
 
 /// [client] what the others have announced of their data, and nothing for the part's own, which is
