@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "ops/documents.h"
 #include "ops/tensor.h"
 #include <gtest/gtest.h>
 
@@ -374,7 +375,12 @@ TEST_P(OnAccelerator, AttendsWithTheBitsOfTheProcessor) {
     shape.scale = 0.3f;
     shapes.push_back(shape);
   }
+  for (AttentionShape shape : {shapes[1], shapes.back()}) {
+    shape.documents = true;
+    shapes.push_back(shape);
+  }
   for (const AttentionShape& shape : shapes) {
+    const Named begins = twins().put(testing::document_begins(shape).view());
     const std::int64_t rows = shape.heads + 2 * shape.kv_heads;
     const Named qkv = twins().random(dtype(), {shape.tokens(), rows, shape.head_dim});
     const Named dqkv = twins().random(dtype(), {shape.tokens(), rows, shape.head_dim});
@@ -387,11 +393,12 @@ TEST_P(OnAccelerator, AttendsWithTheBitsOfTheProcessor) {
       };
       const View q = part(qkv, 0, shape.heads), k = part(qkv, shape.heads, shape.kv_heads);
       const View v = part(qkv, shape.heads + shape.kv_heads, shape.kv_heads);
-      attention(c, shape, q, k, v, at(out), at(lse));
+      const ConstView documents = shape.documents ? ConstView(at(begins)) : ConstView();
+      attention(c, shape, q, k, v, at(out), at(lse), documents);
       attention_backward(c, shape,
                          {q, k, v, at(out), at(lse), at(dout), part(dqkv, 0, shape.heads),
                           part(dqkv, shape.heads, shape.kv_heads),
-                          part(dqkv, shape.heads + shape.kv_heads, shape.kv_heads)});
+                          part(dqkv, shape.heads + shape.kv_heads, shape.kv_heads), documents});
     });
   }
 }

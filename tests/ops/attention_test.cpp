@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/compare.h"
+#include "ops/documents.h"
 #include "ops/every_target.h"
 #include "ops/tensor.h"
 #include <gtest/gtest.h>
@@ -20,15 +21,19 @@ using testing::Tensor;
 
 /// q, k and v as slices of one matrix, the way a layer has them.
 struct Qkv {
-  Tensor rows;
+  Tensor rows, documents;
   View q, k, v;
+  ConstView begins = {};
 
   Qkv(const AttentionShape& shape, DType dtype, std::uint32_t seed)
       : rows(Tensor::random(
             dtype, {shape.tokens(), shape.heads + 2 * shape.kv_heads, shape.head_dim}, seed)),
+        documents(testing::document_begins(shape)),
         q(rows.view().slice(1, 0, shape.heads)),
         k(rows.view().slice(1, shape.heads, shape.kv_heads)),
-        v(rows.view().slice(1, shape.heads + shape.kv_heads, shape.kv_heads)) {}
+        v(rows.view().slice(1, shape.heads + shape.kv_heads, shape.kv_heads)) {
+    if (shape.documents) begins = documents.view();
+  }
   Qkv(const Qkv&) = delete;
 };
 
@@ -53,14 +58,17 @@ const std::vector<AttentionShape> kShapes = {
     {1, 150, 2, 1, 32, AttentionMask::Window, 1},
     {1, 90, 2, 2, 16, AttentionMask::Causal, 0, 0.5f, 1.5f},
     {1, 140, 2, 1, 40, AttentionMask::Window, 33, 0.1f, 0.4f},
+    // Several documents in a sequence.
+    {2, 200, 4, 2, 24, AttentionMask::Causal, 0, 0, 0, true},
+    {1, 300, 2, 1, 16, AttentionMask::Window, 40, 0.5f, 1.5f, true},
 };
 
 std::string name_of(const AttentionShape& shape, DType dtype) {
   return std::to_string(shape.sequences) + "x" + std::to_string(shape.sequence) + " heads " +
          std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) + " of " +
          std::to_string(shape.head_dim) + ", mask " + std::to_string(int(shape.mask)) + " window " +
-         std::to_string(shape.window) + " cap " + std::to_string(shape.cap) + " " +
-         std::string(to_string(dtype));
+         std::to_string(shape.window) + (shape.documents ? " documents" : "") + " cap " +
+         std::to_string(shape.cap) + " " + std::string(to_string(dtype));
 }
 
 /// fn(shape, dtype), which then calls test(compute) on every target.
@@ -108,12 +116,13 @@ TEST(Attention, AgreesWithTheReference) {
   for_cases([](const AttentionShape& shape, DType dtype) {
     const Qkv in(shape, dtype, 1);
     Result expected(shape, dtype);
-    reference::attention(shape, in.q, in.k, in.v, expected.out.view(), expected.lse.view());
+    reference::attention(shape, in.q, in.k, in.v, expected.out.view(), expected.lse.view(),
+                         in.begins);
     const double root = largest_score(shape);
     on_every_target(shape, dtype, [&](Compute& compute) {
       Result actual(shape, dtype);
 
-      attention(compute, shape, in.q, in.k, in.v, actual.out.view(), actual.lse.view());
+      attention(compute, shape, in.q, in.k, in.v, actual.out.view(), actual.lse.view(), in.begins);
 
       expect_near(actual.out, expected.out,
                   (2 + 2 * root * (dtype == DType::F32)) * unit(shape, dtype), "out");
@@ -129,10 +138,10 @@ TEST(Attention, BackwardAgreesWithTheReference) {
     const Qkv in(shape, dtype, 1);
     Tensor dout = Tensor::random(dtype, {shape.tokens(), shape.heads, shape.head_dim}, 2);
     Result made(shape, dtype);
-    reference::attention(shape, in.q, in.k, in.v, made.out.view(), made.lse.view());
+    reference::attention(shape, in.q, in.k, in.v, made.out.view(), made.lse.view(), in.begins);
     Qkv expected(shape, dtype, 4);
     AttentionGradient at{in.q,        in.k,       in.v,       made.out.view(), made.lse.view(),
-                         dout.view(), expected.q, expected.k, expected.v};
+                         dout.view(), expected.q, expected.k, expected.v,      in.begins};
     reference::attention_backward(shape, at);
     const double root = largest_score(shape);
     const double terms =
@@ -164,10 +173,10 @@ TEST(Attention, GivesTheSameBitsOnEveryCallAndThreadCount) {
       Result made(shape, dtype);
       Qkv gradient(shape, dtype, 3);
 
-      attention(compute, shape, in.q, in.k, in.v, made.out.view(), made.lse.view());
+      attention(compute, shape, in.q, in.k, in.v, made.out.view(), made.lse.view(), in.begins);
       attention_backward(compute, shape,
                          {in.q, in.k, in.v, made.out.view(), made.lse.view(), dout.view(),
-                          gradient.q, gradient.k, gradient.v});
+                          gradient.q, gradient.k, gradient.v, in.begins});
 
       std::vector<float> values;
       for (std::int64_t i = 0; i < gradient.rows.view().elements(); ++i) {
@@ -192,10 +201,10 @@ TEST(Attention, GradientOfValuesIsTheAdjoint) {
     Scratch scratch(attention_scratch_bytes(compute, shape, DType::F32));
     compute.set_scratch(scratch.bytes());
 
-    attention(compute, shape, in.q, in.k, in.v, made.out.view(), made.lse.view());
+    attention(compute, shape, in.q, in.k, in.v, made.out.view(), made.lse.view(), in.begins);
     attention_backward(compute, shape,
                        {in.q, in.k, in.v, made.out.view(), made.lse.view(), dout.view(), gradient.q,
-                        gradient.k, gradient.v});
+                        gradient.k, gradient.v, in.begins});
 
     double dv_v = 0;
     for (std::int64_t token = 0; token < shape.tokens(); ++token) {
@@ -225,7 +234,7 @@ TEST(Attention, DoesNotReadBlocksThatAreMaskedAsAWhole) {
   compute.set_scratch(scratch.bytes());
   Result clean(shape, DType::F32), other(shape, DType::F32);
 
-  attention(compute, shape, in.q, in.k, in.v, clean.out.view(), clean.lse.view());
+  attention(compute, shape, in.q, in.k, in.v, clean.out.view(), clean.lse.view(), in.begins);
   attention(compute, shape, poisoned.q, poisoned.k, poisoned.v, other.out.view(), other.lse.view());
 
   for (std::int64_t token = 128; token < shape.sequence; ++token) {
@@ -240,7 +249,8 @@ void expect_decoding_agrees(const AttentionShape& shape) {
     Compute compute(2);
     const Qkv in(shape, dtype, 1);
     Result expected(shape, dtype);
-    reference::attention(shape, in.q, in.k, in.v, expected.out.view(), expected.lse.view());
+    reference::attention(shape, in.q, in.k, in.v, expected.out.view(), expected.lse.view(),
+                         in.begins);
     Tensor out(dtype, {shape.heads, shape.head_dim});
     const View last = in.q.slice(0, shape.sequence - 1, 1);
     const ConstView q(last.bytes(), dtype, {shape.heads, shape.head_dim}, {last.stride(1), 1});

@@ -2,6 +2,7 @@
 #include "cleave/ops/reference/exact.h"
 
 #include "ops/compare.h"
+#include "ops/documents.h"
 #include "ops/every_target.h"
 #include "ops/tensor.h"
 #include <gtest/gtest.h>
@@ -173,14 +174,18 @@ struct AttentionTensors {
         dq(out),
         dk(dtype, {shape.tokens(), shape.kv_heads, shape.head_dim}),
         dv(dk),
-        lse(DType::F32, {shape.sequences, shape.heads, shape.sequence}) {}
+        lse(DType::F32, {shape.sequences, shape.heads, shape.sequence}),
+        documents(testing::document_begins(shape)) {
+    if (shape.documents) begins = documents.view();
+  }
 
   AttentionGradient gradient() {
     return {q.view(),    k.view(),  v.view(),  out.view(), lse.view(),
-            dout.view(), dq.view(), dk.view(), dv.view()};
+            dout.view(), dq.view(), dk.view(), dv.view(),  begins};
   }
 
-  Tensor q, k, v, dout, out, dq, dk, dv, lse;
+  Tensor q, k, v, dout, out, dq, dk, dv, lse, documents;
+  ConstView begins = {};
 };
 
 const std::vector<AttentionShape> kAttentions = {
@@ -189,6 +194,8 @@ const std::vector<AttentionShape> kAttentions = {
     {1, 200, 2, 2, 40, AttentionMask::Window, 50},
     {1, 90, 2, 1, 16, AttentionMask::Causal, 0, 0.4f, 1.2f},
     {1, 140, 2, 1, 16, AttentionMask::Window, 7, 0.4f, 0.5f},
+    {1, 230, 2, 1, 16, AttentionMask::Causal, 0, 0, 0, true},
+    {2, 100, 2, 2, 16, AttentionMask::Window, 30, 0.4f, 0.5f, true},
 };
 
 // Its sums begin at key 0 of the sequence, so that whoever leaves out keys that are masked in whole
@@ -200,7 +207,7 @@ TEST(Exact, AttentionAndItsGradientHaveTheBitsOfTheirTwins) {
                                         << ", " << to_string(dtype));
       AttentionTensors expected(shape, dtype);
       reference::exact::attention(shape, expected.q.view(), expected.k.view(), expected.v.view(),
-                                  expected.out.view(), expected.lse.view());
+                                  expected.out.view(), expected.lse.view(), expected.begins);
       reference::exact::attention_backward(shape, expected.gradient());
       on_exact_targets([&](Compute& compute) {
         AttentionTensors actual(shape, dtype);
@@ -208,7 +215,7 @@ TEST(Exact, AttentionAndItsGradientHaveTheBitsOfTheirTwins) {
         compute.set_scratch(scratch.bytes());
 
         attention(compute, shape, actual.q.view(), actual.k.view(), actual.v.view(),
-                  actual.out.view(), actual.lse.view());
+                  actual.out.view(), actual.lse.view(), actual.begins);
         attention_backward(compute, shape, actual.gradient());
 
         expect_same_bits(actual.lse.view(), expected.lse.view());

@@ -23,6 +23,18 @@ void check_lse(ConstView lse, const AttentionShape& shape) {
                "attention: lse ", to_string(lse.shape()));
 }
 
+void check_begins(ConstView begins, const AttentionShape& shape) {
+  CLEAVE_CHECK(static_cast<bool>(begins) == shape.documents, "attention: documents");
+  CLEAVE_CHECK(!begins || (begins.shape() == Shape{shape.tokens()} &&
+                           begins.dtype() == DType::I32 && begins.dense()),
+               "attention: begins ", to_string(begins.shape()));
+}
+
+/// Where the documents of a sequence begin; null: it is one document.
+const std::int32_t* begins_of(ConstView begins, std::int64_t token) {
+  return begins ? begins.as<std::int32_t>() + token : nullptr;
+}
+
 /// Calls fn(worker, begin, end) on pieces of [0, tasks), a worker per thread.
 template <class Fn>
 void with_workers(Compute& compute, const AttentionShape& shape, DType dtype, std::int64_t tasks,
@@ -58,8 +70,9 @@ struct KeysAndValues {
 void backward_head(const AttentionGradient& at, const Head& head, const KeysAndValues& kv,
                    AttentionWorker& worker) {
   const std::int64_t head_dim = at.q.size(2);
+  const std::int32_t* begins = begins_of(at.begins, head.token);
   for (std::int64_t index = 0; index < worker.block_count(); ++index) {
-    const ScoreBlock block = worker.block(index);
+    const ScoreBlock block = worker.block(index, begins);
     const std::int64_t token = head.token + block.first;
     const HeadRows q{head_at(at.q, token, head.head), at.q.stride(0)};
     const HeadRows dout{head_at(at.dout, token, head.head), at.dout.stride(0)};
@@ -93,14 +106,15 @@ std::int64_t attention_scratch_bytes(Compute& compute, const AttentionShape& sha
 }
 
 void attention(Compute& compute, const AttentionShape& shape, ConstView q, ConstView k, ConstView v,
-               View out, View lse) {
+               View out, View lse, ConstView begins) {
   check_heads("q", q, q.dtype(), shape, shape.heads);
   check_heads("k", k, q.dtype(), shape, shape.kv_heads);
   check_heads("v", v, q.dtype(), shape, shape.kv_heads);
   check_heads("out", out, q.dtype(), shape, shape.heads);
   check_lse(lse, shape);
+  check_begins(begins, shape);
   if (Accelerator* device = compute.accelerator()) {
-    return device::attention(*device, shape, {.q = q, .k = k, .v = v}, out, lse,
+    return device::attention(*device, shape, {.q = q, .k = k, .v = v, .begins = begins}, out, lse,
                              compute.scratch());
   }
   const auto heads = [&](AttentionWorker& worker, std::int64_t begin, std::int64_t end) {
@@ -110,7 +124,7 @@ void attention(Compute& compute, const AttentionShape& shape, ConstView q, Const
       const PackedB values =
           worker.pack(v, head.token, head.kv_head, shape.sequence, worker.packed[1]);
       for (std::int64_t index = 0; index < worker.block_count(); ++index) {
-        const ScoreBlock block = worker.block(index);
+        const ScoreBlock block = worker.block(index, begins_of(begins, head.token));
         const std::int64_t token = head.token + block.first;
         worker.scores(block, {head_at(q, token, head.head), q.stride(0)}, keys, worker.s);
         if (shape.cap > 0) cap_block(block, worker.s);
@@ -137,6 +151,7 @@ void attention_backward(Compute& compute, const AttentionShape& shape,
     check_heads(name, view, dtype, shape, shape.kv_heads);
   }
   check_lse(at.lse, shape);
+  check_begins(at.begins, shape);
   if (Accelerator* device = compute.accelerator())
     return device::attention_backward(*device, shape, at, compute.scratch());
   // One task per key-value head: its query heads add to dk and dv one after another.

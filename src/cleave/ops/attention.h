@@ -18,8 +18,11 @@ namespace cleave::ops {
 /// Tokens are sequences one after another. The views may be slices of wider rows (of one qkv
 /// matrix, say); the elements of one head must be contiguous. No sequence × sequence matrix exists:
 /// a thread holds the scores of kAttentionBlock queries at a time. Needs attention_scratch_bytes.
+///
+/// Where the shape has documents, `begins` i32 [tokens] has the position in its sequence at which
+/// the document of each token begins; blocks of keys of earlier documents are skipped.
 void attention(Compute& compute, const AttentionShape& shape, ConstView q, ConstView k, ConstView v,
-               View out, View lse);
+               View out, View lse, ConstView begins = {});
 
 /// What attention() was given and made, and where the gradients go; shapes as there.
 struct AttentionGradient {
@@ -28,6 +31,7 @@ struct AttentionGradient {
   View dq;  ///< shape of q
   View dk;  ///< shape of k; summed over the query heads of its group in head order
   View dv;  ///< shape of v; likewise
+  ConstView begins = {};
 };
 
 void attention_backward(Compute& compute, const AttentionShape& shape, const AttentionGradient& at);

@@ -67,15 +67,16 @@ std::int64_t AttentionWorker::block_count() const {
   return (shape_.sequence + kAttentionBlock - 1) / kAttentionBlock;
 }
 
-ScoreBlock AttentionWorker::block(std::int64_t index) const {
+ScoreBlock AttentionWorker::block(std::int64_t index, const std::int32_t* begins) const {
   const std::int64_t first = index * kAttentionBlock;
   const std::int64_t rows = std::min(kAttentionBlock, shape_.sequence - first);
   return {.shape = shape_,
           .first = first,
           .rows = rows,
-          .keys = shape_.keys_of_block(first, rows),
+          .keys = shape_.keys_of_block(first, rows, begins),
           .stride = stride(),
-          .dtype = dtype_};
+          .dtype = dtype_,
+          .begins = begins};
 }
 
 PackedB AttentionWorker::pack(ConstView view, std::int64_t token, std::int64_t head,

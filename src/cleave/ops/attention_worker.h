@@ -23,7 +23,8 @@ class AttentionWorker {
                   std::byte* scratch);
 
   std::int64_t block_count() const;
-  ScoreBlock block(std::int64_t index) const;
+  /// `begins` as AttentionShape::seen_from() has it.
+  ScoreBlock block(std::int64_t index, const std::int32_t* begins) const;
 
   /// Rows of one head in a wider matrix, as matrix b of a product: [sequence, head_dim] or
   /// transposed.

@@ -43,8 +43,15 @@ KeyRange AttentionShape::seen_from(std::int64_t position, std::int64_t length) c
   return {0, position + 1};
 }
 
-KeyRange AttentionShape::keys_of_block(std::int64_t first, std::int64_t rows) const {
-  return {seen_from(first).first / kAttentionBlock * kAttentionBlock,
+KeyRange AttentionShape::seen_from(std::int64_t position, const std::int32_t* begins) const {
+  const KeyRange seen = seen_from(position, sequence);
+  if (begins == nullptr) return seen;
+  return {std::max<std::int64_t>(seen.first, begins[position]), seen.end};
+}
+
+KeyRange AttentionShape::keys_of_block(std::int64_t first, std::int64_t rows,
+                                       const std::int32_t* begins) const {
+  return {seen_from(first, begins).first / kAttentionBlock * kAttentionBlock,
           seen_from(first + rows - 1).end};
 }
 
@@ -55,6 +62,9 @@ void check(const AttentionShape& shape) {
           "AttentionMask::Window has one");
   require(shape.scale >= 0 && shape.cap >= 0, "attention has the scale ", shape.scale,
           " and the cap ", shape.cap, "; neither can be negative");
+  require(!shape.documents || shape.mask != AttentionMask::Full,
+          "attention to all tokens of a sequence cannot keep documents apart; only tokens that see "
+          "those before them can");
 }
 
 std::vector<CountedMatmul> attention_matmuls(const AttentionShape& shape, DType dtype,

@@ -36,6 +36,7 @@ struct AttentionShape {
   std::int64_t window = 0;  ///< keys that a query sees at most; with AttentionMask::Window alone
   float scale = 0;          ///< of the products of q and k; 0: 1/√head_dim
   float cap = 0;            ///< a score s becomes cap · tanh(s / cap); 0: it stays what it is
+  bool documents = false;   ///< sequences hold several documents, and a query sees its own alone
 
   std::int64_t tokens() const { return sequences * sequence; }
   std::int64_t group() const { return heads / kv_heads; }
@@ -45,11 +46,15 @@ struct AttentionShape {
 
   /// The keys that the query at `position` sees, of a sequence with `length` tokens.
   KeyRange seen_from(std::int64_t position, std::int64_t length) const;
-  KeyRange seen_from(std::int64_t position) const { return seen_from(position, sequence); }
+
+  /// The same in a whole sequence. `begins` [sequence] has the position at which the document of
+  /// each token begins, and never falls; null: the sequence is one document.
+  KeyRange seen_from(std::int64_t position, const std::int32_t* begins = nullptr) const;
 
   /// The keys that the queries [first, first + rows) are multiplied with: all that any of them
   /// sees, from a multiple of kAttentionBlock on.
-  KeyRange keys_of_block(std::int64_t first, std::int64_t rows) const;
+  KeyRange keys_of_block(std::int64_t first, std::int64_t rows,
+                         const std::int32_t* begins = nullptr) const;
 
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };

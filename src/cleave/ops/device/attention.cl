@@ -2,11 +2,16 @@
 // that any query of the block sees, those with weight 0 too.
 
 // The keys that the query at `position` sees are [seen, end): all (`full`), or those up to its own
-// position, with a `window` the last of these. Its block multiplies [first, last).
+// position, with a `window` the last of these, and with documents, of which `begins` has where that of
+// each token begins, none before its own. Its block multiplies [first, last).
 #define SEEN_FROM(position) \
   (!full && window > 0 && (position) + 1 > window ? (position) + 1 - window : 0)
+#define DOCUMENT_OF(position) \
+  (begins >= 0 ? (long)AT(const int, begins)[token + (position)] : 0)
 #define KEYS_OF_QUERY(position)                                                          \
-  const long seen = SEEN_FROM(position), end = full ? sequence : (position) + 1;         \
+  const long window_ = SEEN_FROM(position), document_ = DOCUMENT_OF(position);           \
+  const long seen = window_ > document_ ? window_ : document_;                           \
+  const long end = full ? sequence : (position) + 1;                                     \
   const long block_ = (position) / 64 * 64;                                              \
   const long first = SEEN_FROM(block_) / 64 * 64;                                        \
   const long last = full || block_ + 64 > sequence ? sequence : block_ + 64
@@ -26,7 +31,7 @@ KERNEL void attention(GLOBAL char* arena, long first_row, long sequence, long he
                       long head_dim, float scale, float cap, float into_cap, long full,
                       long window, long q, long q_token, long q_head, long k,
                       long k_token, long k_head, long v, long v_token, long v_head, long out,
-                      long out_token, long out_head, long lse, long room) {
+                      long out_token, long out_head, long lse, long begins, long room) {
   LOCAL float slots[SLOTS];
   const long row = first_row + GROUP;
   const long position = row % sequence, head = row / sequence % heads;
@@ -82,7 +87,7 @@ KERNEL void attention_query_gradient(GLOBAL char* arena, long first_task, long b
                                      long k, long k_token, long k_head, long v, long v_token,
                                      long v_head, long out, long out_token, long out_head, long dout,
                                      long dout_token, long dout_head, long lse, long dq,
-                                     long dq_token, long dq_head, long room) {
+                                     long dq_token, long dq_head, long begins, long room) {
   LOCAL float slots[SLOTS];
   const long task = first_task + GROUP / rows, r = GROUP % rows;
   const long position = block + r;

@@ -79,7 +79,7 @@ class HeadsBackward {
                at_.q, at_.q.stride(0), at_.q.stride(1), at_.k, at_.k.stride(0), at_.k.stride(1),
                at_.v, at_.v.stride(0), at_.v.stride(1), at_.out, at_.out.stride(0),
                at_.out.stride(1), at_.dout, at_.dout.stride(0), at_.dout.stride(1), at_.lse, at_.dq,
-               at_.dq.stride(0), at_.dq.stride(1), room_);
+               at_.dq.stride(0), at_.dq.stride(1), at_.begins, room_);
   }
 
   void key_gradient(std::int64_t first, std::int64_t count, std::int64_t member,
@@ -132,7 +132,7 @@ void attention(Accelerator& device, const AttentionShape& shape, const Attention
                shape.sequence, shape.heads, shape.group(), shape.head_dim, score.scale, score.cap,
                score.into_cap, score.full, score.window, at.q, at.q.stride(0), at.q.stride(1), at.k,
                at.k.stride(0), at.k.stride(1), at.v, at.v.stride(0), at.v.stride(1), out,
-               out.stride(0), out.stride(1), lse, scratch.data());
+               out.stride(0), out.stride(1), lse, at.begins, scratch.data());
   }
 }
 

@@ -40,8 +40,11 @@ double scale_of(const AttentionShape& shape) {
                          : 1 / std::sqrt(static_cast<double>(shape.head_dim));
 }
 
-/// Whether the query at `position` sees `key`, as the masks are defined.
-bool sees(const AttentionShape& shape, std::int64_t position, std::int64_t key) {
+/// Whether the query of `row` sees `key`, as the masks are defined.
+bool sees(const AttentionShape& shape, ConstView begins, const Row& row, std::int64_t key) {
+  const std::int64_t position = row.position;
+  const auto document = [&](std::int64_t at) { return begins.as<std::int32_t>()[row.first + at]; };
+  if (begins && document(position) != document(key)) return false;
   if (shape.mask == AttentionMask::Full) return true;
   if (shape.mask == AttentionMask::Window && key <= position - shape.window) return false;
   return key <= position;
@@ -49,10 +52,11 @@ bool sees(const AttentionShape& shape, std::int64_t position, std::int64_t key) 
 
 /// The scores of all keys of the sequence: scaled, capped, and −∞ for those that the row does not
 /// see.
-std::vector<double> scores(const AttentionShape& shape, ConstView q, ConstView k, const Row& row) {
+std::vector<double> scores(const AttentionShape& shape, ConstView q, ConstView k, ConstView begins,
+                           const Row& row) {
   std::vector<double> out(shape.sequence, -std::numeric_limits<double>::infinity());
   for (std::int64_t key = 0; key < shape.sequence; ++key) {
-    if (!sees(shape, row.position, key)) continue;
+    if (!sees(shape, begins, row, key)) continue;
     const double score = scale_of(shape) * dot(q, row.first + row.position, row.head, k,
                                                row.first + key, row.kv_head);
     const double cap = static_cast<double>(shape.cap);
@@ -77,9 +81,9 @@ double log_sum(const std::vector<double>& s) {
 }  // namespace
 
 void attention(const AttentionShape& shape, ConstView q, ConstView k, ConstView v, View out,
-               View lse) {
+               View lse, ConstView begins) {
   for_rows(shape, [&](const Row& row, std::int64_t sequence) {
-    const std::vector<double> s = scores(shape, q, k, row);
+    const std::vector<double> s = scores(shape, q, k, begins, row);
     const double total = log_sum(s);
     set(lse, {sequence, row.head, row.position}, total);
     std::vector<double> p(s);
@@ -100,7 +104,7 @@ void attention_backward(const AttentionShape& shape, const AttentionGradient& at
   std::vector<double> dv(shape.tokens() * kv_row);
   for_rows(shape, [&](const Row& row, std::int64_t) {
     const std::int64_t token = row.first + row.position;
-    const std::vector<double> s = scores(shape, at.q, at.k, row);
+    const std::vector<double> s = scores(shape, at.q, at.k, at.begins, row);
     const double total = log_sum(s);
     std::vector<double> dp(s.size());
     double delta = 0;

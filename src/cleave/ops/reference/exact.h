@@ -39,7 +39,7 @@ void layernorm(const LayernormArgs& args);
 void layernorm_backward(const LayernormBackwardArgs& args);
 void cross_entropy(ConstView logits, ConstView targets, View losses, View lse);
 void attention(const AttentionShape& shape, ConstView q, ConstView k, ConstView v, View out,
-               View lse);
+               View lse, ConstView begins = {});
 void attention_backward(const AttentionShape& shape, const AttentionGradient& at);
 
 }  // namespace cleave::ops::reference::exact

@@ -16,8 +16,10 @@ float rounded(float value, DType dtype) {
 /// see weigh nothing, wherever they lie.
 class AttentionRow {
  public:
-  AttentionRow(const AttentionShape& shape, std::int64_t token, std::int64_t head)
-      : shape_(shape), token_(token), head_(head), seen_(shape.seen_from(token % shape.sequence)) {}
+  AttentionRow(const AttentionShape& shape, std::int64_t token, std::int64_t head, ConstView begins)
+      : shape_(shape), token_(token), head_(head), seen_(shape.seen_from(token % shape.sequence)) {
+    if (begins) seen_.first = std::max<std::int64_t>(seen_.first, begins.as<std::int32_t>()[token]);
+  }
 
   std::int64_t first() const { return token_ / shape_.sequence * shape_.sequence; }
   std::int64_t kv_head() const { return head_ / shape_.group(); }
@@ -85,7 +87,7 @@ struct RowGradient {
 
   RowGradient(const AttentionShape& shape, const AttentionGradient& at, std::int64_t token,
               std::int64_t head) {
-    const AttentionRow row(shape, token, head);
+    const AttentionRow row(shape, token, head, at.begins);
     const DType dtype = at.q.dtype();
     const float delta = sum_in_slots(shape.head_dim, [&](std::int64_t i) {
       return get(at.dout, {token, head, i}) * get(at.out, {token, head, i});
@@ -132,10 +134,10 @@ void add_key_gradients(const AttentionShape& shape, const AttentionGradient& at,
 }  // namespace
 
 void attention(const AttentionShape& shape, ConstView q, ConstView k, ConstView v, View out,
-               View lse) {
+               View lse, ConstView begins) {
   for (std::int64_t token = 0; token < shape.tokens(); ++token) {
     for (std::int64_t head = 0; head < shape.heads; ++head) {
-      const AttentionRow row(shape, token, head);
+      const AttentionRow row(shape, token, head, begins);
       const std::vector<float> s = row.scores(q, k);
       const float largest = row.largest(s);
       std::vector<float> weights = row.weights(s, largest);

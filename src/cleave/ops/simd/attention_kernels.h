@@ -18,10 +18,11 @@ struct ScoreBlock {
   KeyRange keys;        ///< begins with a multiple of 64, except in decoding
   std::int64_t stride;  ///< of the rows of s, dp, p and ds, in elements; ≥ keys.end
   DType dtype;          ///< of p, ds and the rows of heads
+  const std::int32_t* begins = nullptr;  ///< of documents, as AttentionShape::seen_from() has it
 
   /// The keys that row `row` sees, counted from the first of `keys`.
   KeyRange seen_by(std::int64_t row) const {
-    const KeyRange seen = shape.seen_from(first + row);
+    const KeyRange seen = shape.seen_from(first + row, begins);
     return {seen.first - keys.first, seen.end - keys.first};
   }
 };
