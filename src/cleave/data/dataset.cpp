@@ -133,10 +133,13 @@ std::vector<std::int64_t> Dataset::source_windows() const {
 
 const Samples& Data::open_text(const std::vector<std::filesystem::path>& paths, const Query& query,
                                std::string_view key) {
-  TokenStream stream(
-      paths, query.config.dtype, query.vocabulary,
-      StreamOptions{
-          .key = key, .leave_out = query.leave_out, .tokenizer = tokenizer_.get(), .chat = chat_});
+  TokenStream stream(paths, query.config.dtype, query.vocabulary,
+                     StreamOptions{.key = key,
+                                   .leave_out = query.leave_out,
+                                   .tokenizer = tokenizer_.get(),
+                                   .chat = chat_,
+                                   .borders = query.config.borders});
+  if (query.config.borders == Borders::Kept) stream.check_borders();
   const std::int64_t sequence = query.sequence;
   require(query.tail == Tail::FilledUp || stream.size() > sequence, stream.path().string(), " has ",
           stream.size(), " tokens, but one sequence needs train.sequence + 1 = ", sequence + 1,

@@ -100,6 +100,38 @@ PackedLayout megatron_layout(const PackedProbe& probe) {
   return {0, count, width};
 }
 
+/// `count` numbers from byte `at` on.
+template <class T>
+std::vector<T> numbers_in(const File& index, std::uint64_t at, std::uint64_t count) {
+  require(at + sizeof(T) * count <= static_cast<std::uint64_t>(index.size()), index.path().string(),
+          " was cut off");
+  std::vector<T> numbers(count);
+  index.read(std::as_writable_bytes(std::span(numbers)), static_cast<std::int64_t>(at));
+  return numbers;
+}
+
+// After the header come the lengths of the sequences, the bytes at which they begin, and for each
+// document, and then for the end of all, the number of its first sequence.
+std::vector<std::int64_t> megatron_documents(const PackedProbe& probe) {
+  const File index = File::open(index_of(probe));
+  std::string head(kMegatronHeader, '\0');
+  index.read(std::as_writable_bytes(std::span(head)), 0);
+  const int width = megatron_width(number_at<std::uint8_t>(head, 17), index.path());
+  const auto sequences = number_at<std::uint64_t>(head, 18);
+  const auto documents = number_at<std::uint64_t>(head, 26);
+  const auto places = numbers_in<std::int64_t>(index, kMegatronHeader + 4 * sequences, sequences);
+  std::vector<std::int64_t> starts;
+  for (const std::int64_t first :
+       numbers_in<std::int64_t>(index, kMegatronHeader + 12 * sequences, documents)) {
+    require(first >= 0 && first <= static_cast<std::int64_t>(sequences), index.path().string(),
+            " has a document that begins with sequence ", first, " of ", sequences);
+    if (first < static_cast<std::int64_t>(sequences)) starts.push_back(places[first] / width);
+  }
+  require(!starts.empty() && starts.front() == 0 && std::ranges::is_sorted(starts),
+          index.path().string(), " has documents that are not one after another");
+  return starts;
+}
+
 // ---- NumPy: magic, version, the length of a description, then numbers.
 
 constexpr std::string_view kNumpyMagic = "\x93NUMPY";
@@ -182,6 +214,11 @@ constexpr PackedFormat kPackedFormats[] = {{is_numpy, numpy_layout},
                                            {is_raw, raw_layout}};
 
 }  // namespace
+
+std::vector<std::int64_t> document_starts(const PackedProbe& probe) {
+  if (is_numpy(probe) || !is_megatron(probe)) return {};
+  return megatron_documents(probe);
+}
 
 std::optional<PackedLayout> packed_layout(const PackedProbe& probe) {
   for (const PackedFormat& format : kPackedFormats) {

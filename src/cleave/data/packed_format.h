@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "cleave/data/query.h"
 
@@ -30,5 +31,8 @@ struct PackedLayout {
 /// NumPy (.npy of integers), and raw numbers (.bin). Throws UserError for files that were cut off
 /// and for numbers that are no tokens.
 std::optional<PackedLayout> packed_layout(const PackedProbe& probe);
+
+/// The first token of every document, if the file knows: Megatron's do. Otherwise empty.
+std::vector<std::int64_t> document_starts(const PackedProbe& probe);
 
 }  // namespace cleave::data

@@ -17,6 +17,9 @@ enum class TokenType : std::uint8_t { Auto, U16, U32 };
 /// their sequence is filled up with tokens that nobody is to predict.
 enum class Tail : std::uint8_t { LeftOut, FilledUp };
 
+/// Whether tokens see those of earlier documents in their sequence.
+enum class Borders : std::uint8_t { Crossed, Kept };
+
 /// One of the places that data comes from.
 struct DataPath {
   std::string path;
@@ -33,6 +36,7 @@ struct DataConfig {
   ChatTemplate chat = {};             ///< of messages; empty: by the tokenizer's tokens
   std::variant<double, std::string> validation = 0.05;  ///< share held out, or a path
   std::int64_t images = 1;  ///< most images of a sample, for models that read both
+  Borders borders = Borders::Crossed;
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

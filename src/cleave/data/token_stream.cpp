@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <thread>
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
 #include "cleave/data/chat.h"
 #include "cleave/data/compression.h"
+#include "cleave/data/document_begins.h"
 #include "cleave/data/documents.h"
 #include "cleave/data/text_files.h"
-#include "cleave/data/tokenize.h"
+#include "cleave/data/text_tokens.h"
 
 namespace cleave::data {
 namespace {
@@ -54,39 +54,6 @@ std::int64_t number_of(const std::byte* at, int width) {
   return static_cast<std::int64_t>(value);
 }
 
-int all_threads() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
-
-/// Conversations one after another, with kUntrained where it belongs.
-std::vector<std::uint32_t> tokens_of_chat(const Documents& documents, const Tokenizer* tokenizer) {
-  const auto bytes = tokenizer == nullptr ? open_tokenizer("bytes") : nullptr;
-  std::vector<std::uint32_t> tokens;
-  for (const auto& one : chat_tokens(documents.texts(), documents.trained(),
-                                     tokenizer == nullptr ? *bytes : *tokenizer, all_threads())) {
-    tokens.insert(tokens.end(), one.begin(), one.end());
-  }
-  return tokens;
-}
-
-std::vector<std::uint32_t> tokens_of(const Documents& documents, const Tokenizer* tokenizer) {
-  if (documents.is_chat()) return tokens_of_chat(documents, tokenizer);
-  std::vector<std::uint32_t> tokens;
-  if (tokenizer == nullptr) {  // lines of JSON, one token per byte
-    for (const std::string_view text : documents.texts()) {
-      for (char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
-      tokens.push_back('\n');
-    }
-    return tokens;
-  }
-  ParallelTokenizer parallel(*tokenizer,
-                             {.threads = all_threads(), .end_token = tokenizer->end_token()});
-  for (const auto& one : parallel.encode(documents.texts())) {
-    tokens.insert(tokens.end(), one.begin(), one.end());
-  }
-  return tokens;
-}
-
 }  // namespace
 
 TokenStream::TokenStream(const fs::path& path, TokenType type, std::int64_t vocab,
@@ -96,6 +63,7 @@ TokenStream::TokenStream(const fs::path& path, TokenType type, std::int64_t voca
 TokenStream::TokenStream(std::vector<fs::path> paths, TokenType type, std::int64_t vocab,
                          const StreamOptions& options)
     : path_(paths.empty() ? fs::path() : paths[0]), type_(type), vocab_(vocab) {
+  if (options.tokenizer != nullptr) end_token_ = options.tokenizer->end_token();
   require(!path_.empty(), options.key, " is missing", kPathRemedy);
   for (const fs::path& path : paths) add_path(path, options);
   require(size_ > 0, path_.string(),
@@ -142,7 +110,12 @@ void TokenStream::add_file(const fs::path& path, const StreamOptions& options, b
     layout = PackedLayout{.offset = 0, .count = bytes, .width = 1};
   }
   Piece piece{.path = path, .layout = *layout};
-  if (is_text) piece.text = bytes;
+  if (is_text) {
+    piece.text = bytes;
+    piece.starts = {0};
+  } else if (options.borders == Borders::Kept) {
+    piece.starts = document_starts({.name = path, .head = head, .size = bytes, .type = type_});
+  }
   piece.masks = can_mask(*layout);
   if (bytes < kSmallFile) {
     piece.memory.resize(static_cast<std::size_t>(bytes));
@@ -165,6 +138,7 @@ void TokenStream::add_unpacked(const fs::path& path, const StreamOptions& option
   add_piece({.path = path,
              .layout = layout.value_or(PackedLayout{.offset = 0, .count = size, .width = 1}),
              .text = layout ? std::nullopt : std::optional(size),
+             .starts = std::vector<std::int64_t>(layout ? 0 : 1),
              .masks = layout && can_mask(*layout),
              .memory = bytes_of(content.bytes)});
 }
@@ -175,15 +149,38 @@ void TokenStream::add_text(const fs::path& path, const StreamOptions& options) {
   require(text_bytes_ <= kMostText, options.key, " ", path_.string(),
           " is more than 2 GiB of text; tokenize it once with `cleave data tokenize` and train on "
           "the file that it writes");
-  const std::vector<std::uint32_t> tokens = tokens_of(documents, options.tokenizer);
-  const auto bytes = std::as_bytes(std::span(tokens));
+  TextTokens made = tokens_of(documents, options.tokenizer);
+  const auto bytes = std::as_bytes(std::span(made.tokens));
   std::int64_t text = 0;
   for (const std::string_view document : documents.texts()) text += std::ssize(document);
   add_piece({.path = path,
-             .layout = {.offset = 0, .count = std::ssize(tokens), .width = 4},
+             .layout = {.offset = 0, .count = std::ssize(made.tokens), .width = 4},
              .text = text,
+             .starts = std::move(made.starts),
              .masks = documents.is_chat(),
              .memory = {bytes.begin(), bytes.end()}});
+}
+
+void TokenStream::check_borders() const {
+  for (const Piece& piece : pieces_) {
+    require(!piece.starts.empty() || end_token_, piece.path.string(),
+            " has tokens, and nothing says where their documents end, which data.documents = "
+            "\"apart\" needs; set data.tokenizer to one with an end token, or leave "
+            "data.documents out");
+  }
+}
+
+void TokenStream::read_begins(std::int64_t offset, std::span<std::int32_t> begins) const {
+  const auto read = [&](const Piece& piece, std::int64_t index, std::int64_t count,
+                        std::int64_t done) {
+    const auto here =
+        begins.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(count));
+    if (!piece.starts.empty()) return begins_from_starts(piece.starts, index, done, here);
+    CLEAVE_CHECK(end_token_.has_value(), piece.path.string());
+    read_piece(piece, index, here);
+    begins_from_ends(*end_token_, done, here);
+  };
+  for_each_piece(offset, offset + std::ssize(begins), read);
 }
 
 std::optional<std::int64_t> TokenStream::text_bytes() const {

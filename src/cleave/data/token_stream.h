@@ -25,6 +25,7 @@ struct StreamOptions {
   std::filesystem::path leave_out = {};  ///< a directory that is not read, wherever it is
   const Tokenizer* tokenizer = nullptr;  ///< of text; null: one token per byte
   const ChatTemplate* chat = nullptr;    ///< of messages; null: there must be none
+  Borders borders = Borders::Crossed;
 };
 
 /// Tokens of one or many files, one after another, as if they were one list.
@@ -65,6 +66,13 @@ class TokenStream {
   /// conversation that the assistant does not say.
   void read_targets(std::int64_t offset, std::span<std::int32_t> tokens) const;
 
+  /// Throws UserError if some file does not say where its documents end, and no end token does.
+  void check_borders() const;
+
+  /// For each of the tokens from `offset` on, at which of them its document begins; 0 if that is
+  /// before them. A file begins a document. Does not allocate.
+  void read_begins(std::int64_t offset, std::span<std::int32_t> begins) const;
+
   /// How many of the tokens [first, end) are to be predicted. Does not allocate.
   std::int64_t targets(std::int64_t first, std::int64_t end) const;
 
@@ -86,6 +94,7 @@ class TokenStream {
     PackedLayout layout;
     std::int64_t first = 0;                 // token
     std::optional<std::int64_t> text = {};  // bytes; nothing: they were tokens before
+    std::vector<std::int64_t> starts = {};  // of documents; empty: end tokens are their last
     bool masks = false;                     // kUntrained may be set in a token
     std::vector<std::byte> memory;
     std::unique_ptr<File> file;  // null as well where too many would be open
@@ -109,8 +118,9 @@ class TokenStream {
   TokenType type_;
   std::int64_t vocab_;
   std::int64_t size_ = 0;
-  std::int64_t text_bytes_ = 0;  // that were tokenized
-  bool masks_ = false;           // of some piece
+  std::int64_t text_bytes_ = 0;            // that were tokenized
+  bool masks_ = false;                     // of some piece
+  std::optional<std::int32_t> end_token_;  // of documents, if there is a tokenizer that has one
   std::vector<Piece> pieces_;
 };
 

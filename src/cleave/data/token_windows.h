@@ -6,9 +6,9 @@
 namespace cleave::data {
 
 /// Sequences cut from a stream. Window w is the tokens w·sequence … (w+1)·sequence, both ends
-/// included: "tokens" is all but the last, "targets" all but the first. Where the tail is filled
-/// up, the last window may be longer than what is left: zeros follow among tokens, kNoTarget among
-/// targets.
+/// included: "tokens" is all but the last, "targets" all but the first; "documents" has the
+/// position at which the document of each token begins. Where the tail is filled up, the last
+/// window may be longer than what is left: zeros follow among tokens, kNoTarget among targets.
 class TokenWindows : public Samples {
  public:
   TokenWindows(TokenStream stream, std::int64_t sequence, Tail tail)
@@ -23,6 +23,8 @@ class TokenWindows : public Samples {
   void read(std::int64_t sample, std::string_view input, const SampleRow& row) const override;
 
  private:
+  void read_begins(std::int64_t sample, std::span<std::int32_t> begins) const;
+
   TokenStream stream_;
   std::int64_t sequence_;
   Tail tail_;
