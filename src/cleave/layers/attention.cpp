@@ -9,6 +9,7 @@ namespace {
 
 // Indices into what the spec declares (spec/layers.cpp).
 constexpr int kLse = 0;
+constexpr int kBegins = 0;
 constexpr int kCos = 0;
 constexpr int kSin = 1;
 constexpr int kKeys = 0;
@@ -25,6 +26,11 @@ View heads(View rows, std::int64_t first, std::int64_t count, std::int64_t head_
   const std::int64_t tokens = rows.size(0);
   return View(rows.bytes() + first * head_dim * size_of(rows.dtype()), rows.dtype(),
               {tokens, count, head_dim}, {rows.stride(0), head_dim, 1, 0});
+}
+
+/// Where documents begin, if they are kept apart.
+ConstView begins_in(const LayerCall& call, const AttentionShape& shape) {
+  return shape.documents ? ConstView(call.reads[kBegins]) : ConstView();
 }
 
 Heads split(View rows, const AttentionShape& shape) {
@@ -61,7 +67,7 @@ void Attention::forward(ops::Compute& compute, const LayerCall& call) {
     attend_to_cache(compute, call);
   } else {
     ops::attention(compute, shape, in.q, in.k, in.v, heads(call.y, 0, shape.heads, shape.head_dim),
-                   call.kept_by_forward[kLse]);
+                   call.kept_by_forward[kLse], begins_in(call, shape));
   }
 }
 
@@ -101,7 +107,8 @@ void Attention::backward_input(ops::Compute& compute, const LayerCall& call) {
                            .dout = dout,
                            .dq = out.q,
                            .dk = out.k,
-                           .dv = out.v});
+                           .dv = out.v,
+                           .begins = begins_in(call, shape)});
   if (!rotary()) return;
   for (View dx : {out.q, out.k}) {
     ops::rope(compute, {.x = dx,

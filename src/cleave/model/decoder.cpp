@@ -111,7 +111,8 @@ class Block {
                       .head_dim = s_.head_size(),
                       .mask = windowed ? AttentionMask::Window : AttentionMask::Causal,
                       .window = windowed ? s_.window : 0,
-                      .scale = static_cast<float>(s_.attention_scale)},
+                      .scale = static_cast<float>(s_.attention_scale),
+                      .documents = flow_.documents},
             .rope = rope(),
             .cache = flow_.cache};
   }

@@ -36,7 +36,8 @@ SegmentSpec gpt_block(const ModelShape& s, const Flow& flow, std::int64_t index)
                                                  .sequence = flow.sequence,
                                                  .heads = s.heads,
                                                  .kv_heads = s.heads,
-                                                 .head_dim = s.head_size()},
+                                                 .head_dim = s.head_size(),
+                                                 .documents = flow.documents},
                                        .cache = flow.cache};
   return {.name = "block " + std::to_string(index),
           .layers = {spec::layernorm(name + "ln_1", flow, s.hidden, epsilon),

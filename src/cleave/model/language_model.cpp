@@ -27,6 +27,18 @@ void check_flow(const ModelShape& shape, const spec::Flow& flow, std::int64_t lo
           " must be between 1 and the vocabulary ", shape.vocab);
 }
 
+/// Every block loads for itself where documents begin: this is less than sending it along.
+void read_documents(Graph& graph, const spec::Flow& flow) {
+  graph.inputs.push_back({spec::kDocuments, {spec::kDocuments, DType::I32, {flow.tokens()}}});
+  for (int s = 0; s < std::ssize(graph.segments); ++s) {
+    const auto reads = [](const LayerSpec& layer) {
+      return std::ranges::count(layer.reads, spec::kDocuments, &ReadTensor::port) > 0;
+    };
+    if (std::ranges::any_of(graph.segments[s].layers, reads))
+      graph.edges.push_back({{Graph::kData, spec::kDocuments}, {s, spec::kDocuments}});
+  }
+}
+
 }  // namespace
 
 Graph language_model(const ModelShape& shape, const spec::Flow& flow, std::int64_t loss_blocks,
@@ -60,6 +72,7 @@ Graph language_model(const ModelShape& shape, const spec::Flow& flow, std::int64
                  {{Graph::kData, "targets"}, {head, "targets"}}};
   join_in_order(graph);
   graph.results = {{"losses", {head, "y"}}};
+  if (flow.documents) read_documents(graph, flow);
   if (flow.cache > 0) leave_out_backward(graph.segments);  // nothing outlives F then
   return graph;
 }

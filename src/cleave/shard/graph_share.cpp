@@ -61,8 +61,8 @@ class SegmentShare {
     for (int i = begin; i < count(); ++i) {
       const std::optional<LayerShard> shard = cut(i, 0);
       const bool fits = shard && (shard->reads == ShardReads::All) == (i == begin) &&
-                        whole_[i].skip < 0 && whole_[i].reads.empty() && whole_[i].sums.empty() &&
-                        (i == begin || !is_skipped_to(i));
+                        whole_[i].skip < 0 && shard->layer.reads == whole_[i].reads &&
+                        whole_[i].sums.empty() && (i == begin || !is_skipped_to(i));
       if (!fits || (i + 1 == count() && is_result_)) return begin;
       if (shard->gives == ShardGives::Addend) return i + 1;
       if (i == 0 && from_data_) return begin;

@@ -35,6 +35,12 @@ std::vector<ShardLink> append_chain(const std::vector<LayerSpec>& chain, LayerSp
     std::ranges::copy(layer.kept_by_input, std::back_inserter(spec.kept_by_input));
     links.push_back(link);
 
+    if (!layer.reads.empty()) {
+      CLEAVE_CHECK(spec.reads.empty() || spec.reads == layer.reads, layer.name,
+                   " reads other ports than the rest of its chains");
+      spec.reads = layer.reads;
+    }
+
     std::ranges::copy(layer.parameters, std::back_inserter(spec.parameters));
     std::ranges::copy(layer.forward, std::back_inserter(spec.forward));
     std::ranges::copy(layer.backward_input, std::back_inserter(spec.backward_input));

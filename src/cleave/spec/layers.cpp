@@ -203,6 +203,8 @@ LayerSpec attention(const std::string& name, const Flow& flow,
   spec.y_until = Until::Input;
   spec.kept_by_forward = {
       {{"lse", DType::F32, {shape.sequences, shape.heads, shape.sequence}}, Until::Input}};
+  if (shape.documents)
+    spec.reads = {{{kDocuments, DType::I32, {flow.tokens()}}, kDocuments, Until::Input}};
   spec.forward = attention_products(shape, flow.dtype, AttentionPass::Forward);
   spec.backward_input = attention_products(shape, flow.dtype, AttentionPass::Backward);
   return spec;

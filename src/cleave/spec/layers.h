@@ -17,6 +17,7 @@ struct Flow {
   /// values are kept. There is then no backward. 0: training.
   std::int64_t cache = 0;
   std::int64_t images = 1;  ///< most images of a sequence, for models that read both
+  bool documents = false;   ///< tokens see those of their own document alone
 
   std::int64_t tokens() const { return sequences * sequence; }
 };
@@ -63,7 +64,9 @@ struct QkNormShape {
 LayerSpec qknorm(const std::string& name, const Flow& flow, const QkNormShape& shape);
 
 /// kind "attention": x [tokens, (heads + 2·kv_heads)·head_dim] holds q, k, v; y [tokens,
-/// heads·head_dim]. With rotary positions F turns q and k in place.
+/// heads·head_dim]. With rotary positions F turns q and k in place. Where documents are kept apart
+/// it reads, at the port kDocuments, i32 [tokens]: the position at which each token's begins.
+inline constexpr const char* kDocuments = "documents";
 LayerSpec attention(const std::string& name, const Flow& flow,
                     const AttentionAttributes& attributes);
 

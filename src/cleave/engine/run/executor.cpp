@@ -111,6 +111,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     case Op::Forward:
       return note(instruction.microbatch, forward(entry, *input.source, input.search));
     case Op::Recompute:
+      load(entry, *input.source, &Stage::tensor_again);
       return entry.stage->recompute(compute, pass);
     case Op::BackwardInput:
       return entry.stage->backward_input(compute, pass, input.search);
@@ -160,15 +161,21 @@ void Executor::note(int microbatch, const MicrobatchSums& sums) {
   evaluated_[microbatch].hits += sums.hits;
 }
 
+void Executor::load(const LinkedInstruction& entry, MicrobatchSource& source, InputPlace place) {
+  for (const StageInput& input : entry.stage->inputs(entry.pass.segment)) {
+    const View tensor = (entry.stage->*place)(input, entry.pass);
+    const auto fill = [&](View host) {
+      source.load(entry.instruction.microbatch, input.name, host);
+    };
+    if (tensor) write_on_host(parts_.arena->memory(), tensor, fill);
+  }
+}
+
 MicrobatchSums Executor::forward(const LinkedInstruction& entry, MicrobatchSource& source,
                                  Search search) {
   Stage& stage = *entry.stage;
-  const int microbatch = entry.instruction.microbatch;
   Memory& memory = parts_.arena->memory();
-  for (const StageInput& input : stage.inputs(entry.pass.segment)) {
-    write_on_host(memory, stage.tensor_of(input, entry.pass),
-                  [&](View tensor) { source.load(microbatch, input.name, tensor); });
-  }
+  load(entry, source, &Stage::tensor_of);
   stage.forward(*parts_.compute, entry.pass, search);
 
   const View losses = stage.losses(entry.pass);

@@ -112,6 +112,9 @@ class Executor {
   void execute(const LinkedInstruction& entry, const StepInput& input);
   void emulate(const schedule::Instruction& instruction, const StepInput& input);
   MicrobatchSums forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
+  using InputPlace = View (Stage::*)(const StageInput&, const Pass&) const;
+  /// Loads what F or R reads from the data, to the places where it has them.
+  void load(const LinkedInstruction& entry, MicrobatchSource& source, InputPlace place);
   void note(int microbatch, const MicrobatchSums& sums);
   void look_after_messages();
   void post(const LinkedInstruction& entry);

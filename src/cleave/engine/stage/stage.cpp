@@ -273,7 +273,16 @@ View Stage::tensor_of(const StageInput& input, const Pass& pass) const {
   const LayerSpec& spec = entry.layer->spec();
   if (input.read == StageInput::kX) return view_at(pass.frame, entry.places->x, spec.x);
   const auto read = static_cast<std::size_t>(input.read);
-  return view_at(pass.frame, entry.places->reads[read], spec.reads[read].tensor);
+  const plan::Place& place =
+      entry.first != nullptr ? entry.first->reads[read] : entry.places->reads[read];
+  return view_at(pass.frame, place, spec.reads[read].tensor);
+}
+
+View Stage::tensor_again(const StageInput& input, const Pass& pass) const {
+  if (keeps(pass.segment) != plan::Keep::Inputs || input.read == StageInput::kX) return {};
+  const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(input.layer)];
+  const auto read = static_cast<std::size_t>(input.read);
+  return view_at(pass.frame, entry.places->reads[read], entry.layer->spec().reads[read].tensor);
 }
 
 View Stage::losses(const Pass& pass) const {

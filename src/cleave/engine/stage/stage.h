@@ -119,6 +119,8 @@ class Stage {
   /// What is to be loaded before F of a segment, and where.
   std::span<const StageInput> inputs(int segment) const { return ports_[segment].inputs; }
   View tensor_of(const StageInput& input, const Pass& pass) const;
+  /// The same before R, which finds nothing that F has loaded for its layers; null: nothing is.
+  View tensor_again(const StageInput& input, const Pass& pass) const;
   /// f32 [samples], valid right after F; empty unless the segment gives a result.
   View losses(const Pass& pass) const;
 

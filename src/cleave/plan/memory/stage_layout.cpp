@@ -200,6 +200,9 @@ void lay_out_first(const Chain& chain, Keep keep, StageLayout& layout) {
     places.reads = layout.layers[k].reads;
     places.kept_by_forward = layout.layers[k].kept_by_forward;
     if (keep == Keep::Costly) continue;
+    const auto& reads = chain.layers[k]->reads;
+    for (std::size_t i = 0; i < reads.size(); ++i)
+      work.add(places.reads[i], {0, k, reads[i].tensor.bytes()});
     const auto& kept = chain.layers[k]->kept_by_forward;
     for (std::size_t i = 0; i < kept.size(); ++i)
       work.add(places.kept_by_forward[i], {k, k, kept[i].tensor.bytes()});

@@ -66,10 +66,14 @@ void derive_images(const Given& given, Config& c) {
 /// What follows from other keys and was not given itself. Under a preset it follows only from
 /// keys that override the preset.
 void derive_model(const Given& given, const model::Family* preset_kind, Config& c) {
+  require(!c.model.kind->reads_images || c.data.borders == data::Borders::Crossed,
+          "data.documents is of models that read text alone, and a ", c.model.kind->name,
+          " does not; leave it out");
   if (!c.from.empty()) {
     check_follows(c, shape_in(c.from));
     if (!given.contains("train.sequence"))
       c.train.sequence = std::min(c.train.sequence, c.model.context);
+    if (!c.model.kind->reads_tokens) c.train.sequence = c.model.context;
     return;
   }
   const bool fresh = c.preset.empty();

@@ -153,6 +153,11 @@ std::vector<Key> data_keys() {
            {"u32", data::TokenType::U32}},
           "tokens of a .bin file without a header; auto: u32 if it ends in .u32.bin, else u16",
           [](auto& c) -> auto& { return c.data.dtype; }),
+      choice<data::Borders>(
+          "data.documents", {{"joined", data::Borders::Crossed}, {"apart", data::Borders::Kept}},
+          "whether tokens see the documents before their own in the same sequence",
+          [](auto& c) -> auto& { return c.data.borders; })
+          .with({.example = "\"apart\""}),
       {.name = "data.validation",
        .rule = "a share from 0 to below 1, or a path",
        .help = "held out from the end of the data, or data of its own",

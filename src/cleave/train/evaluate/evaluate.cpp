@@ -41,7 +41,8 @@ std::int64_t overridden(const std::vector<std::string>& overrides, std::string_v
 /// What of a run's config decides what its model computes, and with which bits.
 bool is_of_model(const Key& key) {
   constexpr std::string_view kOthers[] = {"train.microbatch",  "train.sequence", "train.dtype",
-                                          "train.loss_blocks", "numerics.exact", "data.images"};
+                                          "train.loss_blocks", "numerics.exact", "data.images",
+                                          "data.documents"};
   if (key.name.starts_with("data.template")) return true;
   if (key.name == "model.from") return false;  // the keys of the shape say it all
   if (key.section() == "lora") return key.name != "lora.from";

@@ -5,6 +5,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/data/image/image_texts.h"
+#include "cleave/spec/layers.h"
 #include "cleave/tensor/bf16.h"
 
 namespace cleave::train {
@@ -66,7 +67,7 @@ void SampleReader::read_elements(std::string_view input, View tensor, Row row,
 void SampleReader::fill_row(std::string_view input, View tensor, Row row) {
   if (tensor.dtype() == DType::I32) {
     static_assert(data::kNoTarget == data::ImageTexts::kNoPlace);
-    const std::int32_t id = input == "tokens" ? 0 : data::kNoTarget;
+    const std::int32_t id = input == "tokens" || input == spec::kDocuments ? 0 : data::kNoTarget;
     std::fill_n(tensor.as<std::int32_t>() + row.first, row.length, id);
   } else if (tensor.dtype() == DType::F32) {
     std::fill_n(tensor.as<float>() + row.first, row.length, 0.0f);

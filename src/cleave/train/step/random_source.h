@@ -6,6 +6,7 @@
 #include "cleave/base/philox.h"
 #include "cleave/engine/run/microbatch_source.h"
 #include "cleave/spec/graph.h"
+#include "cleave/spec/layers.h"
 #include "cleave/tensor/bf16.h"
 
 namespace cleave::train {
@@ -24,7 +25,9 @@ class RandomSource : public engine::MicrobatchSource {
     const std::uint64_t shift = input == "targets" ? 1 : 0;
     const std::uint64_t first = static_cast<std::uint64_t>(index) * (1u << 20) + shift;
     for (std::int64_t i = 0; i < tensor.elements(); ++i) {
-      if (tensor.dtype() == DType::I32) {
+      if (input == spec::kDocuments) {  // every sequence is one
+        tensor.as<std::int32_t>()[i] = 0;
+      } else if (tensor.dtype() == DType::I32) {
         tensor.as<std::int32_t>()[i] =
             static_cast<std::int32_t>(random_.below(vocabulary_, first + i));
       } else if (tensor.dtype() == DType::F32) {

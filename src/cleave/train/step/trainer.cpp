@@ -45,7 +45,8 @@ Graph model_of(const Config& config) {
                                 {.sequences = *config.train.microbatch,
                                  .sequence = config.train.sequence,
                                  .dtype = config.train.dtype,
-                                 .images = config.data.images},
+                                 .images = config.data.images,
+                                 .documents = config.data.borders == data::Borders::Kept},
                                 config.train.loss_blocks);
   if (config.lora.rank > 0 && config.trained.empty()) freeze(model.segments);
   train_only(model.segments, config.trained);
