@@ -9,7 +9,17 @@ TensorEntry f32(std::string name, const Shape& shape) {
   return {.name = std::move(name), .type = StoredType::F32, .shape = shape, .offset = 0};
 }
 
+std::int64_t row_count(const Shape& shape) {
+  for (int dim = 0; dim < shape.rank(); ++dim)
+    if (shape[dim] != 1) return shape[dim];
+  return 1;
+}
+
 }  // namespace
+
+bool same_rows(const Shape& a, const Shape& b) {
+  return a.elements() == b.elements() && row_count(a) == row_count(b);
+}
 
 std::string tensor_name(std::string_view parameter, std::string_view slot) {
   return slot.empty() ? std::string(parameter) : detail::concat(parameter, ".", slot);

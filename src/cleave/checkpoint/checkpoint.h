@@ -29,6 +29,11 @@ struct Parameter {
 /// What of a parameter: its weight, or its slot of this number.
 enum class Part : std::int32_t { Weight = -1 };
 
+/// Whether two shapes are of the same rows: but for dims of 1 before the first other one, and for
+/// how what follows it is divided. A convolution [out, channels, height, width] has the rows of a
+/// matrix [out, channels · height · width].
+bool same_rows(const Shape& a, const Shape& b);
+
 /// "transformer.wte.weight" for weights, with ".m" for the slot m.
 std::string tensor_name(std::string_view parameter, std::string_view slot = {});
 

@@ -86,8 +86,8 @@ void expect_tensor(const SafetensorsFile& file, const std::string& name, const S
   const TensorEntry* tensor = file.find(name);
   require(tensor != nullptr, file.path().string(), " has no tensor \"", name,
           "\"; it was saved from a model of another architecture");
-  require(tensor->shape == shape, file.path().string(), " has tensor \"", name, "\" of shape ",
-          to_string(tensor->shape), ", but this model needs ", to_string(shape),
+  require(same_rows(tensor->shape, shape), file.path().string(), " has tensor \"", name,
+          "\" of shape ", to_string(tensor->shape), ", but this model needs ", to_string(shape),
           "; it was saved from a model of another architecture");
 }
 

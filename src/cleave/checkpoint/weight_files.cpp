@@ -17,8 +17,21 @@ using nlohmann::json;
 /// Tables that older versions of Hugging Face's tools saved beside the weights; and a head that is
 /// also the embedding, which they may save twice.
 constexpr std::string_view kNoWeights[] = {".attn.bias", ".attn.masked_bias",
-                                           ".rotary_emb.inv_freq"};
+                                           ".rotary_emb.inv_freq", ".embeddings.position_ids"};
 constexpr std::string_view kHead = "lm_head.weight";
+
+/// How versions of these tools have begun the names of the same tensors.
+struct Spelling {
+  std::string_view ours, theirs;
+};
+constexpr Spelling kSpellings[] = {
+    {"language_model.model.", "model.language_model."},
+    {"language_model.lm_head.", "lm_head."},
+    {"vision_tower.vision_model.", "vision_tower."},
+    {"vision_tower.vision_model.", "model.vision_tower."},
+    {"vision_tower.vision_model.", "model.vision_tower.vision_model."},
+    {"multi_modal_projector.", "model.multi_modal_projector."},
+};
 
 bool is_pickle(const fs::path& file) {
   for (const char* extension : {".bin", ".pt", ".pth", ".ckpt"})
@@ -110,6 +123,11 @@ void WeightFiles::check_index(const std::map<std::string, std::string>& index) c
 const WeightFiles::Place* WeightFiles::find(std::string_view parameter) const {
   auto found = tensors_.find(parameter);
   if (found == tensors_.end()) found = tensors_.find(parameter.substr(parameter.find('.') + 1));
+  for (const auto& [ours, theirs] : kSpellings) {
+    if (found != tensors_.end()) break;
+    if (parameter.starts_with(ours))
+      found = tensors_.find(std::string(theirs).append(parameter.substr(ours.size())));
+  }
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
@@ -119,7 +137,7 @@ void WeightFiles::expect(const std::vector<Parameter>& parameters) const {
     const Place* place = find(parameter.name);
     require(place != nullptr, files_.front().path().string(), " has no tensor \"", parameter.name,
             "\"; it was saved from a model of another architecture");
-    require(place->tensor->shape == parameter.shape, files_[place->file].path().string(),
+    require(same_rows(place->tensor->shape, parameter.shape), files_[place->file].path().string(),
             " has tensor \"", place->tensor->name, "\" of shape ", to_string(place->tensor->shape),
             ", but this model needs ", to_string(parameter.shape),
             "; it was saved from a model of another architecture");

@@ -23,6 +23,7 @@ constexpr std::string_view kNotTheModel[] = {"_attn_implementation",
                                              "_name_or_path",
                                              "architectures",
                                              "attention_dropout",
+                                             "attention_probs_dropout_prob",
                                              "attn_pdrop",
                                              "auto_map",
                                              "bad_words_ids",
@@ -43,6 +44,7 @@ constexpr std::string_view kNotTheModel[] = {"_attn_implementation",
                                              "forced_bos_token_id",
                                              "forced_eos_token_id",
                                              "hidden_dropout",
+                                             "hidden_dropout_prob",
                                              "id2label",
                                              "initializer_range",
                                              "is_decoder",
@@ -215,6 +217,17 @@ std::optional<ConfigJson> ConfigJson::table(std::string_view key) const {
   inner->root = *value;
   inner->file = object_->file + " (" + std::string(key) + ")";
   return ConfigJson(std::move(inner));
+}
+
+std::int64_t ConfigJson::entries(std::string_view key) const {
+  const json* value = object_->find(key);
+  if (value == nullptr) return 0;
+  object_->need(value->is_object(), key, *value, "an object");
+  return std::ssize(*value);
+}
+
+void ConfigJson::pass_over(std::string_view key) const {
+  object_->find(key);
 }
 
 void ConfigJson::refuse(std::string_view key, std::string_view rule) const {

@@ -32,6 +32,12 @@ class ConfigJson {
   /// An object inside this one, which counts as read; nothing if it is not there or empty.
   std::optional<ConfigJson> table(std::string_view key) const;
 
+  /// How many entries an object has; 0 if it is not there.
+  std::int64_t entries(std::string_view key) const;
+
+  /// Counts a key as read that says nothing about the model.
+  void pass_over(std::string_view key) const;
+
   /// Throws UserError: the key has a value that cleave does not do. `rule` says what it does.
   [[noreturn]] void refuse(std::string_view key, std::string_view rule) const;
 

@@ -119,15 +119,18 @@ void write_rope(const ModelShape& shape, ConfigJsonText& config) {
 
 void read_decoder_sizes(const ConfigJson& config, const DecoderDefaults& defaults,
                         ModelShape& shape) {
-  shape.layers = config.whole("num_hidden_layers");
-  shape.hidden = config.whole("hidden_size");
-  shape.heads = config.whole("num_attention_heads");
+  const auto size = [&](const char* key, std::int64_t ModelShape::*of) {
+    return defaults.sizes == nullptr ? config.whole(key) : config.whole(key, defaults.sizes->*of);
+  };
+  shape.layers = size("num_hidden_layers", &ModelShape::layers);
+  shape.hidden = size("hidden_size", &ModelShape::hidden);
+  shape.heads = size("num_attention_heads", &ModelShape::heads);
   shape.kv_heads = config.whole("num_key_value_heads", shape.heads);
   shape.head_dim = config.whole("head_dim", 0);
   if (shape.heads > 0 && shape.head_dim * shape.heads == shape.hidden) shape.head_dim = 0;
-  shape.ffn = config.whole("intermediate_size");
-  shape.vocab = config.whole("vocab_size");
-  shape.context = config.whole("max_position_embeddings");
+  shape.ffn = size("intermediate_size", &ModelShape::ffn);
+  shape.vocab = size("vocab_size", &ModelShape::vocab);
+  shape.context = size("max_position_embeddings", &ModelShape::context);
   shape.norm_eps = config.number("rms_norm_eps", defaults.norm_eps);
   shape.tie_embeddings = config.truth("tie_word_embeddings", defaults.tie_embeddings);
 }

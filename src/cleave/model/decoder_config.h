@@ -13,6 +13,7 @@ struct DecoderDefaults {
   double norm_eps = 1e-6;
   double rope_theta = 10000;
   bool tie_embeddings = false;
+  const ModelShape* sizes = nullptr;  ///< null: all of them must be there
 };
 
 /// Sizes, norms, activation, ties and rotary positions.

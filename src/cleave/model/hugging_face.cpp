@@ -4,30 +4,46 @@
 
 namespace cleave::model {
 
+namespace {
+
+/// Null if Hugging Face's tools do not know the family.
+const HuggingFace* names_of(const ModelShape& shape) {
+  const HuggingFace* names = shape.kind->hugging_face;
+  while (names != nullptr && names->fits != nullptr && !names->fits(shape)) names = names->also;
+  return names;
+}
+
+}  // namespace
+
+Shape stored_shape(const ModelShape& model, std::string_view name, const Shape& shape) {
+  const HuggingFace* names = names_of(model);
+  return names == nullptr || names->stored == nullptr ? shape : names->stored(model, name, shape);
+}
+
 ModelShape read_config_json(const std::string& text, const std::string& file,
                             std::span<const Family* const> known) {
   const ConfigJson config(text, file);
   const std::string type = config.text("model_type");
   std::string names;
   for (const Family* family : known) {
-    if (family->hugging_face == nullptr) continue;
-    if (family->hugging_face->model_type == type) {
+    for (const HuggingFace* row = family->hugging_face; row != nullptr; row = row->also) {
+      names += detail::concat(names.empty() ? "" : ", ", row->model_type);
+      if (row->model_type != type) continue;
       ModelShape shape{.kind = family};
-      family->hugging_face->read(config, shape);
+      row->read(config, shape);
       config.refuse_if_true("is_encoder_decoder", "cleave has no encoder-decoder models");
       config.refuse_if_true("add_cross_attention", "cleave has no cross-attention here");
       config.finish();
       check(shape);
       return shape;
     }
-    names += detail::concat(names.empty() ? "" : ", ", family->hugging_face->model_type);
   }
   throw UserError(detail::concat(file, " has \"model_type\": \"", type,
                                  "\", which cleave does not know; known are ", names));
 }
 
 std::string config_json(const ModelShape& shape, std::string_view dtype) {
-  const HuggingFace* names = shape.kind->hugging_face;
+  const HuggingFace* names = names_of(shape);
   require(names != nullptr, "model.kind \"", shape.kind->name,
           "\" is none that Hugging Face's tools know; it cannot have a config.json");
   ConfigJsonText config;

@@ -21,7 +21,18 @@ struct HuggingFace {
 
   /// Sets the keys that read() would read.
   void (*write)(const ModelShape& shape, ConfigJsonText& config);
+
+  /// The shape of the tensor `name`, which the model has as `shape`. Null: the same.
+  Shape (*stored)(const ModelShape& model, std::string_view name, const Shape& shape) = nullptr;
+
+  /// Whether a model goes by these names; otherwise by those of `also`. Null: every model does.
+  bool (*fits)(const ModelShape& shape) = nullptr;
+  const HuggingFace* also = nullptr;
 };
+
+/// The shape of a tensor of a model in a Hugging Face directory: the same elements, in the same
+/// order, with other dims.
+Shape stored_shape(const ModelShape& model, std::string_view name, const Shape& shape);
 
 /// The model that a config.json describes; `file` stands for it in messages. Throws UserError,
 /// naming the key, on whatever cleave does not do.

@@ -4,6 +4,8 @@
 #include "cleave/base/check.h"
 #include "cleave/model/encoder.h"
 #include "cleave/model/family.h"
+#include "cleave/model/hugging_face.h"
+#include "cleave/model/image_config.h"
 #include "cleave/model/presets.h"
 #include "cleave/spec/image_layers.h"
 
@@ -95,6 +97,51 @@ void check_vit(const ModelShape& s) {
           s.patch, "; patches cover an image without a rest");
 }
 
+void read_vit(const ConfigJson& config, ModelShape& shape) {
+  shape.layers = config.whole("num_hidden_layers", 12);
+  shape.hidden = config.whole("hidden_size", 768);
+  shape.heads = shape.kv_heads = config.whole("num_attention_heads", 12);
+  shape.ffn = config.whole("intermediate_size", 3072);
+  shape.norm_eps = config.number("layer_norm_eps", 1e-12);
+  shape.gelu = read_gelu(config, "hidden_act", "gelu");
+  read_image(config, {}, shape);
+  if (!config.truth("qkv_bias", true))
+    config.refuse("qkv_bias", "cleave has biases of q, k and v in this family");
+  shape.classes = config.entries("id2label");
+  if (shape.classes == 0) shape.classes = config.whole("num_labels", 2);
+  shape.vocab = shape.classes;
+  shape.context = shape.patches() + 1;
+  shape.tie_embeddings = false;
+  // Of heads that a classifier does not have.
+  for (const char* key : {"encoder_stride", "pooler_act", "pooler_output_size", "num_labels"})
+    config.pass_over(key);
+}
+
+void write_vit(const ModelShape& shape, ConfigJsonText& config) {
+  config.set("num_hidden_layers", shape.layers);
+  config.set("hidden_size", shape.hidden);
+  config.set("num_attention_heads", shape.heads);
+  config.set("intermediate_size", shape.ffn);
+  config.set("layer_norm_eps", shape.norm_eps);
+  config.set("hidden_act", gelu_name(shape.gelu));
+  config.set("qkv_bias", true);
+  write_image(shape, config);
+  ConfigJsonText names, numbers;
+  for (std::int64_t i = 0; i < shape.classes; ++i) {
+    const std::string name = "LABEL_" + std::to_string(i);
+    names.set(std::to_string(i), name);
+    numbers.set(name, i);
+  }
+  config.set("id2label", names);
+  config.set("label2id", numbers);
+}
+
+constexpr HuggingFace kVitNames = {.model_type = "vit",
+                                   .architecture = "ViTForImageClassification",
+                                   .read = read_vit,
+                                   .write = write_vit,
+                                   .stored = stored_image_shape};
+
 struct VitSizes {
   std::int64_t layers;
   std::int64_t hidden;
@@ -141,6 +188,7 @@ constinit const Family vit = {.name = "vit",
                               .check = check_vit,
                               .default_ffn = [](std::int64_t hidden) { return 4 * hidden; },
                               .presets = kVitPresets,
+                              .hugging_face = &kVitNames,
                               .reads_images = true,
                               .reads_tokens = false};
 

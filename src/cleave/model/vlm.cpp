@@ -7,6 +7,7 @@
 #include "cleave/model/encoder.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/vlm_config.h"
 #include "cleave/spec/image_layers.h"
 
 namespace cleave::model {
@@ -307,6 +308,7 @@ constinit const Family vlm = {.name = "vlm",
                               .presets = kVlmPresets,
                               .usual_vocabulary = 32064,
                               .ffn_matrices = 3,
+                              .hugging_face = &kVlmNames,
                               .reads_images = true};
 
 }  // namespace cleave::model

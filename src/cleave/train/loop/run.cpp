@@ -470,7 +470,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     if (!(options.part && config.edge.averages())) engine::check_devices(*compiled, launcher);
   });
   if (agree_to_stop(world)) return stopped_at_start({});
-  checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model);
+  checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model, config.model);
   const bool in_rounds = options.part && config.edge.averages();
   const bool in_parts = options.part && !in_rounds;
   std::optional<RoundExchange> exchange;

@@ -71,7 +71,7 @@ ExportReport export_model(const fs::path& path, const fs::path& directory,
           "directory ",
           kAdapterDirectory);
   Graph model = model::graph_of(shape, {.sequence = 1});
-  const std::vector<checkpoint::Parameter> parameters = checkpoint_layout(model).parameters();
+  const auto parameters = checkpoint_layout(model, shape).parameters();
   add_adapters(model, saved.lora);
   reader.expect(checkpoint_layout(model).parameters());
   const MergedWeights weights(saved, reader);

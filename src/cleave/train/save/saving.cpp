@@ -6,6 +6,7 @@
 #include "cleave/base/version.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/checkpoint/writer.h"
+#include "cleave/model/hugging_face.h"
 #include "cleave/train/config/config_value.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/model_files.h"
@@ -41,6 +42,13 @@ checkpoint::CheckpointLayout checkpoint_layout(const Graph& model) {
   std::vector<checkpoint::Parameter> sorted;
   for (auto& [name, parameter] : parameters) sorted.push_back(std::move(parameter));
   return checkpoint::CheckpointLayout(std::move(sorted));
+}
+
+checkpoint::CheckpointLayout checkpoint_layout(const Graph& model, const ModelShape& shape) {
+  std::vector<checkpoint::Parameter> parameters = checkpoint_layout(model).parameters();
+  for (checkpoint::Parameter& parameter : parameters)
+    parameter.shape = model::stored_shape(shape, parameter.name, parameter.shape);
+  return checkpoint::CheckpointLayout(std::move(parameters));
 }
 
 Config config_of(const checkpoint::CheckpointReader& checkpoint) {

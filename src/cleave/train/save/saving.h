@@ -16,6 +16,8 @@ namespace cleave::train {
 
 /// The tensors of a model in the order of checkpoints: by name.
 checkpoint::CheckpointLayout checkpoint_layout(const Graph& model);
+/// The same with the shapes that Hugging Face's tools give to the tensors of `shape`.
+checkpoint::CheckpointLayout checkpoint_layout(const Graph& model, const ModelShape& shape);
 
 /// The config of the run that saved it; of a Hugging Face directory one with its model. Throws
 /// UserError as parse_config does.
