@@ -8,6 +8,7 @@
 
 #include "cleave/base/philox.h"
 #include "cleave/layers/layer_kinds.h"
+#include "cleave/spec/contrastive_layers.h"
 #include "cleave/spec/image_layers.h"
 #include "cleave/spec/layers.h"
 #include "cleave/spec/map_layers.h"
@@ -50,6 +51,9 @@ spec::QkNormShape qk_norm(bool per_head) {
           .k_name = "k"};
 }
 
+const spec::PairShape kPairs{
+    .features = 3, .samples = 5, .scale_name = "scale", .bias_name = "bias"};
+
 std::vector<Case> cases() {
   const AttentionShape heads{
       .sequences = 2, .sequence = 6, .heads = 4, .kv_heads = 2, .head_dim = 4};
@@ -84,6 +88,14 @@ std::vector<Case> cases() {
       {"convolution",
        spec::convolution("c", kFlow, {.height = 4, .width = 5, .channels = 2, .size = 3}, 3)},
       {"channels first", spec::channels_first("f", kFlow, 12, 3)},
+      {"unit rows", spec::unit_rows("u", kFlow, in)},
+      {"last row", spec::last_row("r", kFlow, in)},
+      {"picked row", spec::picked_row("r", kFlow, in)},
+      {"attention pool",
+       spec::attention_pool("p", kFlow,
+                            {.features = in, .heads = 2, .probe_name = "q", .in_proj = "i_"})},
+      {"contrastive loss", spec::contrastive_loss("l", {.sequences = 5}, kPairs)},
+      {"sigmoid loss", spec::sigmoid_loss("l", {.sequences = 5}, kPairs)},
       {"class loss", spec::class_loss("l", {.sequences = 5}, kVocabulary)},
       {"swiglu", spec::swiglu("s", kFlow, in)},
       {"geglu", spec::geglu("g", kFlow, in)},
@@ -127,6 +139,7 @@ class Bench {
       reads.push_back(take(read.tensor, 3));
       read_gradients.push_back(read.gradient ? take(read.tensor, 0) : View());
     }
+    for (const TensorSpec& all : spec.collected) collected_.push_back(take(all, 0));
     for (const KeptTensor& kept : spec.kept_by_forward) by_forward_.push_back(take(kept.tensor, 3));
     for (const TensorSpec& kept : spec.kept_by_input) by_input_.push_back(take(kept, 0));
     for (const ParameterSpec& parameter : spec.parameters) {
@@ -150,13 +163,23 @@ class Bench {
             .kept_by_forward = by_forward_,
             .kept_by_input = by_input_,
             .gradient = Write::Overwrite,
-            .loss_scale = 1};
+            .loss_scale = 1,
+            .collected = collected_};
+  }
+
+  /// F, after what goes before it in a step of one microbatch.
+  void forward(const LayerCall& pass) {
+    if (!collected_.empty()) {
+      std::copy(x.bytes(), x.bytes() + x.byte_count(), collected_[0].bytes());
+      layer_->begin_step(compute_, pass);
+    }
+    layer_->forward(compute_, pass);
   }
 
   /// <dy, y>, or the sum of the losses. F may turn x in place, so it works on a copy.
   double objective() {
     std::vector<std::byte> before(x.bytes(), x.bytes() + x.byte_count());
-    layer_->forward(compute_, call());
+    forward(call());
     std::copy(before.begin(), before.end(), x.bytes());
     double sum = 0;
     const bool loss = layer_->spec().kind.ends_with("loss");
@@ -173,7 +196,7 @@ class Bench {
     const std::vector<std::byte> before(x.bytes(), x.bytes() + x.byte_count());
     LayerCall pass = call();
     pass.gradient = gradient;
-    layer_->forward(compute_, pass);
+    forward(pass);
     layer_->backward_input(compute_, pass);
     if (!parameters.empty()) layer_->backward_weight(compute_, pass);
     std::copy(before.begin(), before.end(), x.bytes());
@@ -203,6 +226,7 @@ class Bench {
   ops::Compute compute_;
   Arena arena_;
   std::int64_t end_ = 0;
+  std::vector<View> collected_;
   std::vector<View> by_forward_;
   std::vector<View> by_input_;
 };

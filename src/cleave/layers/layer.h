@@ -34,6 +34,8 @@ struct LayerCall {
   std::int64_t gradient_shift = 0;        ///< W: bytes from the bound gradient to the one to add to
   float loss_scale = 1;                   ///< I of the loss: what one token's loss counts for
   std::int64_t position = 0;              ///< of the first token; more than 0 only when generating
+  std::span<const View> collected;        ///< as declared, in that order
+  std::int64_t first_row = 0;             ///< of x among the rows of collected[0]
 };
 
 /// A layer computes what its spec declared, in three calls. It owns no memory: parameters and
@@ -60,6 +62,10 @@ class Layer {
 
   /// The value of a parameter is elsewhere from now on.
   virtual void move_value(int index, View value) { parameters_[index].value = value; }
+
+  /// Once per step, after collected[0] came together and before any F: makes the rest of what is
+  /// collected.
+  virtual void begin_step(ops::Compute&, const LayerCall&) {}
 
   /// F: y from x; keeps what the spec declares.
   virtual void forward(ops::Compute& compute, const LayerCall& call) = 0;

@@ -1,6 +1,7 @@
 #include "cleave/layers/layer_kinds.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "cleave/layers/activation.h"
 #include "cleave/layers/add_layer_kind.h"
@@ -14,6 +15,8 @@
 #include "cleave/layers/lora.h"
 #include "cleave/layers/loss.h"
 #include "cleave/layers/norm.h"
+#include "cleave/layers/pair_loss.h"
+#include "cleave/layers/pooling.h"
 #include "cleave/layers/port_layers.h"
 #include "cleave/layers/qk_norm.h"
 #include "cleave/layers/residual.h"
@@ -37,8 +40,22 @@ std::vector<LayerKind> joining_kinds() {
           layer_kind<ConcatPort>("concat_port", shard::residual_traits())};
 }
 
+/// What holds images and texts against each other, for processors as well.
+std::vector<LayerKind> pairing_kinds() {
+  return {layer_kind<UnitRows>("unit_rows"),
+          layer_kind<LastRow>("last_row"),
+          layer_kind<PickedRow>("picked_row"),
+          layer_kind<AttentionPool>("attention_pool"),
+          layer_kind<ContrastiveLoss>("contrastive_loss"),
+          layer_kind<SigmoidLoss>("sigmoid_loss")};
+}
+
 std::vector<LayerKind>& added_kinds() {
-  static std::vector<LayerKind> kinds = joining_kinds();
+  static std::vector<LayerKind> kinds = [] {
+    std::vector<LayerKind> all = joining_kinds();
+    std::ranges::move(pairing_kinds(), std::back_inserter(all));
+    return all;
+  }();
   return kinds;
 }
 

@@ -90,6 +90,19 @@ void FirstRow::backward_input(ops::Compute& compute, const LayerCall& call) {
   ops::copy(compute, rows_of_each(call.dy, 1, 0, 1), rows_of_each(call.dx, sequence, 0, 1));
 }
 
+void LastRow::forward(ops::Compute& compute, const LayerCall& call) {
+  const std::int64_t sequence = spec().as<SequenceAttributes>().sequence;
+  ops::copy(compute, rows_of_each(ConstView(call.x), sequence, sequence - 1, 1),
+            rows_of_each(call.y, 1, 0, 1));
+}
+
+void LastRow::backward_input(ops::Compute& compute, const LayerCall& call) {
+  const std::int64_t sequence = spec().as<SequenceAttributes>().sequence;
+  ops::fill(compute, 0, call.dx);
+  ops::copy(compute, rows_of_each(call.dy, 1, 0, 1),
+            rows_of_each(call.dx, sequence, sequence - 1, 1));
+}
+
 void WithoutFirst::forward(ops::Compute& compute, const LayerCall& call) {
   const std::int64_t sequence = spec().as<SequenceAttributes>().sequence;
   ops::copy(compute, rows_of_each(ConstView(call.x), sequence, 1, sequence - 1),

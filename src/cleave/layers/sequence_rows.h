@@ -31,6 +31,14 @@ class FirstRow : public Layer {
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
 };
 
+/// The last row of each sequence: x [sequences · sequence, features] -> y [sequences, features].
+class LastRow : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+};
+
 /// All rows of each sequence but the first: x [sequences · sequence, features] ->
 /// y [sequences · (sequence - 1), features].
 class WithoutFirst : public Layer {

@@ -193,6 +193,9 @@ struct LayerSpec {
   std::vector<TensorSpec> constants;  ///< tables that never change; one copy per stage and name
   std::vector<TensorSpec> caches;     ///< generating: what F adds to from call to call
   std::vector<TensorSpec> sums;       ///< lasting, f32: what W adds to besides the gradients
+  /// Of a layer that runs once per step: x of all microbatches of the step, in the order of their
+  /// numbers, then what it makes of them before any F. Empty: it knows one microbatch at a time.
+  std::vector<TensorSpec> collected;
   std::vector<KeptTensor> kept_by_forward;  ///< besides x and y
   std::vector<TensorSpec> kept_by_input;    ///< besides dy; read by W
   std::vector<MatmulSpec> forward;          ///< products of F
