@@ -16,6 +16,7 @@ enum class Thing : std::uint16_t {
   InputGradient = 1 << 3,   ///< dx, and what W will need of I
   Values = 1 << 4,          ///< parameters, whole
   Gradients = 1 << 5,       ///< of parameters: the sums of a step
+  Collected = 1 << 6,       ///< x of a segment that runs once per step, of all microbatches
 };
 
 /// Several of them.
@@ -73,11 +74,11 @@ struct Effects {
 inline constexpr std::array<Effects, kOps> kEffects = {{
     {.word = "F",
      .operand = Operand::Pass,
-     .reads = Thing::Input | Thing::Values,
+     .reads = Thing::Input | Thing::Values | Thing::Collected,
      .writes = Thing::Output},
     {.word = "I",
      .operand = Operand::Pass,
-     .reads = Thing::OutputGradient | Thing::Output | Thing::Values,
+     .reads = Thing::OutputGradient | Thing::Output | Thing::Values | Thing::Collected,
      .writes = Thing::InputGradient},
     {.word = "W",
      .operand = Operand::Pass,
@@ -85,7 +86,7 @@ inline constexpr std::array<Effects, kOps> kEffects = {{
      .writes = Thing::Gradients},
     {.word = "B",
      .operand = Operand::Pass,
-     .reads = Thing::OutputGradient | Thing::Output | Thing::Values,
+     .reads = Thing::OutputGradient | Thing::Output | Thing::Values | Thing::Collected,
      .writes = Thing::InputGradient | Thing::Gradients},
     {.word = "R", .operand = Operand::Pass, .reads = Thing::Input | Thing::Values},
     {.word = "SEND", .operand = Operand::Message, .members = Members::Pair, .posts = true},
@@ -116,8 +117,14 @@ inline constexpr std::array<Effects, kOps> kEffects = {{
      .writes = Thing::Values,
      .members = Members::Replicas,
      .posts = true},
+    {.word = "COLLECT",
+     .operand = Operand::Stage,
+     .reads = Thing::Input,
+     .writes = Thing::Collected,
+     .members = Members::Replicas,
+     .posts = true},
 }};
-static_assert(kEffects.back().word == "REFRESH");
+static_assert(kEffects.back().word == "COLLECT");
 
 /// WAIT has the effects of what it completes: ask for those of `subject`.
 constexpr const Effects& effects(Op op) {
@@ -137,7 +144,7 @@ constexpr bool writes(Op op, Thing thing) {
   return effects(op).writes.has(thing);
 }
 
-/// GATHER, REDUCE or REFRESH: replicas post it, and a WAIT completes it.
+/// GATHER, REDUCE, REFRESH or COLLECT: replicas post it, and a WAIT completes it.
 constexpr bool is_posted_collective(Op op) {
   return effects(op).posts && effects(op).members == Members::Replicas;
 }

@@ -24,6 +24,7 @@ void HeaderScanner::header_line() {
   if (word == "gradients") return per_stage(program_.gradients, gradient_kind);
   if (word == "absent") return absent();
   if (word == "reads") return reads();
+  if (word == "collects") return collects();
   if (word == "budget") return budget();
   fail(word, "unknown word ", quoted(word));
 }
@@ -131,6 +132,14 @@ void HeaderScanner::absent() {
   if (!program_.absent.empty() && absence <= program_.absent.back())
     fail(words_[1], "absences are written once each, by stage and then by microbatch");
   program_.absent.push_back(absence);
+}
+
+void HeaderScanner::collects() {
+  const int stage = below(1, program_.stages);
+  no_more_than(2);
+  if (!program_.collecting.empty() && stage <= program_.collecting.back())
+    fail(words_[1], "stages that collect are written once each, in order");
+  program_.collecting.push_back(stage);
 }
 
 void HeaderScanner::budget() {

@@ -38,6 +38,7 @@ class HeaderScanner : protected Scanner {
   void one_per_stage(std::size_t given) const;
   void absent();
   void reads();
+  void collects();
   void budget();
   [[noreturn]] void fail_size() const;
   void place_by_default();

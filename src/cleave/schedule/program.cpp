@@ -85,6 +85,10 @@ int maker_of(const Program& program, int edge) {
                                       : program.segments[program.edges[edge].from] - 1;
 }
 
+bool collects(const Program& program, int stage) {
+  return std::ranges::binary_search(program.collecting, stage);
+}
+
 std::int64_t instruction_count(const Program& program) {
   std::int64_t count = 0;
   for (const auto& list : program.lists) count += static_cast<std::int64_t>(list.size());

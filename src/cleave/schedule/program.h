@@ -25,8 +25,9 @@ enum class Op : std::uint8_t {
   Norm,            ///< NORM: the global gradient norm
   Step,            ///< STEP: the optimizer update of all stages of this device
   Refresh,  ///< REFRESH: posts that replicas send each other what each has updated (ZeRO 1, 2)
+  Collect,  ///< COLLECT: posts that x of a segment comes together, of all microbatches and replicas
 };
-inline constexpr int kOps = static_cast<int>(Op::Refresh) + 1;
+inline constexpr int kOps = static_cast<int>(Op::Collect) + 1;
 
 /// Activations travel forward along an edge, gradients backward.
 enum class Direction : std::uint8_t { Forward, Backward };
@@ -36,7 +37,7 @@ struct Instruction {
   Op op = Op::Forward;
   Op completes = Op::Forward;                ///< WAIT only: what posted it
   Direction direction = Direction::Forward;  ///< messages
-  std::int32_t stage = -1;                   ///< F I W B R GATHER FREE REDUCE REFRESH
+  std::int32_t stage = -1;                   ///< F I W B R GATHER FREE REDUCE REFRESH COLLECT
   std::int32_t segment = -1;                 ///< -1: the whole stage
   std::int32_t microbatch = -1;              ///< F I W B R, messages; counted within a replica
   std::int32_t edge = -1;  ///< messages: index into Program::edges; TIE: into ties
@@ -118,6 +119,7 @@ enum class BufferKind : std::uint8_t {
   Sums,      ///< whole gradients of a segment whose replicas keep shares: first W to WAIT:REDUCE
   Share,     ///< what this device keeps of them, from REDUCE on
   Reducing,  ///< what a REDUCE adds up in, until its WAIT
+  Collected,  ///< what a COLLECT brings together, until the last I that reads it
   Scratch,   ///< of the kernels; one per device, whole step
 };
 
@@ -159,6 +161,9 @@ struct Program {
   /// Who reads what, where segments form no chain. Empty: each reads the one before it, the first
   /// of a stage what its edges bring, and what leaves is of the last.
   std::vector<SegmentRead> reads;
+  /// Ascending: stages whose last segment runs once per step. Its F read what COLLECT has brought
+  /// together of all microbatches and replicas, in the order of their numbers.
+  std::vector<int> collecting;
   std::vector<std::vector<Instruction>> lists;  ///< [device]
   std::vector<Buffer> buffers;                  ///< empty until the memory planner ran
   std::vector<std::int64_t> budgets;            ///< [device] bytes; empty: no limit
@@ -203,6 +208,9 @@ bool is_compute_only(const Program& program);
 inline Sharing sharing_of(const Program& program, int stage) {
   return program.sharing.empty() ? Sharing::Nothing : program.sharing[stage];
 }
+
+/// Whether the last segment of a stage runs once per step.
+bool collects(const Program& program, int stage);
 
 inline GradientKind gradients_of(const Program& program, int stage) {
   return program.gradients.empty() ? GradientKind::Full : program.gradients[stage];

@@ -11,7 +11,7 @@ namespace cleave::schedule {
 namespace {
 
 // In the order of BufferKind.
-constexpr std::array<std::string_view, 17> kBufferKinds = {"weights",         "gradients",
+constexpr std::array<std::string_view, 18> kBufferKinds = {"weights",         "gradients",
                                                            "optimizer",       "kept-for-input",
                                                            "kept-for-weight", "kept-for-recompute",
                                                            "recomputed",      "input-kept",
@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 17> kBufferKinds = {"weights",         "g
                                                            "arriving",        "leaving",
                                                            "gathered",        "sums",
                                                            "share",           "reducing",
-                                                           "scratch"};
+                                                           "collected",       "scratch"};
 static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::Scratch) + 1);
 
 // In the order of Sharing, and of GradientKind.

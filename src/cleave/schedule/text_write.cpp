@@ -102,6 +102,7 @@ void write_header(TextWriter& out, const Program& program, int version) {
     out.key("edge", read.edge);
     out.end();
   }
+  for (const int stage : program.collecting) out.line("collects", stage);
   for (const Tie& tie : program.ties) out.line("tie", tie.first, tie.second, tie.bytes);
   for (std::size_t device = 0; device < program.budgets.size(); ++device)
     out.line("budget", static_cast<std::int64_t>(device), program.budgets[device]);

@@ -22,6 +22,7 @@ std::vector<Violation> verify(const Program& program, Level level) {
     checks::check_postings(tables, findings);
     if (level != Level::Forward) checks::check_gradients(tables, level, findings);
     checks::check_parameters(tables, findings);
+    if (!findings.any()) checks::check_collections(tables, findings);
   }
   if (findings.any()) return findings.take();
 

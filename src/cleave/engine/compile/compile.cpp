@@ -30,6 +30,12 @@ namespace {
 /// Microbatches of a replica in one evaluating program: enough to keep a short pipeline busy.
 constexpr int kEvaluatedAtOnce = 4;
 
+/// Whether a segment runs once per step.
+bool runs_per_step(const SegmentSpec& segment) {
+  return std::ranges::any_of(segment.layers,
+                             [](const LayerSpec& layer) { return !layer.collected.empty(); });
+}
+
 /// Segments per stage. The user counts blocks; what comes before the first of them belongs to the
 /// first stage, what comes after the last one to the last stage.
 std::vector<std::int64_t> segments_per_stage(const Graph& model, const Layout& layout, int stages) {
@@ -200,6 +206,23 @@ std::vector<std::int64_t> budgets_of_places(const CompiledStep& step) {
   return budgets;
 }
 
+/// A segment that runs once per step ends its stage, and reads all samples of it.
+void set_collecting(CompiledStep& step, const CompileOptions& options) {
+  for (int s = 0; s < step.program.stages; ++s) {
+    const std::vector<SegmentSpec>& segments = step.stages[s];
+    for (std::size_t k = 0; k < segments.size(); ++k) {
+      if (!runs_per_step(segments[k])) continue;
+      const LayerSpec& layer = segments[k].layers.front();
+      require(segments[k].layers.size() == 1 && k + 1 == segments.size(), "segment ",
+              segments[k].name, " runs once per step, so it is one layer and ends its stage");
+      const std::int64_t rows = layer.x.shape[0] * options.microbatches * options.layout.data;
+      require(layer.collected[0].shape[0] == rows, "the loss ", layer.name, " is over ",
+              layer.collected[0].shape[0], " samples, and a step has ", rows);
+      step.program.collecting.push_back(s);
+    }
+  }
+}
+
 void check_budgets(const CompiledStep& step) {
   for (int device = 0; device < std::ssize(step.budgets); ++device) {
     const std::int64_t planned = step.planned_on(device);
@@ -216,8 +239,12 @@ void check_budgets(const CompiledStep& step) {
 void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica,
                      const schedule::LowerOptions& options) {
   bool fits = false;
-  for (int at_once = std::min(one_replica.microbatches, kEvaluatedAtOnce); at_once > 0 && !fits;
-       --at_once) {
+  // What runs once per step does so over as many samples as it has learned from.
+  const int most = one_replica.collecting.empty()
+                       ? std::min(one_replica.microbatches, kEvaluatedAtOnce)
+                       : one_replica.microbatches;
+  const int fewest = one_replica.collecting.empty() ? 1 : most;
+  for (int at_once = most; at_once >= fewest && !fits; --at_once) {
     step.evaluation = schedule::forward_only(one_replica, at_once, options);
     plan::plan_evaluation_memory(step.evaluation, step.memory, step.program);
     fits = std::ranges::equal(plan::peak_bytes(step.evaluation), step.planned_bytes,
@@ -247,6 +274,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   if (options.purpose == Purpose::Train) leave_out_frozen(step);
   parallel::check_same_order(step.shares);
   set_ties(step);
+  set_collecting(step, options);
   step.fold = fold_of(options);
   require(
       layout.zero == 0 || layout.data > 1, "parallel.zero ", layout.zero,
@@ -343,10 +371,13 @@ Ordered scheduled(const Graph& model, const CompileOptions& options, const Compi
   check(model);
   const schedule::PipelineShape shape = shape_of(model, options);
   Ordered found;
-  if (options.layout.schedule == "auto") {
+  // Of orders that run every F before the first backward pass, one is as good as another.
+  const bool per_step = std::ranges::any_of(model.segments, runs_per_step);
+  const bool any_order = options.layout.schedule == "auto";
+  if (any_order && !per_step) {
     found = find_order(options, shape, compiled);
   } else {
-    found.order = schedule::order_of(options.layout.schedule, shape);
+    found.order = schedule::order_of(any_order ? "gpipe" : options.layout.schedule, shape);
     found.step = compiled(found.order);
   }
   check_budgets(found.step);

@@ -21,6 +21,13 @@ std::int64_t passed_bytes(const Stage& stage, int segment) {
   return inside ? stage.layout(segment - 1).bytes_of(plan::Region::Output) : 0;
 }
 
+std::int64_t collected_bytes(const SegmentSpec& segment) {
+  std::int64_t bytes = 0;
+  for (const LayerSpec& layer : segment.layers)
+    for (const TensorSpec& tensor : layer.collected) bytes += tensor.bytes();
+  return bytes;
+}
+
 plan::SegmentMemory memory_of(const Stage& stage, int segment) {
   using plan::Region;
   const plan::StageLayout& layout = stage.layout(segment);
@@ -39,7 +46,8 @@ plan::SegmentMemory memory_of(const Stage& stage, int segment) {
           .gathered = state.shares_values() ? parameters.all * size_of(state.options.dtype) : 0,
           .sums = state.shares_gradients() ? state.options.sums * parameters.gradient_bytes() : 0,
           .share = state.shares_gradients() ? parameters.share_bytes() : 0,
-          .reducing = GradientSync::workspace_bytes(parameters, state.options.replicas)};
+          .reducing = GradientSync::workspace_bytes(parameters, state.options.replicas),
+          .collected = collected_bytes(stage.segments()[segment])};
 }
 
 }  // namespace

@@ -122,6 +122,7 @@ void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
     largest(mine.sums, other.segments[s].sums);
     largest(mine.share, other.segments[s].share);
     largest(mine.reducing, other.segments[s].reducing);
+    largest(mine.collected, other.segments[s].collected);
   }
 }
 

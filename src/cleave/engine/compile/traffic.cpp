@@ -57,6 +57,8 @@ class Traffic {
       add_reduce(state(i.stage, i.segment));
     } else if (i.op == Op::Gather) {
       for (const ShareRun& run : state(i.stage, i.segment).runs) add_gather(i.stage, run);
+    } else if (i.op == Op::Collect) {
+      add_collect(*parts_.stages[i.stage]);
     } else if (i.op == Op::Tie) {
       add_tie(i.edge);
     } else if (i.op == Op::Norm) {
@@ -99,6 +101,13 @@ class Traffic {
   void add_gather(int stage, const ShareRun& run) {
     sent_.gather += own(run) * (program_.replicas - 1) *
                     size_of(parts_.stages[stage]->parameters().layout().options.dtype);
+  }
+
+  /// Its own rows, to every other replica.
+  void add_collect(const Stage& stage) {
+    const TensorSpec& x = stage.segments().back().layers.front().x;
+    sent_.gather += x.shape.elements() * size_of(x.dtype) * program_.microbatches *
+                    (program_.replicas - 1);
   }
 
   /// Replicas send each other what they updated.

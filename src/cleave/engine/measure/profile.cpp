@@ -15,7 +15,7 @@ namespace {
 constexpr std::array kStageCosts = {
     &plan::StageCosts::forward,   &plan::StageCosts::input,       &plan::StageCosts::weight,
     &plan::StageCosts::recompute, &plan::StageCosts::gather,      &plan::StageCosts::gather_work,
-    &plan::StageCosts::reduce,    &plan::StageCosts::reduce_work,
+    &plan::StageCosts::reduce,    &plan::StageCosts::reduce_work, &plan::StageCosts::collect,
 };
 
 // Enough of a step to see its caches at work, and long enough to even out disturbances.

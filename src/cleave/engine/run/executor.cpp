@@ -24,6 +24,7 @@ Executor::Executor(Parts parts)
              .peers = parts_.peers}),
       replicas_(sync_.replicas()),
       values_(parts_.stages, replicas_),
+      collections_(*parts_.program, parts_.stages, replicas_),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
   std::size_t blocks = parts_.linked.lasting.size();
   for (const auto* program : {&parts_.linked, &parts_.evaluation}) {
@@ -138,6 +139,8 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
       return values_.refresh(instruction.stage);
     case Op::Gather:
       return values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
+    case Op::Collect:
+      return collections_.collect(entry, parts_.arena->memory());
     case Op::Free:
       return;  // the plan gives its memory to others
   }
@@ -221,6 +224,8 @@ void Executor::finish(const LinkedInstruction& entry) {
       return values_.finish(wait.stage, std::max(wait.segment, 0));
     case Op::Refresh:
       return values_.finish(wait.stage);
+    case Op::Collect:
+      return collections_.finish(wait.stage);
     default:
       return pending_[entry.slot].wait();
   }

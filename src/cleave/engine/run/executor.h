@@ -9,6 +9,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/comm/communicator.h"
+#include "cleave/engine/run/collections.h"
 #include "cleave/engine/run/emulator.h"
 #include "cleave/engine/run/linked_program.h"
 #include "cleave/engine/run/microbatch_source.h"
@@ -137,6 +138,7 @@ class Executor {
   GradientSync sync_;
   std::vector<comm::Communicator*> replicas_;  ///< [stage]
   ParameterSync values_;
+  Collections collections_;
   std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
   int replica_ = 0;
   std::vector<double> shared_;           ///< what NORM makes known to all devices

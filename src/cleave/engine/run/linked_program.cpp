@@ -127,6 +127,32 @@ class Linker {
     return bytes_of(buffers_.of_stage(BufferKind::Reducing, reduce.stage, reduce.segment, -1));
   }
 
+  /// What a COLLECT brings together; nothing on an emulated device.
+  CollectedRows collection(const Instruction& collect, const Stage* stage) const {
+    if (stage == nullptr) return {};
+    CollectedRows rows{.whole = collected(collect)};
+    const int segment = std::max(collect.segment, 0);
+    const SegmentPorts& ports = stage->ports(segment);
+    const LayerSpec& reader = stage->segments()[segment].layers.front();
+    rows.bytes = static_cast<std::size_t>(reader.x.shape.elements() * size_of(reader.x.dtype));
+    for (int m = 0; m < program_.microbatches; ++m) {
+      Instruction forward = collect;
+      forward.microbatch = m;
+      rows.sources.push_back(arriving(forward, *ports.x));
+    }
+    return rows;
+  }
+
+  /// Where what is collected lies, for a pass of the segment that reads it; null for others.
+  std::byte* collected(const Instruction& i) const {
+    return address(buffers_.of_stage(BufferKind::Collected, i.stage, i.segment, -1));
+  }
+
+  /// The number of a microbatch of this device's replica among all of the step.
+  int number_of(int microbatch) const {
+    return topology_.replica[device_] * program_.microbatches + microbatch;
+  }
+
   /// Where the GATHER at `position` puts parameters.
   std::span<std::byte> gathered(int position) const {
     for (const Buffer& buffer : program_.buffers) {
@@ -278,6 +304,11 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
       entry.pass.sum = options.fold.sum_of(list[i].microbatch);
       if (options.fold.begins_shard(list[i].microbatch)) entry.pass.gradient = Write::Overwrite;
       entry.pass.ends_sum = options.fold.begins_shard(list[i].microbatch + 1);
+      entry.pass.collected = linker.collected(list[i]);
+      entry.pass.number = linker.number_of(list[i].microbatch);
+      entry.pass.begins_step =
+          entry.pass.collected != nullptr && list[i].op == Op::Forward && i > 0 &&
+          !(list[i - 1].op == Op::Forward && list[i - 1].segment == list[i].segment);
     } else if (list[i].op == Op::Send || list[i].op == Op::Receive) {
       entry.message = linker.message(list[i]);
       entry.peer = linker.peer(list[i]);
@@ -287,6 +318,8 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
       entry.slot = slots.give_back(list[i]);
     } else if (list[i].op == Op::Reduce) {
       entry.workspace = linker.workspace(list[i]);
+    } else if (list[i].op == Op::Collect) {
+      entry.collected = linker.collection(list[i], options.stages[list[i].stage]);
     } else if (list[i].op == Op::Gather) {
       entry.workspace = linker.gathered(static_cast<int>(i));
     }

@@ -17,6 +17,13 @@ struct Block {
   std::int64_t bytes = 0;
 };
 
+/// COLLECT: rows of every microbatch of a replica, and where those of all replicas come together.
+struct CollectedRows {
+  std::vector<const std::byte*> sources;  ///< [microbatch]
+  std::size_t bytes = 0;                  ///< of each
+  std::byte* whole = nullptr;
+};
+
 /// An instruction with everything resolved that does not change from step to step.
 struct LinkedInstruction {
   schedule::Instruction instruction;
@@ -24,6 +31,7 @@ struct LinkedInstruction {
   Pass pass;                       ///< compute
   std::span<std::byte> message;    ///< SEND, RECV
   std::span<std::byte> workspace;  ///< REDUCE: to add up in; GATHER: whole parameters
+  CollectedRows collected;         ///< COLLECT
   int peer = -1;                   ///< SEND, RECV: the device at the other end
   int tag = -1;                    ///< SEND, RECV
   int slot = -1;                   ///< SEND, RECV and their WAIT: which message in flight

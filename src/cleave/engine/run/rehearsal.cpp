@@ -91,7 +91,8 @@ plan::StageCosts Rehearsal::costs(int stage) const {
           .gather = measured.gather.seconds.median(),
           .gather_work = measured.gather.work.median(),
           .reduce = measured.reduce.seconds.median(),
-          .reduce_work = measured.reduce.work.median()};
+          .reduce_work = measured.reduce.work.median(),
+          .collect = measured.collect.seconds.median()};
 }
 
 // What follows belongs to Executor: it runs the device's own instructions, without the others.
@@ -187,11 +188,15 @@ void Executor::rehearse_exchanges(Rehearsal& into) {
     } else if (i.op == Op::Refresh) {
       values_.refresh(i.stage);
       values_.finish(i.stage);
+    } else if (i.op == Op::Collect) {
+      collections_.collect(entry, parts_.arena->memory());
+      collections_.finish(i.stage);
     }
     watch.stop();
   }
   for (const auto& [what, watch] : stages) {
     if (what.first == Op::Reduce) watch.add_to(into.stages[what.second].reduce);
+    if (what.first == Op::Collect) watch.add_to(into.stages[what.second].collect);
     if (what.first == Op::Gather || what.first == Op::Refresh)
       watch.add_to(into.stages[what.second].gather);
   }

@@ -36,6 +36,7 @@ struct Rehearsal {
     Samples recompute;
     Exchange reduce;  ///< all segments, one after another
     Exchange gather;
+    Exchange collect;
   };
 
   explicit Rehearsal(const schedule::Program& program)

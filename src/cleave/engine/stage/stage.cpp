@@ -44,6 +44,7 @@ class Stage::Call {
     } else {
       set_forward(*entry.places);
     }
+    set_collected(pass);
   }
 
   /// R, I and W.
@@ -65,6 +66,7 @@ class Stage::Call {
       views[i] = view_at(frame_, backward.kept_by_input[i], spec_.kept_by_input[i]);
     call_.kept_by_input = views;
     set_read_gradients(*entry.places, spec_.reads.size() + spec_.kept_by_forward.size() + kept);
+    set_collected(pass);
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -73,6 +75,19 @@ class Stage::Call {
   const LayerCall* operator->() const { return &call_; }
 
  private:
+  void set_collected(const Pass& pass) {
+    const std::size_t count = spec_.collected.size();
+    if (count == 0) return;
+    const std::span<View> views = room_.last(count);
+    std::byte* at = pass.collected;
+    for (std::size_t i = 0; i < count; ++i) {
+      views[i] = View(at, spec_.collected[i].dtype, spec_.collected[i].shape);
+      at += spec_.collected[i].bytes();
+    }
+    call_.collected = views;
+    call_.first_row = pass.number * spec_.x.shape[0];
+  }
+
   template <class Places>
   void set_forward(const Places& places) {
     call_.x = view_at(frame_, places.x, spec_.x);
@@ -130,7 +145,8 @@ Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
                           layout.first.empty() ? nullptr : &layout.first[k], parameter});
       parameter += layer.parameters.size();
       room_.resize(std::max(room_.size(), 2 * layer.reads.size() + layer.kept_by_forward.size() +
-                                              layer.kept_by_input.size()));
+                                              layer.kept_by_input.size() +
+                                              layer.collected.size()));
     }
   }
   first_entry_.push_back(entries_.size());
@@ -210,6 +226,7 @@ void Stage::add_gradients(ops::Compute& compute, const Pass& pass) const {
 void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
   for (const Entry& entry : entries(pass.segment)) {
     const Call call(room_, entry, pass);
+    if (pass.begins_step) entry.layer->begin_step(compute, call);
     entry.layer->forward(compute, call);
     if (search == Search::NonFinite)
       search_non_finite(compute, entry.layer->spec(), call->y, "the output");

@@ -40,6 +40,9 @@ struct Pass {
   bool ends_sum = false;               ///< the last microbatch of a sum
   int sum = 0;                         ///< which of the gradient sums W adds into
   float loss_scale = 1;
+  std::byte* collected = nullptr;  ///< what the step has collected, where the segment reads it
+  int number = 0;                  ///< of the microbatch among all of the step
+  bool begins_step = false;        ///< F: the first after it was collected
 };
 
 /// Whether results are searched for NaN and infinity, to find the layer where they begin.

@@ -38,6 +38,7 @@ class DeviceBuffers {
     add_activations(program_, topology_, memory_, marks_, list_);
     add_gathered();
     add_gradients();
+    add_collected();
     return std::move(list_).take();
   }
 
@@ -77,6 +78,24 @@ class DeviceBuffers {
       }
     }
     for (const Buffer& never_freed : open) list_.add(never_freed);
+  }
+
+  // Read by F and I of the segment that collects, of every microbatch.
+  void add_collected() {
+    for (int at = 0; at < static_cast<int>(instructions_.size()); ++at) {
+      const Instruction& i = instructions_[at];
+      if (i.op != Op::Collect || memory_[i.stage].segments.empty()) continue;
+      const int segment = std::max(i.segment, 0);
+      int last = at;
+      for (int m = 0; m < program_.microbatches; ++m)
+        last = std::max(last, marks_.piece(i.stage, m, segment).end_of(Op::BackwardInput));
+      list_.add({.kind = BufferKind::Collected,
+                 .stage = i.stage,
+                 .segment = i.segment,
+                 .bytes = memory_[i.stage].segments[segment].collected,
+                 .first = at,
+                 .last = last});
+    }
   }
 
   // The first W of what a REDUCE sums up.

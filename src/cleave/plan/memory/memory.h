@@ -29,6 +29,7 @@ struct SegmentMemory {
   std::int64_t sums = 0;
   std::int64_t share = 0;     ///< of `sums` where those end, from REDUCE on
   std::int64_t reducing = 0;  ///< from REDUCE to its WAIT
+  std::int64_t collected = 0;  ///< from COLLECT to the last I of the step
 };
 
 /// What one stage occupies, in bytes.

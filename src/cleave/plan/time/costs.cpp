@@ -36,6 +36,7 @@ double share_of(double stage, const Program& program, const Instruction& instruc
 
 double own_work(const Program& program, const Costs& costs, const Instruction& instruction) {
   const StageCosts& stage = costs.stages[instruction.stage];
+  if (instruction.op == Op::Collect) return 0;  // a few rows of each microbatch
   return share_of(instruction.op == Op::Reduce ? stage.reduce_work : stage.gather_work, program,
                   instruction);
 }
@@ -72,6 +73,8 @@ double duration(const Program& program, const Costs& costs, int device,
       return costs.norm;
     case Op::Step:
       return costs.steps.empty() ? 0 : costs.steps[device];
+    case Op::Collect:
+      return costs.stages[instruction.stage].collect;
     case Op::Send:
     case Op::Receive:
     case Op::Wait:
@@ -104,7 +107,8 @@ void check(const Program& program, const Costs& costs) {
   for (std::size_t s = 0; s < costs.stages.size(); ++s) {
     const StageCosts& stage = costs.stages[s];
     for (const double value : {stage.forward, stage.input, stage.weight, stage.recompute,
-                               stage.gather, stage.gather_work, stage.reduce, stage.reduce_work})
+                               stage.gather, stage.gather_work, stage.reduce, stage.reduce_work,
+                               stage.collect})
       check_number(value, "stage", s);
   }
   for (std::size_t e = 0; e < costs.edges.size(); ++e) {

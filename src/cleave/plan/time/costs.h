@@ -18,6 +18,7 @@ struct StageCosts {
   double gather_work = 0;  ///< of it, what occupies the device: copying
   double reduce = 0;       ///< REDUCE, once all members are there; per step
   double reduce_work = 0;  ///< of it, what occupies the device: copying and adding
+  double collect = 0;      ///< COLLECT, once all members are there
 };
 
 /// What a message takes on its way between two devices. Within a device it takes nothing.

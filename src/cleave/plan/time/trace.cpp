@@ -28,6 +28,7 @@ SpanKind span_kind(Op op) {
     case Op::Tie:
     case Op::Norm:
     case Op::Refresh:
+    case Op::Collect:
       return SpanKind::Collective;
     case Op::Send:
     case Op::Receive:

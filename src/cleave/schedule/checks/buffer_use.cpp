@@ -170,6 +170,22 @@ Span use_of_sums(const Tables& t, const Buffer& b) {
   return {first, std::max(last, t.reduction(b.stage, replica, b.segment).last)};
 }
 
+// From COLLECT to the last I, or F where there is none, of any microbatch.
+Span use_of_collected(const Tables& t, const Buffer& b) {
+  const int replica = t.topology.replica[b.device];
+  Span used;
+  for (const Posting& posting : t.posted(b.stage, replica))
+    if (posting.op == Op::Collect) used.add(posting.post);
+  if (used.empty()) return {};
+  Buffer of_microbatch = b;
+  for (int m = 0; m < t.program.microbatches; ++m) {
+    of_microbatch.microbatch = m;
+    const Passes passes(t, of_microbatch);
+    used.last = std::max({used.last, passes.forward_last(), passes.input_last()});
+  }
+  return used;
+}
+
 }  // namespace
 
 bool is_static(const Buffer& b) {
@@ -224,6 +240,7 @@ Span use_of(const Tables& t, const Buffer& b) {
   if (is_stage_end(b)) return use_of_stage_end(t, b);
   if (b.kind == BufferKind::Gathered) return {};
   if (b.kind == BufferKind::Sums) return use_of_sums(t, b);
+  if (b.kind == BufferKind::Collected) return use_of_collected(t, b);
   const auto size = static_cast<std::int32_t>(t.program.lists[b.device].size());
   const std::int32_t end = std::max(size - 1, 0);
   if (is_static(b)) return {0, end};

@@ -31,6 +31,10 @@ void check_postings(Tables& tables, Findings& findings);
 /// REFRESH of what replicas have updated shares of.
 void check_gradients(Tables& tables, Level level, Findings& findings);
 
+/// Each stage that collects does so once, after what it reads of every microbatch was made and
+/// before the first F of its last segment.
+void check_collections(const Tables& tables, Findings& findings);
+
 /// GATHER before use and FREE after, in turns.
 void check_parameters(const Tables& tables, Findings& findings);
 

@@ -128,6 +128,21 @@ void check_gradient_kinds(const Program& p, Findings& findings) {
   }
 }
 
+// What runs once per step reads every microbatch.
+void check_collecting(const Program& p, Findings& findings) {
+  int before = -1;
+  for (const int stage : p.collecting) {
+    if (!within(stage, p.stages) || stage <= before)
+      return findings.add(-1, -1, "stages that collect are not in order, or stage ", stage,
+                          " does not exist");
+    before = stage;
+    for (const Absence& a : p.absent)
+      if (a.stage == stage)
+        return findings.add(-1, -1, "stage ", stage, " collects all microbatches, but is absent ",
+                            "from microbatch ", a.microbatch);
+  }
+}
+
 // A stage takes part where somebody does that it gets a gradient from. Counted by absent readers.
 class Presence {
  public:
@@ -184,6 +199,7 @@ void check_header(const Program& program, Findings& findings) {
   check_segment_reads(program, findings);
   if (findings.any()) return;
   check_gradient_kinds(program, findings);
+  check_collecting(program, findings);
   Presence(program, findings).check();
 }
 

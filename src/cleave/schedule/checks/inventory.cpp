@@ -58,7 +58,8 @@ class Inventory {
       std::size_t end = begin;
       while (end < entries_.size() && entries_[end].what == entries_[begin].what) ++end;
       const Buffer& b = p_.buffers[entries_[begin].index];
-      const bool of_stage = is_kept(b) || is_stage_end(b) || is_static(b) || is_of_gradients(b);
+      const bool of_stage = is_kept(b) || is_stage_end(b) || is_static(b) || is_of_gradients(b) ||
+                            b.kind == BufferKind::Collected;
       if (of_stage && b.kind != BufferKind::Scratch)
         check_alike(b, std::span(entries_).subspan(begin, end - begin));
       begin = end;

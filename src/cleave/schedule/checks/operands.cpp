@@ -39,7 +39,7 @@ class Operands {
  private:
   static bool serves_forward(Op op) {
     return op == Op::Forward || effects(op).operand == Operand::Message || op == Op::Gather ||
-           op == Op::Free;
+           op == Op::Free || op == Op::Collect;
   }
 
   bool holds(int device, int stage) const {
@@ -77,12 +77,22 @@ class Operands {
     const bool learns = makes_weight_gradient(gradients_of(p_, i.stage));
     if ((op == Op::Gather || op == Op::Free) && sharing != Sharing::Values)
       return concat("every replica has all parameters of stage ", i.stage);
+    if (op == Op::Collect) return collect_complaint(i);
     if (op == Op::Reduce && !learns) return concat("stage ", i.stage, " makes no weight gradient");
     if (op != Op::Refresh) return std::nullopt;
     if (!learns || (sharing != Sharing::State && sharing != Sharing::Gradients))
       return concat("every replica has updated all parameters of stage ", i.stage);
     if (i.segment >= 0) return "names a segment; stages are refreshed as a whole";
     return std::nullopt;
+  }
+
+  std::optional<std::string> collect_complaint(const Instruction& i) const {
+    using cleave::detail::concat;
+    if (!collects(p_, i.stage))
+      return concat("stage ", i.stage, " runs microbatch by microbatch and collects nothing");
+    const int last = p_.segments[i.stage] > 1 ? p_.segments[i.stage] - 1 : -1;
+    if (i.segment == last) return std::nullopt;
+    return concat("only the last segment of stage ", i.stage, " runs once per step");
   }
 
   std::optional<std::string> microbatch_complaint(const Instruction& i) const {

@@ -12,6 +12,7 @@ constexpr std::array kPasses = {
     Pass{"recompute", add_recompute},
     Pass{"communication", add_communication},
     Pass{"segments", split_segments},
+    Pass{"collections", collect_steps},
     Pass{"parameters", shard_parameters},
     Pass{"gradients", add_gradients},
 };

@@ -9,6 +9,7 @@ Program replicate(Program program, const LowerOptions& options);
 Program add_recompute(Program program, const LowerOptions& options);
 Program add_communication(Program program, const LowerOptions& options);
 Program split_segments(Program program, const LowerOptions& options);
+Program collect_steps(Program program, const LowerOptions& options);
 Program shard_parameters(Program program, const LowerOptions& options);
 Program add_gradients(Program program, const LowerOptions& options);
 

@@ -23,7 +23,7 @@ class Splitter {
 
  private:
   void add(const Instruction& i) {
-    const int segments = is_compute(i.op) ? program_.segments[i.stage] : 1;
+    const int segments = is_compute(i.op) && splits(i.stage) ? program_.segments[i.stage] : 1;
     if (segments == 1) {
       out_.push_back(i);
     } else if (i.op == Op::Forward) {
@@ -42,6 +42,11 @@ class Splitter {
         out_.push_back(piece(i, s));
       }
     }
+  }
+
+  /// A segment that runs once per step must be told from the others at any grain.
+  bool splits(int stage) const {
+    return options_.grain == Grain::Segment || collects(program_, stage);
   }
 
   /// True if an R of the stage and microbatch of `i` came before it.
@@ -65,7 +70,7 @@ class Splitter {
 }  // namespace
 
 Program split_segments(Program program, const LowerOptions& options) {
-  if (options.grain == Grain::Stage) return program;
+  if (options.grain == Grain::Stage && program.collecting.empty()) return program;
   Splitter splitter(program, options);
   for (auto& list : program.lists) list = splitter.split(list);
   return program;
