@@ -138,5 +138,51 @@ TEST(ImageTexts, SayWhatDoesNotFit) {
             "sample 1 of " + path + " has the token 105, and model.vocab is 100; raise it");
 }
 
+/// Two images with captions, as a CSV has them.
+std::string packed_pairs(const TemporaryDirectory& dir) {
+  for (const char* name : {"colour.jpg", "grey.png"})
+    dir.write(name, read_text(source_path(std::string("tests/golden/image/") + name)));
+  const std::string list = dir.write("pairs.csv", "path,caption\ncolour.jpg,ab\ngrey.png,cde\n");
+  const PackOptions options{.shape = {.width = 4, .height = 4, .channels = 3},
+                            .filter = &find_resize_filter("bilinear"),
+                            .input = list};
+  pack_samples(*open_source(list, {}), dir.path("pairs.set"), options,
+               {.on_done = [](std::int64_t) {}, .on_bad = [](const std::string&) {}});
+  return dir.path("pairs.set");
+}
+
+TEST(ImagePairs, AreAnImageAndATextThatEndsWhereItsEndTokenIs) {
+  const TemporaryDirectory dir;
+  Query query = talk_query(packed_pairs(dir));
+  query.images.pairs = true;
+  query.sequence = 5;
+  query.batch = 2;
+  const Data data(query);
+  std::vector<std::int32_t> tokens(5);
+  std::vector<std::int32_t> end(1);
+
+  data.training().read(1, "tokens", {.ids = tokens, .images = 1});
+  data.training().read(1, "ends", {.ids = end, .images = 1});
+
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{'c', 'd', 'e', 0, 0}));
+  EXPECT_EQ(end, std::vector<std::int32_t>{5 + 3});  // after the five rows of the sample before
+  EXPECT_EQ(data.training().targets(2), 2);
+}
+
+TEST(ImagePairs, RefuseTextsThatAreTooLong) {
+  const TemporaryDirectory dir;
+  Query query = talk_query(packed_pairs(dir));
+  query.images.pairs = true;
+  query.sequence = 3;
+  try {
+    const Data data(query);
+    FAIL() << "four tokens were taken for three";
+  } catch (const UserError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "sample 1 of " + query.config.path[0].path +
+                  " has 4 tokens, and train.sequence is 3; raise it, or leave the sample out");
+  }
+}
+
 }  // namespace
 }  // namespace cleave::data

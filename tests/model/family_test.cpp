@@ -28,6 +28,8 @@ TEST(Family, HasTheParametersOfThePublishedModels) {
   EXPECT_EQ(parameter_count(preset("cnn-fashion")), 44'426);
   EXPECT_EQ(parameter_count(preset("llava-1.5-7b")), 7'063'427'072);
   EXPECT_EQ(parameter_count(preset("smolvlm-256m")), 256'484'928);
+  EXPECT_EQ(parameter_count(preset("clip-vit-b-32")), 151'277'313);
+  EXPECT_EQ(parameter_count(preset("siglip-b-16")), 203'155'970);
 }
 
 TEST(Family, NamesParametersAsHuggingFaceDoes) {

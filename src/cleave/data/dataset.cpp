@@ -6,6 +6,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/data/announced.h"
+#include "cleave/data/image/image_pairs.h"
 #include "cleave/data/image/image_texts.h"
 #include "cleave/data/image/patched_images.h"
 #include "cleave/data/token_windows.h"
@@ -62,14 +63,25 @@ std::int64_t Dataset::window_of(const Share& share, std::int64_t sequence) const
          static_cast<std::int64_t>(share.order.at(sequence / count, sequence % count));
 }
 
-std::int64_t Dataset::window(std::int64_t step, std::int64_t index) const {
+std::pair<const Dataset::Share*, std::int64_t> Dataset::turn_of(std::int64_t step,
+                                                                std::int64_t index) const {
   CLEAVE_CHECK(step >= 0 && index >= 0 && index < batch_, step, ", ", index);
   const std::int64_t sequence = step * batch_ + index;
-  if (!turns_) return window_of(shares_[0], sequence);
+  if (!turns_) return {&shares_[0], sequence};
   const std::int64_t round = sequence / kTurns;
   const auto turn = static_cast<std::int64_t>(turns_->at(round, sequence % kTurns));
   const Share& share = *(std::ranges::upper_bound(shares_, turn, {}, &Share::begin) - 1);
-  return window_of(share, round * share.turns + turn - share.begin);
+  return {&share, round * share.turns + turn - share.begin};
+}
+
+std::int64_t Dataset::window(std::int64_t step, std::int64_t index) const {
+  const auto [share, sequence] = turn_of(step, index);
+  return window_of(*share, sequence);
+}
+
+std::int64_t Dataset::epoch(std::int64_t step, std::int64_t index) const {
+  const auto [share, sequence] = turn_of(step, index);
+  return sequence / share->source.count;
 }
 
 double Dataset::epochs(std::int64_t steps) const {
@@ -161,6 +173,11 @@ const Samples& Data::open_text(const std::vector<std::filesystem::path>& paths, 
 const Samples& Data::open_images(const std::filesystem::path& path, const Query& query) {
   if (query.images.classes > 0)
     return *samples_.emplace_back(std::make_unique<PatchedImages>(path, query.images));
+  if (query.images.pairs) {
+    auto pairs = std::make_unique<ImagePairs>(path, query, tokenizer_.get());
+    beside_images_ += pairs->tokens();
+    return *samples_.emplace_back(std::move(pairs));
+  }
   auto texts = std::make_unique<ImageTexts>(path, query, TextReading{tokenizer_.get(), chat_});
   beside_images_ += texts->tokens();
   return *samples_.emplace_back(std::move(texts));

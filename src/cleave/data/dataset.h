@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cleave/base/permutation.h"
@@ -55,6 +56,9 @@ class Dataset {
   /// The window that is sequence `index` of `step`'s batch; both from 0.
   std::int64_t window(std::int64_t step, std::int64_t index) const;
 
+  /// The epoch of its source that sequence `index` of `step`'s batch is of.
+  std::int64_t epoch(std::int64_t step, std::int64_t index) const;
+
   /// How often all windows of the source that is used most were seen after `steps` steps.
   double epochs(std::int64_t steps) const;
 
@@ -82,6 +86,8 @@ class Dataset {
 
   const Share& share_of(std::int64_t window) const;
   std::int64_t window_of(const Share& share, std::int64_t sequence) const;
+  /// The source that a sequence of the run is of, and its number among those of the source.
+  std::pair<const Share*, std::int64_t> turn_of(std::int64_t step, std::int64_t index) const;
 
   std::vector<Share> shares_;
   std::optional<Permutation> turns_;  // where there are several sources

@@ -28,6 +28,10 @@ struct DataPath {
   friend bool operator==(const DataPath&, const DataPath&) = default;
 };
 
+/// How images are changed each time a model learns from them: half of them are mirrored, left and
+/// right; each is moved by up to an eighth of its side.
+enum class ImageChange : std::uint8_t { Flip, Crop };
+
 /// What [data] of a config says.
 struct DataConfig {
   std::vector<DataPath> path;         ///< empty: not given, fine for what needs no data
@@ -37,6 +41,7 @@ struct DataConfig {
   std::variant<double, std::string> validation = 0.05;  ///< share held out, or a path
   std::int64_t images = 1;  ///< most images of a sample, for models that read both
   Borders borders = Borders::Crossed;
+  std::vector<ImageChange> augment = {};
 
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };
@@ -47,8 +52,11 @@ struct ImageQuery {
   std::int64_t patch = 0;  ///< pixels of a patch's side
   int channels = 0;
   std::int64_t classes = 0;  ///< 0: it reads texts with images
+  bool pairs = false;        ///< it holds images and captions against each other
   std::int64_t rows = 0;     ///< tokens that an image takes the place of
   std::int32_t token = 0;    ///< what stands there
+  std::vector<ImageChange> augment = {};
+  std::int64_t seed = 1;
 };
 
 /// What an owner tells of samples that stay with it.

@@ -7,11 +7,23 @@
 
 namespace cleave::data {
 
+/// Of samples that nothing is learned from.
+inline constexpr std::int64_t kAsItIs = -1;
+
+/// Which of the images of a run is read: what its change is drawn by.
+struct ImageDraw {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t sample = 0;
+  std::int64_t image = 0;
+};
+
 /// Where a row of a sample goes: into one of the two, by what the input holds.
 struct SampleRow {
   std::span<std::int32_t> ids = {};
   std::span<float> values = {};
-  std::span<std::uint8_t> room = {};  ///< to work in: Samples::room()
+  std::span<std::uint8_t> room = {};  ///< to work in: twice Samples::room()
+  std::int64_t epoch = kAsItIs;       ///< of what is learned from: images change with it
   std::int64_t images = 0;  ///< of the samples before this one, which its own are counted after
 };
 

@@ -42,7 +42,7 @@ SegmentSpec encoder_block(const EncoderShape& s, const EncoderNames& names,
                                                  .heads = s.heads,
                                                  .kv_heads = s.heads,
                                                  .head_dim = head_size,
-                                                 .mask = AttentionMask::Full}};
+                                                 .mask = s.mask}};
   return {
       .name = "",
       .layers =

@@ -7,13 +7,14 @@
 
 namespace cleave::model {
 
-/// A block of a transformer that sees all rows of an image.
+/// A block of a transformer with layernorms: by its mask it sees all rows, or those before.
 struct EncoderShape {
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
   std::int64_t ffn = 0;
   double norm_eps = 0;
   GeluForm gelu = GeluForm::Exact;
+  AttentionMask mask = AttentionMask::Full;
   const char* heads_key = "";  ///< what configs call them, for errors
   const char* ffn_key = "";
 };

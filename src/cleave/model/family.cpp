@@ -13,7 +13,7 @@ namespace {
 std::vector<const Family*>& family_table() {
   static std::vector<const Family*> table = {&gpt,   &llama, &mistral, &qwen2,  &qwen3,
                                              &olmo2, &phi3,  &smollm3, &gemma3, &vit,
-                                             &cnn,   &unet,  &vlm};
+                                             &cnn,   &unet,  &vlm,     &clip,   &siglip};
   return table;
 }
 

@@ -40,6 +40,7 @@ struct Family {
   const HuggingFace* hugging_face = nullptr;
   bool reads_images = false;
   bool reads_tokens = true;  ///< and predicts the next; otherwise it tells classes of images apart
+  bool pairs = false;        ///< it holds images and texts against each other and predicts nothing
 };
 
 extern const Family gpt;
@@ -55,6 +56,8 @@ extern const Family vit;
 extern const Family cnn;
 extern const Family unet;
 extern const Family vlm;
+extern const Family clip;
+extern const Family siglip;
 
 /// cleave's own families, in the order help shows them.
 std::span<const Family* const> families();

@@ -72,7 +72,7 @@ void check_no_images(const ModelShape& s) {
 }
 
 void check_no_vision(const ModelShape& s) {
-  require(s.vision == VisionShape{} && s.shuffle == 0 && s.image_token == 0,
+  require(s.vision == VisionShape{} && s.shuffle == 0 && s.image_token == 0 && s.features == 0,
           "model.vision, model.projector and model.image_token are of models that read images and "
           "tokens, and a ",
           s.kind->name, " does not; leave them out");

@@ -62,6 +62,7 @@ struct ModelShape {
   /// Patches along a side of the squares that the projector makes one row of; 0: each patch is one.
   std::int64_t shuffle = 0;
   std::int64_t image_token = 0;  ///< what stands in a text where the rows of an image are
+  std::int64_t features = 0;     ///< by which images and texts are held against each other
 
   std::int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   /// Whether a layer, counted from 0, sees only the last `window` tokens.
@@ -71,7 +72,8 @@ struct ModelShape {
 
   /// What parallel.partition and parallel.recompute count as layers.
   constexpr std::int64_t blocks() const {
-    return layers + (vision.layers > 0 ? vision.computed_layers() : 0);
+    const bool all = features > 0;  // a tower that ends in features runs all of its layers
+    return layers + (vision.layers > 0 ? all ? vision.layers : vision.computed_layers() : 0);
   }
 
   constexpr std::int64_t patches() const { return (image / patch) * (image / patch); }

@@ -18,8 +18,10 @@ struct Flow {
   std::int64_t cache = 0;
   std::int64_t images = 1;  ///< most images of a sequence, for models that read both
   bool documents = false;   ///< tokens see those of their own document alone
+  std::int64_t step = 0;    ///< sequences of a whole step, for losses over it; 0: the microbatch's
 
   std::int64_t tokens() const { return sequences * sequence; }
+  std::int64_t samples_of_step() const { return step == 0 ? sequences : step; }
 };
 
 /// One matrix [in, out] (or [out, in] if transposed) with an optional bias [out].

@@ -184,10 +184,13 @@ void ImageTexts::end_sample(const std::string& where, const Query& query) {
 void ImageTexts::read(std::int64_t sample, std::string_view input, const SampleRow& row) const {
   if (input == "patches") {
     const auto values = static_cast<std::size_t>(set_.description().image_bytes());
-    CLEAVE_CHECK(std::ssize(row.values) >= images(sample) * std::ssize(row.room),
+    CLEAVE_CHECK(row.values.size() >= static_cast<std::size_t>(images(sample)) * values,
                  row.values.size());
-    for (std::int64_t image = 0; image < images(sample); ++image)
-      patches_.read(set_, sample, image, row.room, row.values.subspan(image * values, values));
+    for (std::int64_t image = 0; image < images(sample); ++image) {
+      SampleRow own = row;
+      own.values = row.values.subspan(image * values, values);
+      patches_.read(set_, sample, image, own);
+    }
     return;
   }
   const std::int64_t length = ends_[sample + 1] - ends_[sample] - 1;

@@ -1,11 +1,15 @@
 #include "cleave/data/image/patch_reader.h"
 
 #include "cleave/base/check.h"
+#include "cleave/data/image/augment.h"
 
 namespace cleave::data {
 
 PatchReader::PatchReader(const ImageSet& images, const ImageQuery& query)
-    : normaliser_(images.description()), patch_(query.patch) {
+    : normaliser_(images.description()),
+      patch_(query.patch),
+      augment_(query.augment),
+      seed_(static_cast<std::uint64_t>(query.seed)) {
   const SetDescription& set = images.description();
   require(set.width == query.side && set.height == query.side && set.channels == query.channels,
           images.path().string(), " has images of ", set.width, " x ", set.height, " x ",
@@ -15,9 +19,15 @@ PatchReader::PatchReader(const ImageSet& images, const ImageQuery& query)
 }
 
 void PatchReader::read(const ImageSet& images, std::int64_t sample, std::int64_t image,
-                       std::span<std::uint8_t> room, std::span<float> values) const {
-  images.read_image(sample, image, room);
-  to_patches(room, images.description(), normaliser_, patch_, values);
+                       const SampleRow& row) const {
+  const SetDescription& set = images.description();
+  const auto bytes = static_cast<std::size_t>(set.image_bytes());
+  const std::span<std::uint8_t> pixels = row.room.first(bytes);
+  images.read_image(sample, image, pixels);
+  if (!augment_.empty() && row.epoch != kAsItIs)
+    apply(change_of(augment_, {seed_, row.epoch, sample, image}, set.width), set, pixels,
+          row.room.subspan(bytes, bytes));
+  to_patches(pixels, set, normaliser_, patch_, row.values);
 }
 
 void to_patches(std::span<const std::uint8_t> pixels, const SetDescription& set,

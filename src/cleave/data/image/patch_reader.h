@@ -5,6 +5,7 @@
 #include "cleave/data/image/image_set.h"
 #include "cleave/data/image/normaliser.h"
 #include "cleave/data/query.h"
+#include "cleave/data/samples.h"
 
 namespace cleave::data {
 
@@ -19,13 +20,16 @@ class PatchReader {
   /// Borrows the set. Throws UserError if its images are not those that the model reads.
   PatchReader(const ImageSet& set, const ImageQuery& query);
 
-  /// Fills `values` with an image; `room` has its bytes meanwhile. Allocates nothing.
+  /// Fills row.values with an image, changed if something is learned from it; row.room has its
+  /// bytes meanwhile. Allocates nothing.
   void read(const ImageSet& set, std::int64_t sample, std::int64_t image,
-            std::span<std::uint8_t> room, std::span<float> values) const;
+            const SampleRow& row) const;
 
  private:
   Normaliser normaliser_;
   std::int64_t patch_;
+  std::vector<ImageChange> augment_;
+  std::uint64_t seed_;
 };
 
 }  // namespace cleave::data

@@ -25,7 +25,7 @@ void PatchedImages::read(std::int64_t sample, std::string_view input, const Samp
     return;
   }
   CLEAVE_CHECK(input == "patches", "images have no ", input);
-  patches_.read(set_, sample, 0, row.room, row.values);
+  patches_.read(set_, sample, 0, row);
 }
 
 }  // namespace cleave::data

@@ -95,6 +95,8 @@ void derive_model(const Given& given, const model::Family* preset_kind, Config& 
           " does not; leave it out");
   if (!c.model.kind->reads_tokens) return derive_images(given, c);
   if (fresh && both && !given.contains("model.channels")) c.model.channels = 3;
+  if (fresh && c.model.kind->pairs && !given.contains("model.features"))
+    c.model.features = c.model.vision.hidden;
   if (fresh && !given.contains("model.context")) {
     c.model.context = c.train.sequence;
   } else if (!given.contains("train.sequence")) {
@@ -146,6 +148,8 @@ void derive_layout(const Given& given, std::optional<std::int64_t> world_size, C
   }
   if (!given.contains("parallel.schedule") && !c.edge.is_split() && p.chunks.value_or(1) > 1)
     p.schedule = schedule::plainest_schedule(*p.chunks).name;
+  // A loss over all samples of a step wants every F before the first backward pass.
+  if (!given.contains("parallel.schedule") && c.model.kind->pairs) p.schedule = "gpipe";
   if (!given.contains("numerics.data_shards") && !c.edge.is_split())
     c.numerics.data_shards = p.data;
   if (!given.contains("numerics.tensor_shards")) c.numerics.tensor_shards = p.tensor;
@@ -210,10 +214,13 @@ data::Query data_query(const Config& config) {
                      .patch = config.model.patch,
                      .channels = static_cast<int>(config.model.channels),
                      .classes = config.model.classes,
+                     .pairs = config.model.kind->pairs,
                      .rows = config.model.kind->reads_tokens && config.model.patch > 0
                                  ? config.model.image_rows()
                                  : 0,
-                     .token = static_cast<std::int32_t>(config.model.image_token)},
+                     .token = static_cast<std::int32_t>(config.model.image_token),
+                     .augment = config.data.augment,
+                     .seed = config.train.seed},
           .vocabulary = config.model.vocab,
           .sequence = config.train.sequence,
           .batch = config.train.batch,

@@ -21,6 +21,9 @@ Key only_of(bool (*models)(const model::Family&), Key key) {
 Key of_images(Key key) {
   return only_of([](const model::Family& kind) { return kind.reads_images; }, std::move(key));
 }
+Key of_pairs(Key key) {
+  return only_of([](const model::Family& kind) { return kind.pairs; }, std::move(key));
+}
 Key of_classes(Key key) {
   return only_of([](const model::Family& kind) { return !kind.reads_tokens; }, std::move(key));
 }
@@ -58,6 +61,11 @@ std::vector<Key> own_image_keys() {
               "x Φ(x) by tanh, x Φ(x) itself, or x σ(1.702 x)",
               [](auto& c) -> auto& { return c.model.gelu; })
               .with({.otherwise = "\"exact\"", .example = "\"quick\""})),
+      of_pairs(whole(
+                   "model.features", any,
+                   "by which images and texts are held against each other (clip)",
+                   [](auto& c) -> auto& { return c.model.features; })
+                   .with({.otherwise = "model.vision.hidden", .example = "512"})),
       of_both(whole(
                   "model.image_token", {0},
                   "what stands in a text where the rows of an image are (vlm)",
@@ -117,6 +125,23 @@ std::vector<Key> image_keys() {
   std::vector<Key> keys = own_image_keys();
   std::ranges::move(vision_keys(), std::back_inserter(keys));
   return keys;
+}
+
+Key augment_key() {
+  const auto read = [](const Value& value) -> std::optional<data::ImageChange> {
+    const auto* name = as<std::string>(value);
+    if (name == nullptr || (*name != "flip" && *name != "crop")) return std::nullopt;
+    return *name == "flip" ? data::ImageChange::Flip : data::ImageChange::Crop;
+  };
+  const auto write = [](data::ImageChange change) {
+    return Value{std::string(change == data::ImageChange::Flip ? "flip" : "crop")};
+  };
+  return of_images(one_or_list(
+                       "data.augment", "\"flip\", \"crop\", or both in a list",
+                       "how images change each time they are learned from: mirrored or not, moved "
+                       "by up to an eighth of a side",
+                       [](auto& c) -> auto& { return c.data.augment; }, read, write)
+                       .with({.otherwise = "as they are", .example = "[\"flip\", \"crop\"]"}));
 }
 
 Key images_key() {

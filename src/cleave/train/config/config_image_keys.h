@@ -15,4 +15,7 @@ std::vector<Key> image_keys();
 /// "data.images", for models that read images and tokens.
 Key images_key();
 
+/// "data.augment", for models that read images.
+Key augment_key();
+
 }  // namespace cleave::train

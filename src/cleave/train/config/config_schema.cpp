@@ -165,6 +165,7 @@ std::vector<Key> data_keys() {
        .get = get_validation,
        .example = "\"held_out.txt\""},
       images_key(),
+      augment_key(),
   };
 }
 

@@ -45,6 +45,10 @@ Config config_of_writer(const checkpoint::CheckpointReader& checkpoint) {
   require(config.model.classes == 0, checkpoint.path().string(), " has a model of kind ",
           config.model.kind->name,
           ", which tells images apart and writes no text; cleave evaluate says how well it does");
+  require(!config.model.kind->pairs, checkpoint.path().string(), " has a model of kind ",
+          config.model.kind->name,
+          ", which holds images and texts against each other and writes none; cleave evaluate says "
+          "how well it does");
   return config;
 }
 

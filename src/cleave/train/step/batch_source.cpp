@@ -14,7 +14,8 @@ SampleReader::SampleReader(const data::Dataset& data, const Graph& model, std::i
     : data_(&data),
       microbatch_(microbatch),
       packs_images_(std::ranges::count(model.inputs, "places", &Graph::Input::name) > 0),
-      room_(static_cast<std::size_t>(data.room())) {
+      image_bytes_(static_cast<std::size_t>(data.room())),
+      room_(2 * image_bytes_) {
   for (const Graph::Input& input : model.inputs) {
     if (input.tensor.dtype != DType::BF16) continue;
     const std::int64_t row = input.tensor.shape.elements() / microbatch;
@@ -27,7 +28,7 @@ std::int64_t SampleReader::images_of(std::int64_t window) const {
 }
 
 SampleReader::Row SampleReader::images_after(View tensor, std::int64_t images) const {
-  const std::size_t first = static_cast<std::size_t>(images) * room_.size();
+  const std::size_t first = static_cast<std::size_t>(images) * image_bytes_;
   return {first, static_cast<std::size_t>(tensor.elements()) - first};
 }
 
@@ -36,30 +37,31 @@ void SampleReader::read_row(std::string_view input, View tensor, std::int64_t ro
   const auto length = static_cast<std::size_t>(tensor.elements() / microbatch_);
   const std::size_t first = static_cast<std::size_t>(row) * length;
   if (is_packed(input)) {
-    const std::size_t values = static_cast<std::size_t>(images_of(sample.window)) * room_.size();
+    const std::size_t values = static_cast<std::size_t>(images_of(sample.window.number)) * image_bytes_;
     if (values == 0) return;
     return read_elements(input, tensor, {images_after(tensor, sample.images_before).first, values},
                          sample);
   }
-  if (sample.window >= data_->windows()) return fill_row(input, tensor, {first, length});
+  if (sample.window.number >= data_->windows()) return fill_row(input, tensor, {first, length});
   read_elements(input, tensor, {first, length}, sample);
 }
 
 void SampleReader::read_elements(std::string_view input, View tensor, Row row,
                                  const Sample& sample) {
   const auto [first, length] = row;
-  data::SampleRow out{.room = room_, .images = sample.images_before};
+  data::SampleRow out{
+      .room = room_, .epoch = sample.window.epoch, .images = sample.images_before};
   if (tensor.dtype() == DType::I32) {
     out.ids = {tensor.as<std::int32_t>() + first, length};
-    return data_->read(sample.window, input, out);
+    return data_->read(sample.window.number, input, out);
   }
   if (tensor.dtype() == DType::F32) {
     out.values = {tensor.as<float>() + first, length};
-    return data_->read(sample.window, input, out);
+    return data_->read(sample.window.number, input, out);
   }
   CLEAVE_CHECK(length <= values_.size(), length, " of ", values_.size());
   out.values = std::span(values_).first(length);
-  data_->read(sample.window, input, out);
+  data_->read(sample.window.number, input, out);
   BFloat16* rounded = tensor.as<BFloat16>() + first;
   for (std::size_t i = 0; i < length; ++i) rounded[i] = to_bf16(values_[i]);
 }
@@ -78,7 +80,9 @@ void SampleReader::fill_row(std::string_view input, View tensor, Row row) {
 
 void BatchSource::load(int index, std::string_view input, View tensor) {
   const std::int64_t first = share_.first + index * share_.microbatch;
-  reader_.read(input, tensor, [&](std::int64_t row) { return window(first + row); });
+  reader_.read(input, tensor, [&](std::int64_t row) {
+    return SampleReader::Window{window(first + row), epoch(first + row)};
+  });
 }
 
 std::int64_t BatchSource::step_targets() const {
@@ -95,11 +99,19 @@ std::int64_t BatchSource::window(std::int64_t sample) const {
   return clients_->window(static_cast<int>(sample / rows_), step_ * rows_ + sample % rows_);
 }
 
+/// How often its owner has gone through all of its samples before.
+std::int64_t BatchSource::epoch(std::int64_t sample) const {
+  if (clients_ == nullptr) return data_->epoch(step_, sample);
+  if (client_ >= 0) return clients_->epoch(client_, number_ + sample);
+  return clients_->epoch(static_cast<int>(sample / rows_), step_ * rows_ + sample % rows_);
+}
+
 void ValidationSource::load(int index, std::string_view input, View tensor) {
   const std::int64_t microbatch = run_.first + std::min(number_ + index, run_.count - 1);
   const std::int64_t first =
       run_.count == 0 ? past_ : begins_[static_cast<std::size_t>(microbatch)];
-  reader_.read(input, tensor, [&](std::int64_t row) { return first + row; });
+  reader_.read(input, tensor,
+               [&](std::int64_t row) { return SampleReader::Window{.number = first + row}; });
 }
 
 }  // namespace cleave::train

@@ -21,14 +21,20 @@ class SampleReader {
   /// `microbatch` samples make a tensor of each input.
   SampleReader(const data::Dataset& data, const Graph& model, std::int64_t microbatch);
 
+  /// A window, and the epoch in which something is learned from it.
+  struct Window {
+    std::int64_t number = 0;
+    std::int64_t epoch = data::kAsItIs;
+  };
+
   /// Fills `tensor` with the input `input` of the windows window(0), window(1), …
-  template <class Window>
-  void read(std::string_view input, View tensor, Window window) {
+  template <class WindowOf>
+  void read(std::string_view input, View tensor, WindowOf window) {
     std::int64_t images = 0;  // of the rows before
     for (std::int64_t row = 0; row < microbatch_; ++row) {
-      const std::int64_t sample = window(row);
+      const Window sample = window(row);
       read_row(input, tensor, row, {sample, images});
-      images += images_of(sample);
+      images += images_of(sample.number);
     }
     if (is_packed(input)) fill_row(input, tensor, images_after(tensor, images));
   }
@@ -40,7 +46,7 @@ class SampleReader {
   };
 
   struct Sample {
-    std::int64_t window;
+    Window window;
     std::int64_t images_before;
   };
 
@@ -59,6 +65,7 @@ class SampleReader {
   const data::Dataset* data_;
   std::int64_t microbatch_;
   bool packs_images_;
+  std::size_t image_bytes_;
   std::vector<std::uint8_t> room_;
   std::vector<float> values_;  // of a row that is rounded to bf16
 };
@@ -97,6 +104,7 @@ class BatchSource : public engine::MicrobatchSource {
 
  private:
   std::int64_t window(std::int64_t sample) const;
+  std::int64_t epoch(std::int64_t sample) const;
 
   const data::Dataset* data_;
   Share share_;

@@ -27,6 +27,10 @@ class ClientData {
 
   /// The window that is the client's sequence `number`, counted from 0 through all its epochs.
   std::int64_t window(int client, std::int64_t number) const;
+  /// How often the client has gone through all of its windows before sequence `number`.
+  std::int64_t epoch(int client, std::int64_t number) const {
+    return number / std::ssize(windows_[client]);
+  }
 
  private:
   std::vector<std::vector<std::int64_t>> windows_;

@@ -46,7 +46,8 @@ Graph model_of(const Config& config) {
                                  .sequence = config.train.sequence,
                                  .dtype = config.train.dtype,
                                  .images = config.data.images,
-                                 .documents = config.data.borders == data::Borders::Kept},
+                                 .documents = config.data.borders == data::Borders::Kept,
+                                 .step = config.train.batch},
                                 config.train.loss_blocks);
   if (config.lora.rank > 0 && config.trained.empty()) freeze(model.segments);
   train_only(model.segments, config.trained);

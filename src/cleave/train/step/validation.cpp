@@ -5,6 +5,17 @@
 #include "cleave/spec/image_layers.h"
 
 namespace cleave::train {
+namespace {
+
+/// A loss over all samples of a step is one over as many of those held out, or none.
+std::int64_t whole_steps(std::int64_t microbatches, const engine::CompiledStep& compiled) {
+  if (compiled.program.collecting.empty()) return microbatches;
+  const std::int64_t of_step =
+      static_cast<std::int64_t>(compiled.program.replicas) * compiled.evaluation.microbatches;
+  return microbatches / of_step * of_step;
+}
+
+}  // namespace
 
 Validation::Validation(const data::Dataset& data, const engine::CompiledStep& compiled, int device,
                        std::int64_t microbatch, std::span<const std::int64_t> clients)
@@ -20,7 +31,8 @@ Validation::Validation(const data::Dataset& data, const engine::CompiledStep& co
   std::int64_t before = 0;
   for (std::size_t owner = 0; owner < owners.size(); ++owner) {
     const std::int64_t windows = owners[owner];
-    const std::int64_t count = (windows + (filled ? microbatch - 1 : 0)) / microbatch;
+    const std::int64_t count =
+        whole_steps((windows + (filled ? microbatch - 1 : 0)) / microbatch, compiled);
     if (!own_.empty()) {
       Run& run = own_[owner * own_.size() / owners.size()];
       if (run.count == 0) run.first = std::ssize(begins);
