@@ -164,7 +164,7 @@ TEST(Gradients, AreReducedAfterTheMessageThatOthersWaitFor) {
 /// How much of a program the verifier can ask for after a pass.
 Level level_after(std::string_view pass) {
   if (pass == "replicas" || pass == "recompute") return Level::Compute;
-  return pass == "gradients" ? Level::Final : Level::Messages;
+  return pass == "gradients" || pass == "moves" ? Level::Final : Level::Messages;
 }
 
 std::string faults_after_each_pass(Program program, const LowerOptions& options) {
@@ -198,7 +198,8 @@ TEST(Passes, LeaveEveryProgramSound) {
                                                {.replicas = replicas,
                                                 .recompute = std::vector(program.stages, recompute),
                                                 .grain = grain,
-                                                .sharing = Sharing::Values}),
+                                                .sharing = Sharing::Values,
+                                                .offload = Offload::Activations}),
                         "")
                   << schedule << ' ' << devices << " x " << microbatches << " x " << replicas;
             }
@@ -218,6 +219,16 @@ TEST(Passes, RefuseWhatIsLoweredAlready) {
   EXPECT_EQ(user_error([&] { lower(program, {}); }),
             "only a program of F, I, W, B and R can be lowered; this one has more instructions "
             "already");
+}
+
+TEST(Moves, LeaveDuringTheNextInstructionAndComeBackDuringTheOneBefore) {
+  const Program program = lower(generate("gpipe", {.devices = 1, .microbatches = 4}),
+                                {.offload = Offload::Activations});
+
+  EXPECT_EQ(text_of(program.lists[0]),
+            "0F0 OUT:0@0 0F1 WAIT:OUT:0@0 OUT:0@1 0F2 WAIT:OUT:0@1 OUT:0@2 IN:0@0 "
+            "0F3 WAIT:OUT:0@2 OUT:0@3 IN:0@1 WAIT:IN:0@0 0B0 WAIT:OUT:0@3 IN:0@2 "
+            "WAIT:IN:0@1 0B1 IN:0@3 WAIT:IN:0@2 0B2 WAIT:IN:0@3 0B3 NORM STEP");
 }
 
 }  // namespace

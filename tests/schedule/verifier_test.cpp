@@ -262,5 +262,20 @@ TEST(Verifier, RefusesBuffersThatShareBytesOrLeaveTheBudget) {
             "budget of 255 bytes\n");
 }
 
+TEST(Verifier, WantsWhatMovedOutBackBeforeItIsRead) {
+  const std::string sound = "0F0 OUT:0@0 0F1 WAIT:OUT:0@0 IN:0@0 WAIT:IN:0@0 0B0 0B1 STEP";
+  EXPECT_EQ(verdict(chain(2, {sound})), "");
+  EXPECT_EQ(verdict(chain(2, {"0F0 OUT:0@0 0F1 WAIT:OUT:0@0 IN:0@0 0B0 WAIT:IN:0@0 0B1 STEP"})),
+            "device 0, instruction 5 (0B0): runs before what it reads has come back "
+            "(instruction 6)\n");
+  EXPECT_EQ(verdict(chain(2, {"0F0 OUT:0@0 0F1 IN:0@0 WAIT:OUT:0@0 WAIT:IN:0@0 0B0 0B1 STEP"})),
+            "device 0, instruction 3 (IN:0@0): comes before instruction 4 (WAIT:OUT:0@0)\n");
+  EXPECT_EQ(verdict(chain(2, {"OUT:0@0 0F0 0F1 WAIT:OUT:0@0 IN:0@0 WAIT:IN:0@0 0B0 0B1 STEP"})),
+            "device 0, instruction 0 (OUT:0@0): is posted before F (instruction 1) made what it "
+            "moves\n");
+  EXPECT_EQ(verdict(chain(2, {"0F0 OUT:0@0 0F1 WAIT:OUT:0@0 0B0 0B1 STEP"})),
+            "device 0: IN:0@0 is missing\n");
+}
+
 }  // namespace
 }  // namespace cleave::schedule

@@ -11,7 +11,8 @@ const std::map<std::string, Op> kWords = {
     {"B", Op::Backward},   {"R", Op::Recompute},     {"SEND", Op::Send},
     {"RECV", Op::Receive}, {"WAIT", Op::Wait},       {"GATHER", Op::Gather},
     {"FREE", Op::Free},    {"REDUCE", Op::Reduce},   {"TIE", Op::Tie},
-    {"NORM", Op::Norm},    {"STEP", Op::Step},       {"REFRESH", Op::Refresh}};
+    {"NORM", Op::Norm},    {"STEP", Op::Step},       {"REFRESH", Op::Refresh},
+    {"OUT", Op::Out},      {"IN", Op::In}};
 
 void read_place(const std::string& text, Instruction& i) {
   const std::size_t dot = text.find('.');
@@ -48,6 +49,8 @@ Instruction read(const std::string& word) {
     i.edge = std::stoi(word.substr(colon + 1));
   else if (colon != std::string::npos)
     read_place(word.substr(colon + 1), i);
+  if (const std::size_t at = word.find('@'); at != std::string::npos)
+    i.microbatch = std::stoi(word.substr(at + 1));
   return i;
 }
 

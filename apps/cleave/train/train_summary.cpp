@@ -78,7 +78,9 @@ std::string describe_overlaps(const std::vector<train::DeviceReport>& devices) {
   return describe_overlap(devices, "gradients on their way between replicas", &DeviceReport::reduce,
                           &DeviceReport::reduce_hidden) +
          describe_overlap(devices, "activations on their way inside layers", &DeviceReport::tensor,
-                          &DeviceReport::tensor_hidden);
+                          &DeviceReport::tensor_hidden) +
+         describe_overlap(devices, "activations on their way out and back", &DeviceReport::moves,
+                          &DeviceReport::moves_hidden);
 }
 
 /// "1, 2 or 4": how many devices can share so many shards.
@@ -104,6 +106,17 @@ std::string describe_grid(const train::Config& config) {
 }  // namespace
 
 namespace {
+
+/// What moves out of the devices' memory; nothing if nothing does.
+std::string describe_outside(const engine::CompiledStep& step) {
+  std::string text;
+  for (int d = 0; d < step.devices(); ++d) {
+    if (step.outside_on(d) == 0) continue;
+    text += fmt::format("device {} moves up to {} out, {}\n", d, format_bytes(step.outside_on(d)),
+                        step.spill.empty() ? "into the host's memory" : "to " + step.spill);
+  }
+  return text;
+}
 
 /// Where no backward pass runs because nothing up to there learns: "embedding .. block 3".
 std::string describe_front(const engine::CompiledStep& step) {
@@ -161,7 +174,7 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
                     format_bytes(split.staging), format_bytes(step.planned_on(d)),
                     step.budgets.empty() ? "none" : format_bytes(step.budgets[d])});
   }
-  return text + report::text_table(rows);
+  return text + report::text_table(rows) + describe_outside(step);
 }
 
 std::string describe_report(const train::RunReport& report) {
@@ -225,6 +238,8 @@ nlohmann::json to_json(const train::RunReport& report) {
   for (const train::DeviceReport& d : report.devices) {
     devices.push_back({{"peak_bytes", d.peak_bytes},
                        {"planned_bytes", d.planned_bytes},
+                       {"outside_bytes", d.outside_bytes},
+                       {"planned_outside_bytes", d.planned_outside_bytes},
                        {"budget_bytes", d.budget_bytes},
                        {"library_bytes", d.library_bytes},
                        {"resident_bytes", optional_bytes(d.resident_bytes)},
@@ -239,7 +254,9 @@ nlohmann::json to_json(const train::RunReport& report) {
                        {"reduce", d.reduce},
                        {"reduce_hidden", d.reduce_hidden},
                        {"tensor", d.tensor},
-                       {"tensor_hidden", d.tensor_hidden}});
+                       {"tensor_hidden", d.tensor_hidden},
+                       {"moves", d.moves},
+                       {"moves_hidden", d.moves_hidden}});
   }
   const auto optional = [](const std::optional<double>& value) {
     return value ? nlohmann::json(*value) : nlohmann::json();

@@ -44,6 +44,7 @@ enum class Operand : std::uint8_t {
   Pass,     ///< a stage, perhaps a segment, and a microbatch
   Message,  ///< an edge, a direction and a microbatch
   Stage,    ///< a stage, perhaps a segment
+  Kept,     ///< what F of a stage or segment keeps of a microbatch
   Tie,
   Nothing,
 };
@@ -123,8 +124,10 @@ inline constexpr std::array<Effects, kOps> kEffects = {{
      .writes = Thing::Collected,
      .members = Members::Replicas,
      .posts = true},
+    {.word = "OUT", .operand = Operand::Kept, .reads = Thing::Output, .posts = true},
+    {.word = "IN", .operand = Operand::Kept, .posts = true},
 }};
-static_assert(kEffects.back().word == "COLLECT");
+static_assert(kEffects.back().word == "IN");
 
 /// WAIT has the effects of what it completes: ask for those of `subject`.
 constexpr const Effects& effects(Op op) {

@@ -25,7 +25,8 @@ void HeaderScanner::header_line() {
   if (word == "absent") return absent();
   if (word == "reads") return reads();
   if (word == "collects") return collects();
-  if (word == "budget") return budget();
+  if (word == "budget") return budget(program_.budgets);
+  if (word == "outside-budget") return budget(program_.outside_budgets);
   fail(word, "unknown word ", quoted(word));
 }
 
@@ -142,11 +143,10 @@ void HeaderScanner::collects() {
   program_.collecting.push_back(stage);
 }
 
-void HeaderScanner::budget() {
-  if (below(1, std::numeric_limits<std::int32_t>::max()) !=
-      static_cast<std::int64_t>(program_.budgets.size()))
-    fail(words_[1], "the next budget is that of device ", program_.budgets.size());
-  program_.budgets.push_back(bytes(2));
+void HeaderScanner::budget(std::vector<std::int64_t>& budgets) {
+  if (below(1, std::numeric_limits<std::int32_t>::max()) != std::ssize(budgets))
+    fail(words_[1], "the next budget is that of device ", budgets.size());
+  budgets.push_back(bytes(2));
   no_more_than(3);
 }
 
@@ -168,10 +168,10 @@ void HeaderScanner::check_header() {
   if (program_.devices == 0) program_.devices = program_.stages * program_.replicas;
   if (program_.placement.empty()) place_by_default();
   check_placement();
-  if (!program_.budgets.empty() &&
-      static_cast<std::int64_t>(program_.budgets.size()) != program_.devices)
-    fail(words_[0], program_.budgets.size(), " devices have a budget, but there are ",
-         program_.devices, "; give all of them one, or none");
+  for (const auto* budgets : {&program_.budgets, &program_.outside_budgets})
+    if (!budgets->empty() && std::ssize(*budgets) != program_.devices)
+      fail(words_[0], budgets->size(), " devices have a budget, but there are ", program_.devices,
+           "; give all of them one, or none");
 }
 
 void HeaderScanner::place_by_default() {

@@ -39,7 +39,7 @@ class HeaderScanner : protected Scanner {
   void absent();
   void reads();
   void collects();
-  void budget();
+  void budget(std::vector<std::int64_t>& budgets);
   [[noreturn]] void fail_size() const;
   void place_by_default();
   void check_placement();

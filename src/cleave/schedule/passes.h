@@ -16,6 +16,9 @@ enum class Recompute : std::uint8_t { None, Selective, Full };
 /// Whether an action on a stage is one instruction, or one per segment of the stage.
 enum class Grain : std::uint8_t { Stage, Segment };
 
+/// What leaves a device's memory while it is not used.
+enum class Offload : std::uint8_t { Nothing, Activations };
+
 /// What lowering adds to a compute-only program.
 struct LowerOptions {
   int replicas = 1;                       ///< data-parallel copies of the pipeline
@@ -24,6 +27,7 @@ struct LowerOptions {
   std::vector<std::vector<bool>> keeping = {};
   Grain grain = Grain::Stage;
   Sharing sharing = Sharing::Nothing;  ///< of all stages, if there are replicas
+  Offload offload = Offload::Nothing;  ///< where there is time for it
 
   /// A RECV is posted this many compute instructions before the one that reads it: a transfer that
   /// takes no longer than they do costs nothing, and each adds one message buffer. At least 1.

@@ -49,6 +49,12 @@ std::string to_string(const Instruction& instruction) {
       text += ':';
       append_place(text, instruction);
       break;
+    case Operand::Kept:
+      text += ':';
+      append_place(text, instruction);
+      text += '@';
+      text += std::to_string(instruction.microbatch);
+      break;
     case Operand::Tie:
       text += ':';
       text += std::to_string(instruction.edge);

@@ -26,8 +26,10 @@ enum class Op : std::uint8_t {
   Step,            ///< STEP: the optimizer update of all stages of this device
   Refresh,  ///< REFRESH: posts that replicas send each other what each has updated (ZeRO 1, 2)
   Collect,  ///< COLLECT: posts that x of a segment comes together, of all microbatches and replicas
+  Out,      ///< OUT: posts that what F keeps moves out of the device's memory
+  In,       ///< IN: posts that it comes back
 };
-inline constexpr int kOps = static_cast<int>(Op::Collect) + 1;
+inline constexpr int kOps = static_cast<int>(Op::In) + 1;
 
 /// Activations travel forward along an edge, gradients backward.
 enum class Direction : std::uint8_t { Forward, Backward };
@@ -37,10 +39,10 @@ struct Instruction {
   Op op = Op::Forward;
   Op completes = Op::Forward;                ///< WAIT only: what posted it
   Direction direction = Direction::Forward;  ///< messages
-  std::int32_t stage = -1;                   ///< F I W B R GATHER FREE REDUCE REFRESH COLLECT
-  std::int32_t segment = -1;                 ///< -1: the whole stage
-  std::int32_t microbatch = -1;              ///< F I W B R, messages; counted within a replica
-  std::int32_t edge = -1;  ///< messages: index into Program::edges; TIE: into ties
+  std::int32_t stage = -1;       ///< F I W B R GATHER FREE REDUCE REFRESH COLLECT OUT IN
+  std::int32_t segment = -1;     ///< -1: the whole stage
+  std::int32_t microbatch = -1;  ///< F I W B R OUT IN, messages; counted within a replica
+  std::int32_t edge = -1;        ///< messages: index into Program::edges; TIE: into ties
 
   friend auto operator<=>(const Instruction&, const Instruction&) = default;
 };
@@ -113,18 +115,22 @@ enum class BufferKind : std::uint8_t {
   InputKept,         ///< what I keeps for W; inside a B, what passes between its halves
   SegmentInput,      ///< y of the segment before this one, for it or later ones of its stage
   SegmentGradient,   ///< dy of a segment, written by the I of those that read it in its stage
-  Arriving,  ///< filled by a RECV, by a stage of the same device, or (edge -1) by the stage itself
-  Leaving,   ///< written by F or I and sent by a SEND; edge -1: y that stays (the loss)
-  Gathered,  ///< whole parameters of a segment, from GATHER to FREE
-  Sums,      ///< whole gradients of a segment whose replicas keep shares: first W to WAIT:REDUCE
-  Share,     ///< what this device keeps of them, from REDUCE on
-  Reducing,  ///< what a REDUCE adds up in, until its WAIT
+  Arriving,   ///< filled by a RECV, by a stage of the same device, or (edge -1) by the stage itself
+  Leaving,    ///< written by F or I and sent by a SEND; edge -1: y that stays (the loss)
+  Gathered,   ///< whole parameters of a segment, from GATHER to FREE
+  Sums,       ///< whole gradients of a segment whose replicas keep shares: first W to WAIT:REDUCE
+  Share,      ///< what this device keeps of them, from REDUCE on
+  Reducing,   ///< what a REDUCE adds up in, until its WAIT
   Collected,  ///< what a COLLECT brings together, until the last I that reads it
-  Scratch,   ///< of the kernels; one per device, whole step
+  Scratch,    ///< of the kernels; one per device, whole step
+  ReturnedForInput,   ///< what was kept for I and came back: from IN on
+  ReturnedForWeight,  ///< the same, for W
+  Outside,            ///< what OUT has moved, until IN has brought it back; in the device's outside
 };
 
-/// A piece of a device's memory. Lives from instruction `first` up to and including `last` of its
-/// device's list; static buffers from 0 to the end.
+/// A piece of a device's memory, or of its outside: memory of the host or a disk, which nothing but
+/// OUT and IN reaches and whose offsets are counted from its own begin. Lives from instruction
+/// `first` up to and including `last` of its device's list; static buffers from 0 to the end.
 struct Buffer {
   BufferKind kind = BufferKind::Scratch;
   std::int32_t device = 0;
@@ -167,6 +173,7 @@ struct Program {
   std::vector<std::vector<Instruction>> lists;  ///< [device]
   std::vector<Buffer> buffers;                  ///< empty until the memory planner ran
   std::vector<std::int64_t> budgets;            ///< [device] bytes; empty: no limit
+  std::vector<std::int64_t> outside_budgets;    ///< [device] bytes outside; empty: no limit
 
   friend bool operator==(const Program&, const Program&) = default;
 };
@@ -193,8 +200,20 @@ constexpr bool is_message(const Instruction& i) {
   return post == Op::Send || post == Op::Receive;
 }
 
+/// OUT, IN, or the WAIT for one of them.
+constexpr bool is_move(const Instruction& i) {
+  const Op post = i.op == Op::Wait ? i.completes : i.op;
+  return post == Op::Out || post == Op::In;
+}
+
+/// True if the buffer lies outside of its device's memory.
+constexpr bool is_outside(const Buffer& buffer) {
+  return buffer.kind == BufferKind::Outside;
+}
+
 /// "2F0" (stage, op, microbatch), "2.1F0" (its segment 1), "SEND:3>0" (edge 3 forward, microbatch
-/// 0), "WAIT:RECV:3<0" (backward), "REDUCE:2", "WAIT:GATHER:2.1", "TIE:0", "NORM", "STEP".
+/// 0), "WAIT:RECV:3<0" (backward), "REDUCE:2", "WAIT:GATHER:2.1", "OUT:2.1@0" (what F of it
+/// kept), "TIE:0", "NORM", "STEP".
 std::string to_string(const Instruction& instruction);
 
 /// Over all devices.

@@ -11,16 +11,28 @@ namespace cleave::schedule {
 namespace {
 
 // In the order of BufferKind.
-constexpr std::array<std::string_view, 18> kBufferKinds = {"weights",         "gradients",
-                                                           "optimizer",       "kept-for-input",
-                                                           "kept-for-weight", "kept-for-recompute",
-                                                           "recomputed",      "input-kept",
-                                                           "segment-input",   "segment-gradient",
-                                                           "arriving",        "leaving",
-                                                           "gathered",        "sums",
-                                                           "share",           "reducing",
-                                                           "collected",       "scratch"};
-static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::Scratch) + 1);
+constexpr std::array<std::string_view, 21> kBufferKinds = {"weights",
+                                                           "gradients",
+                                                           "optimizer",
+                                                           "kept-for-input",
+                                                           "kept-for-weight",
+                                                           "kept-for-recompute",
+                                                           "recomputed",
+                                                           "input-kept",
+                                                           "segment-input",
+                                                           "segment-gradient",
+                                                           "arriving",
+                                                           "leaving",
+                                                           "gathered",
+                                                           "sums",
+                                                           "share",
+                                                           "reducing",
+                                                           "collected",
+                                                           "scratch",
+                                                           "returned-for-input",
+                                                           "returned-for-weight",
+                                                           "outside"};
+static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::Outside) + 1);
 
 // In the order of Sharing, and of GradientKind.
 constexpr std::array<std::string_view, 4> kSharings = {"nothing", "state", "gradients", "values"};
@@ -87,6 +99,8 @@ bool operand(Cursor& cursor, Op op, Instruction& i) {
       return cursor.message(i);
     case Operand::Stage:
       return cursor.word(":") && cursor.place(i);
+    case Operand::Kept:
+      return cursor.word(":") && cursor.place(i) && cursor.word("@") && cursor.number(i.microbatch);
     case Operand::Tie:
       return cursor.word(":") && cursor.number(i.edge);
     default:

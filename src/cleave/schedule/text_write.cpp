@@ -106,6 +106,8 @@ void write_header(TextWriter& out, const Program& program, int version) {
   for (const Tie& tie : program.ties) out.line("tie", tie.first, tie.second, tie.bytes);
   for (std::size_t device = 0; device < program.budgets.size(); ++device)
     out.line("budget", static_cast<std::int64_t>(device), program.budgets[device]);
+  for (std::size_t device = 0; device < program.outside_budgets.size(); ++device)
+    out.line("outside-budget", static_cast<std::int64_t>(device), program.outside_budgets[device]);
 }
 
 void write_buffer(TextWriter& out, const Buffer& buffer) {

@@ -20,6 +20,7 @@ std::vector<Violation> verify(const Program& program, Level level) {
   if (level != Level::Compute) {
     checks::check_messages(tables, findings);
     checks::check_postings(tables, findings);
+    checks::check_moves(tables, findings);
     if (level != Level::Forward) checks::check_gradients(tables, level, findings);
     checks::check_parameters(tables, findings);
     if (!findings.any()) checks::check_collections(tables, findings);
@@ -30,6 +31,7 @@ std::vector<Violation> verify(const Program& program, Level level) {
   if (!program.buffers.empty() && level != Level::Compute) {
     checks::check_lifetimes(tables, findings);
     if (!findings.any()) checks::check_inventory(tables, findings);
+    if (!findings.any()) checks::check_moved_buffers(tables, findings);
     if (!findings.any()) checks::check_space(program, findings);
   }
   return findings.take();

@@ -30,12 +30,17 @@ enum class Level : std::uint8_t {
 //                last of them to run and read by all, since an edge does not say by which;
 //   R            at most once, after F and before I of the same segment;
 //   parameters   whose replicas share values must be gathered for F, I, B and R, not for W;
-//   actions      are those that gradient kinds and absences ask for, and no others.
+//   actions      are those that gradient kinds and absences ask for, and no others;
+//   moves        OUT and IN name what an F names, and move its buffers for I and W, of that stage
+//   or
+//                segment; what is recomputed does not move.
 //
 // and about the lifetimes of buffers, of which longer ones are always fine:
 //
-//   KeptForInput      F (or R, where there is one) to I
-//   KeptForWeight     F (or R, where there is one) to W
+//   KeptForInput      F (or R, where there is one) to I; to the WAIT of OUT where it moves
+//   KeptForWeight     F (or R, where there is one) to W; to the WAIT of OUT where it moves
+//   ReturnedForInput, ReturnedForWeight  IN to I, or W; as large as what was kept
+//   Outside           OUT to the WAIT of IN; at least as large as all that was kept
 //   KeptForRecompute  F to R
 //   Recomputed        R to W
 //   InputKept         I to W

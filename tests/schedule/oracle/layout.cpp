@@ -44,6 +44,8 @@ void Layout::read_header() {
   demand(static_cast<int>(p.placement.size()) == p.stages, "placement");
   demand(static_cast<int>(p.segments.size()) == p.stages, "segments");
   demand(p.budgets.empty() || static_cast<int>(p.budgets.size()) == p.devices, "budgets");
+  demand(p.outside_budgets.empty() || static_cast<int>(p.outside_budgets.size()) == p.devices,
+         "outside budgets");
   demand(p.sharing.empty() || static_cast<int>(p.sharing.size()) == p.stages, "sharing");
   demand(p.gradients.empty() || static_cast<int>(p.gradients.size()) == p.stages, "kinds");
   replica_.assign(p.devices, -1);
@@ -181,6 +183,9 @@ void Layout::read_buffer(int index) {
     demand(0 <= b.stage && b.stage < p.stages && holds(b.device, b.stage), "a buffer of no stage");
     demand(-1 <= b.segment && b.segment < p.segments[b.stage], "a buffer of no segment");
     demand(!of_microbatch(b.kind) || present(b.stage, b.microbatch), "a buffer of nobody");
+    demand(
+        b.kind < BufferKind::ReturnedForInput || moves(b.device, b.stage, b.segment, b.microbatch),
+        "a buffer of what stays");
     demand(b.kind != BufferKind::SegmentInput || b.segment > 0, "no segment before it");
     demand(b.kind != BufferKind::SegmentGradient ||
                (b.segment >= 0 && b.segment + 1 < p.segments[b.stage]),
@@ -194,8 +199,9 @@ void Layout::read_buffer(int index) {
   const int end = std::max(static_cast<int>(p.lists[b.device].size()) - 1, 0);
   demand(0 <= b.first && b.first <= b.last && b.last <= end, "a buffer beyond its list");
   demand(b.bytes >= 0 && b.offset >= 0 && b.offset % 64 == 0, "a buffer in no place");
-  if (!p.budgets.empty())
-    demand(b.bytes <= p.budgets[b.device] && b.offset <= p.budgets[b.device] - b.bytes,
+  const auto& budgets = b.kind == BufferKind::Outside ? p.outside_budgets : p.budgets;
+  if (!budgets.empty())
+    demand(b.bytes <= budgets[b.device] && b.offset <= budgets[b.device] - b.bytes,
            "a buffer beyond the budget");
   by_first_[b.device].push_back(index);
   if (b.kind == BufferKind::Gathered) return;

@@ -51,6 +51,14 @@ class Layout {
            present(edge.to, microbatch);
   }
 
+  /// F of exactly this name is in the list; what it keeps moves out and back.
+  bool made_as_named(int device, int stage, int segment, int microbatch) const {
+    return instructions_.contains({device, Op::Forward, stage, microbatch, segment});
+  }
+  bool moves(int device, int stage, int segment, int microbatch) const {
+    return instructions_.contains({device, Op::Out, stage, microbatch, segment});
+  }
+
   /// R covers the segment, or for -1 all segments.
   bool recomputed(int device, int stage, int segment, int microbatch) const;
 

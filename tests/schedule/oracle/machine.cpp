@@ -79,6 +79,7 @@ void Machine::finish() const {
       demand(stepped_[d] || !layout_->runs_weight(s), "weights not updated");
       demand(refreshed_[d * p.stages + s] == (layout_->refreshed(s) ? 2 : 0), "old weights");
     }
+  for (const auto& [what, ran] : moves_) demand(ran == 4, "something that did not come back");
   for (const auto& posted : postings_)
     for (const Posting& posting : posted) demand(posting.done, "a collective nobody waited for");
   for (const Mask gathered : gathered_) demand(gathered == 0, "parameters never freed");
@@ -146,6 +147,10 @@ bool Machine::execute(int d, const Instruction& i) {
       return true;
     case Op::Step:
       step_weights(d);
+      return true;
+    case Op::Out:
+    case Op::In:
+      post_move(d, i);
       return true;
     case Op::Gather:
     case Op::Reduce:
@@ -236,7 +241,7 @@ void Machine::input_piece(int d, const Instruction& i, int k) {
   demand(whole(d, i.stage, k), "I without parameters");
   read_inputs(d, i, Direction::Backward);
   for (const int level : {-1, k}) {
-    read(kept(d, BufferKind::KeptForInput, i, level), bit(k));
+    read_kept(d, i, level, k, BufferKind::KeptForInput);
     write(kept(d, BufferKind::InputKept, i, level), bit(k));
   }
   read(kept(d, BufferKind::SegmentGradient, i, k), 1);
@@ -255,7 +260,7 @@ void Machine::weight_piece(int d, const Instruction& i, int k) {
   demand(next == i.microbatch, "W out of microbatch order");
   demand(g.reduced == 0, "W after REDUCE");
   for (const int level : {-1, k}) {
-    read(kept(d, BufferKind::KeptForWeight, i, level), bit(k));
+    read_kept(d, i, level, k, BufferKind::KeptForWeight);
     read(kept(d, BufferKind::InputKept, i, level), bit(k));
     touch(kept(d, BufferKind::Sums, i, level));
     if (layout_->recomputed(d, i.stage, level, i.microbatch))

@@ -84,6 +84,9 @@ class Machine {
   bool collective(int d, const Instruction& i);
   void join(int d, const Instruction& i);
   void conclude(const std::vector<int>& members, const Instruction& i);
+  void post_move(int d, const Instruction& i);
+  void wait_move(int d, const Instruction& i);
+  void check_moved_bytes(int d, const Instruction& i) const;
   void free_parameters(int d, const Instruction& i);
   void step_weights(int d);
 
@@ -113,6 +116,8 @@ class Machine {
   int kept(int d, BufferKind kind, const Instruction& i, int level) const;
   int carried(int d, BufferKind kind, int edge, Direction direction, int microbatch) const;
   void keep(int d, const Instruction& i, int segment, bool again);
+  int moved(int d, BufferKind kind, const Instruction& i) const;
+  void read_kept(int d, const Instruction& i, int level, int segment, BufferKind kind);
   void read_inputs(int d, const Instruction& i, Direction direction);
   void write_outputs(int d, const Instruction& i, Direction direction);
   void hold_gathered(int d, const Instruction& i);
@@ -130,6 +135,8 @@ class Machine {
   std::vector<Mask> coming_;    // of those, posted and not waited for
   std::vector<std::vector<Posting>> postings_;  // [stage][replica]
   std::vector<char> refreshed_;                 // [device][stage] how far: posted, done
+  std::map<std::tuple<int, int, int, int>, int>
+      moves_;  // device, stage, segment, microbatch -> of its four instructions, how many ran
   std::vector<char> normed_, stepped_;
   std::vector<Memory> memory_;                             // [buffer]
   std::vector<std::vector<int>> alive_;                    // [device]

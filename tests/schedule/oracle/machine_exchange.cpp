@@ -28,6 +28,10 @@ void Machine::post(int d, const Instruction& i) {
 }
 
 bool Machine::wait(int d, const Instruction& i) {
+  if (i.completes == Op::Out || i.completes == Op::In) {
+    wait_move(d, i);
+    return true;
+  }
   if (i.completes != Op::Send && i.completes != Op::Receive) return wait_collective(d, i);
   Mail& m = mail(d, i);
   if (i.completes == Op::Send) {

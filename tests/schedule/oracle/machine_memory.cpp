@@ -31,8 +31,9 @@ void Machine::acquire(int d, int buffer) {
   const Buffer& b = layout_->program.buffers[buffer];
   for (const int k : alive_[d]) {
     const Buffer& other = layout_->program.buffers[k];
-    const bool apart = b.bytes == 0 || other.bytes == 0 || b.offset + b.bytes <= other.offset ||
-                       other.offset + other.bytes <= b.offset;
+    const bool elsewhere = (b.kind == BufferKind::Outside) != (other.kind == BufferKind::Outside);
+    const bool apart = elsewhere || b.bytes == 0 || other.bytes == 0 ||
+                       b.offset + b.bytes <= other.offset || other.offset + other.bytes <= b.offset;
     demand(apart, "two buffers share a byte");
     const bool same_parameters = b.kind == BufferKind::Gathered && other.kind == b.kind &&
                                  other.stage == b.stage && other.segment == b.segment;

@@ -18,7 +18,7 @@ void Machine::check_operands(int d, const Instruction& i) const {
   const Op about = i.op == Op::Wait ? i.completes : i.op;
   if (i.op == Op::Wait)
     demand(about == Op::Send || about == Op::Receive || about == Op::Gather ||
-               about == Op::Reduce || about == Op::Refresh,
+               about == Op::Reduce || about == Op::Refresh || about == Op::Out || about == Op::In,
            "WAIT what?");
   if (about == Op::Send || about == Op::Receive) {
     demand(0 <= i.edge && i.edge < static_cast<int>(p.edges.size()), "no such edge");
@@ -33,7 +33,7 @@ void Machine::check_operands(int d, const Instruction& i) const {
   }
   demand(0 <= i.stage && i.stage < p.stages && layout_->holds(d, i.stage), "no such stage here");
   demand(-1 <= i.segment && i.segment < p.segments[i.stage], "no such segment");
-  demand(!is_compute(i.op) || microbatch_exists(), "no such microbatch");
+  demand((!is_compute(i.op) && !is_move(i)) || microbatch_exists(), "no such microbatch");
   check_stage_operands(d, i);
 }
 
@@ -41,7 +41,8 @@ void Machine::check_stage_operands(int /*d*/, const Instruction& i) const {
   const Op about = i.op == Op::Wait ? i.completes : i.op;
   const bool input = layout_->runs_input(i.stage);
   const bool weight = layout_->runs_weight(i.stage);
-  if (is_compute(i.op)) demand(layout_->present(i.stage, i.microbatch), "absent");
+  if (is_move(i)) demand(input || weight, "nobody reads what moves");
+  if (is_compute(i.op) || is_move(i)) demand(layout_->present(i.stage, i.microbatch), "absent");
   if (i.op == Op::BackwardInput || i.op == Op::Backward) demand(input, "I of no use");
   if (i.op == Op::BackwardWeight || i.op == Op::Backward) demand(weight, "W of no use");
   if (i.op == Op::Recompute) demand(input || weight, "R of no use");

@@ -114,6 +114,10 @@ class Mutation {
         p_.placement[draw(p_.stages)][draw(p_.replicas)] = draw(p_.devices + 1);
         return "change placement";
       case 5:
+        if (!p_.outside_budgets.empty() && draw(2)) {
+          p_.outside_budgets[draw(p_.devices)] += 64 * (draw(5) - 2) - draw(2);
+          return "change an outside budget";
+        }
         if (p_.budgets.empty()) return edge();
         p_.budgets[draw(p_.devices)] += 64 * (draw(5) - 2) - draw(2);
         return "change a budget";
@@ -232,7 +236,7 @@ class Mutation {
     if (draw(2))
       b.device = draw(p_.devices);
     else
-      b.kind = static_cast<BufferKind>(draw(static_cast<int>(BufferKind::Scratch) + 1));
+      b.kind = static_cast<BufferKind>(draw(static_cast<int>(BufferKind::Outside) + 1));
     return "retarget kind or device";
   }
 

@@ -86,6 +86,7 @@ LowerOptions options(const Program& p, std::mt19937& random) {
   options.grain = chance(random, 40) ? Grain::Segment : Grain::Stage;
   options.sharing = static_cast<Sharing>(draw(random, 0, 3));
   options.receive_ahead = draw(random, 1, 2);
+  options.offload = chance(random, 40) ? Offload::Activations : Offload::Nothing;
   if (chance(random, 25))
     for (int s = 0; s < p.stages; ++s)
       options.recompute.push_back(chance(random, 60) ? Recompute::Full : Recompute::None);
@@ -103,8 +104,8 @@ void add_lone_reductions(Program& p) {
   for (int s = 0; s < p.stages; ++s) {
     if (!makes_weight_gradient(gradients_of(p, s))) continue;
     auto& list = p.lists[p.placement[s][0]];
-    const auto tail =
-        std::ranges::find_if(list, [](const Instruction& i) { return i.op >= Op::Tie; });
+    const auto tail = std::ranges::find_if(
+        list, [](const Instruction& i) { return i.op >= Op::Tie && !is_move(i); });
     list.insert(tail, {{.op = Op::Reduce, .stage = s},
                        {.op = Op::Wait, .completes = Op::Reduce, .stage = s}});
   }
@@ -135,6 +136,7 @@ void add_buffers(Program& p, std::mt19937& random) {
   }
   plan::plan_memory(p, memory);
   if (chance(random, 50)) p.budgets = plan::peak_bytes(p);
+  if (chance(random, 50)) p.outside_budgets = plan::outside_bytes(p);
 }
 
 }  // namespace

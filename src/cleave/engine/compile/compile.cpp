@@ -196,12 +196,13 @@ ShardFold fold_of(const CompileOptions& options) {
 }
 
 /// The smallest of the devices at each place.
-std::vector<std::int64_t> budgets_of_places(const CompiledStep& step) {
+std::vector<std::int64_t> budgets_of_places(const CompiledStep& step,
+                                            std::span<const std::int64_t> of_devices) {
   std::vector<std::int64_t> budgets;
-  for (int place = 0; place < step.mesh.places() && !step.budgets.empty(); ++place) {
+  for (int place = 0; place < step.mesh.places() && !of_devices.empty(); ++place) {
     const std::vector<int> devices = step.mesh.group_at(place);
     budgets.push_back(std::ranges::min(
-        devices | std::views::transform([&](int device) { return step.budgets[device]; })));
+        devices | std::views::transform([&](int device) { return of_devices[device]; })));
   }
   return budgets;
 }
@@ -224,6 +225,16 @@ void set_collecting(CompiledStep& step, const CompileOptions& options) {
 }
 
 void check_budgets(const CompiledStep& step) {
+  for (int device = 0; device < std::ssize(step.outside_budgets); ++device) {
+    const std::int64_t planned = step.outside_on(device);
+    const std::int64_t budget = step.outside_budgets[device];
+    if (planned <= budget) continue;
+    throw DoesNotFit(detail::concat("device ", device, " moves ", format_bytes(planned), " (",
+                                    planned, " bytes) out and has room for ", format_bytes(budget),
+                                    " (", budget,
+                                    " bytes); raise devices.host_memory, or make the "
+                                    "microbatch or the model smaller"));
+  }
   for (int device = 0; device < std::ssize(step.budgets); ++device) {
     const std::int64_t planned = step.planned_on(device);
     const std::int64_t budget = step.budgets[device];
@@ -284,6 +295,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   step.zero = layout.zero;
   step.arithmetic = options.arithmetic;
   step.device_kinds = options.device_kinds;
+  step.spill = options.spill;
   step.keep = keep_of(step.stages, layout.recompute);
   if (options.purpose == Purpose::Train) keep_frozen(step);
   step.tensor_names = tensor_names(model.segments);
@@ -308,6 +320,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   const Stages stages = plan_stages(step, options);
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
+  step.outside_bytes = plan::outside_bytes(step.program);
   for (int device = 0; device < step.devices(); ++device) {
     std::vector<const Stage*> own;
     for (const auto& numbers : stages) own.push_back(numbers[step.mesh.number_of(device)].get());
@@ -326,7 +339,9 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
     step.evaluation = step.program;
   }
   step.budgets = options.budgets;
-  step.program.budgets = budgets_of_places(step);
+  step.program.budgets = budgets_of_places(step, step.budgets);
+  step.outside_budgets = options.outside_budgets;
+  step.program.outside_budgets = budgets_of_places(step, step.outside_budgets);
   return step;
 }
 
@@ -338,11 +353,12 @@ CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& op
   step.kernel_scratch.assign(step.program.devices, 0);
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
+  step.outside_bytes = plan::outside_bytes(step.program);
   for (int device = 0; device < step.devices(); ++device)
     step.traffic.push_back(
         emulated_traffic(step.program, step.place_of(device), device, step.devices()));
   step.budgets = options.budgets;
-  step.program.budgets = budgets_of_places(step);
+  step.program.budgets = budgets_of_places(step, step.budgets);
   return step;
 }
 
@@ -386,6 +402,17 @@ Ordered scheduled(const Graph& model, const CompileOptions& options, const Compi
   return found;
 }
 
+/// Moves nothing out unless the plan would not fit.
+CompiledStep compile_to_fit(const Graph& model, CompileOptions options) {
+  options.layout.offload = schedule::Offload::Nothing;
+  try {
+    return compile(model, options);
+  } catch (const DoesNotFit&) {
+    options.layout.offload = schedule::Offload::Activations;
+  }
+  return compile(model, options);
+}
+
 }  // namespace
 
 CompiledStep compile_emulated(const Graph& given, const CompileOptions& options) {
@@ -403,6 +430,7 @@ CompiledStep compile_emulated(const Graph& given, const CompileOptions& options)
 }
 
 CompiledStep compile(const Graph& given, const CompileOptions& options) {
+  if (!options.layout.offload) return compile_to_fit(given, options);
   Graph model = given;
   if (options.purpose == Purpose::Evaluate) {
     freeze(model.segments);

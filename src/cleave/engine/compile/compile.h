@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,10 @@ struct CompileOptions {
   int tensor_shards = 0;  ///< of the logical grid; 0: one per device of the tensor axis
   int threads = 1;        ///< per device
   std::vector<std::string> device_kinds;  ///< [device of the run], or one for all; empty: "cpu"
+  std::string spill;  ///< directory for what moves out; empty: the host's memory
   ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;      ///< of every device
   std::vector<std::int64_t> budgets;                          ///< [device] bytes; empty: no limit
+  std::vector<std::int64_t> outside_budgets;                  ///< the same of what moves out
   const OptimizerKind* optimizer = &find_optimizer("adamw");  ///< whose slots parameters have
   Hyper hyper = {};
   LayerKinds kinds;  ///< that the model is made of
@@ -68,18 +71,22 @@ struct CompiledStep {
   int zero = 0;                             ///< what replicas share
   std::int64_t library_bytes = 0;           ///< what libraries took while kernels were compiled
   std::vector<std::int64_t> planned_bytes;  ///< [place]
+  std::vector<std::int64_t> outside_bytes;  ///< [place] what OUT needs at most at a time
+  std::string spill;                        ///< as in CompileOptions
   std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
                                             ///< state, to save it while training goes on; or empty
   std::vector<std::int64_t> held_bytes;  ///< [place] before those: earlier and others' state, for
                                          ///< when a device is lost; or empty
   int copies = 0;  ///< of each device's state that are sent to others; see held_state.h
-  std::vector<comm::Sent> traffic;        ///< [device of the run] what a step sends
-  std::vector<std::int64_t> budgets;      ///< [device of the run]; empty: no limit
-  std::vector<std::string> device_kinds;  ///< as in CompileOptions
+  std::vector<comm::Sent> traffic;            ///< [device of the run] what a step sends
+  std::vector<std::int64_t> budgets;          ///< [device of the run]; empty: no limit
+  std::vector<std::int64_t> outside_budgets;  ///< the same of what moves out
+  std::vector<std::string> device_kinds;      ///< as in CompileOptions
 
   int devices() const { return mesh.devices(); }
   int place_of(int device) const { return mesh.place_of(device); }
   std::int64_t planned_on(int device) const { return planned_bytes[place_of(device)]; }
+  std::int64_t outside_on(int device) const { return outside_bytes[place_of(device)]; }
   /// What a device computes with: a kind of ops/accelerator.h.
   const std::string& kind_of(int device) const;
   /// Which replica a device works for.

@@ -32,7 +32,8 @@ schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep
                                    const Layout& layout) {
   schedule::LowerOptions options{.replicas = layout.data,
                                  .grain = schedule::Grain::Segment,
-                                 .sharing = static_cast<schedule::Sharing>(layout.zero)};
+                                 .sharing = static_cast<schedule::Sharing>(layout.zero),
+                                 .offload = layout.offload.value_or(schedule::Offload::Nothing)};
   for (const auto& stage : keep) {
     std::vector<bool> keeping;
     for (const plan::Keep kept : stage) keeping.push_back(kept == plan::Keep::Everything);

@@ -90,15 +90,17 @@ class Turns {
   Rehearsal rehearsal_;
 };
 
-/// The costs of all devices from what each has measured: [norm, STEP of every device, every TIE,
-/// everything of every stage]. Replicas of a stage may differ: the slowest counts. The devices at a
-/// place wait for each other now in this pass, now in that, so that the longest of each would add
-/// up to more than all of them: one speaks for the place.
+/// The costs of all devices from what each has measured: [norm, STEP of every device, its moves,
+/// every TIE, everything of every stage]. Replicas of a stage may differ: the slowest counts. The
+/// devices at a place wait for each other now in this pass, now in that, so that the longest of
+/// each would add up to more than all of them: one speaks for the place.
 plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
                   comm::Communicator& world) {
   const schedule::Program& program = step.program;
   std::vector<double> numbers = {mine.norm.median()};
   for (int d = 0; d < program.devices; ++d) numbers.push_back(d == place ? mine.step.median() : 0);
+  for (int d = 0; d < program.devices; ++d)
+    numbers.push_back(d == place ? mine.outside.median() : 0);
   for (const Samples& tie : mine.ties) numbers.push_back(tie.median());
   for (int s = 0; s < program.stages; ++s) {
     const plan::StageCosts costs = mine.costs(s);
@@ -112,6 +114,7 @@ plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
   costs.norm = *at++;
   costs.steps.assign(at, at + program.devices);
   at += program.devices;
+  for (int d = 0; d < program.devices; ++d) costs.outside.push_back({.per_byte = *at++});
   costs.ties.assign(at, at + std::ssize(program.ties));
   at += std::ssize(program.ties);
   costs.stages.resize(program.stages);

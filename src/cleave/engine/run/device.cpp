@@ -8,6 +8,7 @@
 #include "cleave/base/philox.h"
 #include "cleave/base/tensor_sum.h"
 #include "cleave/engine/run/device_kinds.h"
+#include "cleave/engine/run/linked_moves.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/parallel.h"
 #include "cleave/parallel/same_order.h"
@@ -69,7 +70,9 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
       compute_(threads, step.arithmetic, accelerator_.get()),
       arena_(std::make_shared<Arena>(
           step.planned_on(index), accelerator_ == nullptr ? host_memory() : accelerator_->memory(),
-          bytes_at(step.staging_bytes, place_))) {
+          bytes_at(step.staging_bytes, place_))),
+      spill_(step.spill.empty() ? nullptr : std::make_unique<SpillMemory>(step.spill)),
+      outside_(step.outside_bytes[place_], spill_ == nullptr ? host_memory() : *spill_) {
   join(step, index, world);
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;
@@ -91,6 +94,7 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   const std::int64_t scratch = step.kernel_scratch[place_];
   const LinkOptions options{.stages = stages, .kernel_scratch = scratch, .fold = step.fold};
   LinkedProgram linked = link(step.program, place_, options, *arena_);
+  link_moves(step.program, place_, *arena_, outside_, linked);
   LinkedProgram evaluation = link(step.evaluation, place_, options, *arena_);
   std::int64_t end = step.planned_bytes[place_];
   const auto take_last = [&](std::int64_t bytes) {
@@ -112,6 +116,7 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                                                  .tie_names = step.tie_names,
                                                  .pieces = step.pieces,
                                                  .arena = arena_.get(),
+                                                 .outside = &outside_,
                                                  .compute = &compute_,
                                                  .world = &world,
                                                  .peers = peers_,

@@ -15,6 +15,7 @@
 #include "cleave/ops/compute.h"
 #include "cleave/parallel/tensor_group.h"
 #include "cleave/tensor/arena.h"
+#include "cleave/tensor/spill_memory.h"
 
 namespace cleave::engine {
 
@@ -35,6 +36,7 @@ class Device {
   Executor& executor() { return *executor_; }
   ops::Compute& compute() { return compute_; }
   const Arena& arena() const { return *arena_; }
+  const Arena& outside() const { return outside_; }
 
   /// So that what lies in it can outlast the device.
   std::shared_ptr<Arena> shared_arena() { return arena_; }
@@ -80,7 +82,9 @@ class Device {
   comm::Communicator& world_;
   std::unique_ptr<ops::Accelerator> accelerator_;  ///< null: a processor computes
   ops::Compute compute_;
-  std::shared_ptr<Arena> arena_;                   ///< shared with who keeps the state after a loss
+  std::shared_ptr<Arena> arena_;        ///< shared with who keeps the state after a loss
+  std::unique_ptr<SpillMemory> spill_;  ///< null: what moves out stays in the host's memory
+  Arena outside_;
   std::unique_ptr<comm::Communicator> own_peers_;  ///< null: the world, where it is the same
   comm::Communicator* peers_ = nullptr;
   std::unique_ptr<parallel::TensorGroup> group_;  ///< null: alone at its place

@@ -25,6 +25,7 @@ Executor::Executor(Parts parts)
       replicas_(sync_.replicas()),
       values_(parts_.stages, replicas_),
       collections_(*parts_.program, parts_.stages, replicas_),
+      moves_(parts_.linked, parts_.arena->memory(), parts_.outside),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
   std::size_t blocks = parts_.linked.lasting.size();
   for (const auto* program : {&parts_.linked, &parts_.evaluation}) {
@@ -61,6 +62,7 @@ double Executor::now() const {
 }
 
 void Executor::take_lasting() {
+  moves_.begin_step();
   parts_.arena->release_all();
   for (const Block& block : parts_.linked.lasting) parts_.arena->acquire(block.offset, block.bytes);
 }
@@ -141,6 +143,9 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
       return values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
     case Op::Collect:
       return collections_.collect(entry, parts_.arena->memory());
+    case Op::Out:
+    case Op::In:
+      return moves_.post(entry);
     case Op::Free:
       return;  // the plan gives its memory to others
   }
@@ -226,9 +231,28 @@ void Executor::finish(const LinkedInstruction& entry) {
       return values_.finish(wait.stage);
     case Op::Collect:
       return collections_.finish(wait.stage);
+    case Op::Out:
+    case Op::In:
+      return finish_move(entry);
     default:
       return pending_[entry.slot].wait();
   }
+}
+
+/// The move itself went on beside other instructions: it has a span of its own.
+void Executor::finish_move(const LinkedInstruction& entry) {
+  const Mover::Times times = moves_.finish(entry);
+  const auto since_start = [&](Clock::time_point time) {
+    return std::chrono::duration<double>(time - start_).count();
+  };
+  Instruction moved = entry.instruction;
+  moved.op = std::exchange(moved.completes, Op::Forward);
+  spans_.push_back({.device = parts_.device,
+                    .peer = parts_.device,
+                    .kind = plan::SpanKind::Transfer,
+                    .begin = since_start(times.begin),
+                    .end = since_start(times.end),
+                    .instruction = moved});
 }
 
 /// Says at what instruction of the program the device was lost that this one waited for.

@@ -13,6 +13,7 @@
 #include "cleave/engine/run/emulator.h"
 #include "cleave/engine/run/linked_program.h"
 #include "cleave/engine/run/microbatch_source.h"
+#include "cleave/engine/run/moves.h"
 #include "cleave/engine/run/rehearsal.h"
 #include "cleave/engine/run/state_watch.h"
 #include "cleave/engine/stage/gradient_norm.h"
@@ -64,6 +65,7 @@ class Executor {
     std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
     std::span<const OwnedPiece> pieces;      ///< of the whole model, sorted
     Arena* arena = nullptr;
+    Arena* outside = nullptr;  ///< where OUT moves to; null: nothing moves
     ops::Compute* compute = nullptr;
     comm::Communicator* world = nullptr;  ///< all devices of the run
     comm::Communicator* peers = nullptr;  ///< whom messages go to, by place
@@ -122,6 +124,8 @@ class Executor {
   void finish(const LinkedInstruction& entry);
   [[noreturn]] void throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const;
   void take_lasting();
+  void finish_move(const LinkedInstruction& entry);
+  void rehearse_move(const LinkedInstruction& entry, Rehearsal& into);
   void norm(const StepInput& input);
   void step(const StepInput& input);
   double time_of(const LinkedInstruction& entry, const StepInput& input);
@@ -140,6 +144,7 @@ class Executor {
   ParameterSync values_;
   Collections collections_;
   std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
+  Moves moves_;
   int replica_ = 0;
   std::vector<double> shared_;           ///< what NORM makes known to all devices
   std::span<double> losses_;             ///< [microbatch of this replica] what F adds its loss to

@@ -78,8 +78,12 @@ class Linker {
     const auto own = [&](BufferKind kind, int of) {
       return buffers_.of_stage(kind, i.stage, of, i.microbatch);
     };
-    set(Region::KeptForInput, own(BufferKind::KeptForInput, i.segment));
-    set(Region::KeptForWeight, own(BufferKind::KeptForWeight, i.segment));
+    const auto kept = [&](BufferKind as_made, BufferKind returned) {
+      const Buffer* back = i.op == Op::Forward ? nullptr : own(returned, i.segment);
+      return back != nullptr ? back : own(as_made, i.segment);
+    };
+    set(Region::KeptForInput, kept(BufferKind::KeptForInput, BufferKind::ReturnedForInput));
+    set(Region::KeptForWeight, kept(BufferKind::KeptForWeight, BufferKind::ReturnedForWeight));
     set(Region::InputKept, own(BufferKind::InputKept, i.segment));
     set(Region::Recomputed, own(BufferKind::Recomputed, i.segment));
     if (ports.x) {
@@ -278,7 +282,7 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
   const auto& list = program.lists[device];
   linked.instructions.resize(list.size());
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.device != device) continue;
+    if (buffer.device != device || is_outside(buffer)) continue;
     const Block block{buffer.offset, buffer.bytes};
     if (is_lasting(buffer.kind)) {
       linked.lasting.push_back(block);

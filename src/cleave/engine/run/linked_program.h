@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "cleave/engine/run/mover.h"
 #include "cleave/engine/stage/gradient_sync.h"
 #include "cleave/engine/stage/stage.h"
 #include "cleave/schedule/program.h"
@@ -27,17 +28,20 @@ struct CollectedRows {
 /// An instruction with everything resolved that does not change from step to step.
 struct LinkedInstruction {
   schedule::Instruction instruction;
-  Stage* stage = nullptr;          ///< compute; null on an emulated device
-  Pass pass;                       ///< compute
-  std::span<std::byte> message;    ///< SEND, RECV
-  std::span<std::byte> workspace;  ///< REDUCE: to add up in; GATHER: whole parameters
-  CollectedRows collected;         ///< COLLECT
-  int peer = -1;                   ///< SEND, RECV: the device at the other end
-  int tag = -1;                    ///< SEND, RECV
-  int slot = -1;                   ///< SEND, RECV and their WAIT: which message in flight
-  std::vector<std::byte*> joints;  ///< what the pass's frame refers to besides regions
-  std::vector<Block> acquire;      ///< before it runs
-  std::vector<Block> release;      ///< after it ran
+  Stage* stage = nullptr;           ///< compute; null on an emulated device
+  Pass pass;                        ///< compute
+  std::span<std::byte> message;     ///< SEND, RECV
+  std::span<std::byte> workspace;   ///< REDUCE: to add up in; GATHER: whole parameters
+  CollectedRows collected;          ///< COLLECT
+  int peer = -1;                    ///< SEND, RECV: the device at the other end
+  int tag = -1;                     ///< SEND, RECV
+  int slot = -1;                    ///< SEND, RECV and their WAIT: which message in flight;
+                                    ///< OUT, IN and theirs: which of the step's moves
+  std::vector<std::byte*> joints;   ///< what the pass's frame refers to besides regions
+  std::vector<Block> acquire;       ///< before it runs
+  std::vector<Block> release;       ///< after it ran
+  std::vector<Mover::Copy> copies;  ///< OUT, IN
+  Block outside;                    ///< OUT, IN and their WAIT: where they move to or from
 };
 
 /// The list of one device, linked to its stages and its arena. Offsets are the plan's; nothing is
@@ -48,6 +52,7 @@ struct LinkedProgram {
   std::byte* scratch = nullptr;  ///< kernel scratch and work of all stages
   std::int64_t scratch_bytes = 0;
   int slots = 0;  ///< most messages in flight at once
+  int moves = 0;  ///< what moves out and back in a step
 };
 
 /// `stages[s]` is the stage `s` of the program if it is on `device`, else null.

@@ -120,11 +120,20 @@ void Executor::place_ungathered_values() {
   }
 }
 
+/// What I and W read has to be there, or they would stumble over it.
+void Executor::rehearse_move(const LinkedInstruction& entry, Rehearsal& into) {
+  if (entry.instruction.op == Op::Wait) return;
+  const Mover::Times times = moves_.carry_out(entry);
+  const double seconds = std::chrono::duration<double>(times.end - times.begin).count();
+  if (entry.outside.bytes > 0) into.outside.add(seconds / static_cast<double>(entry.outside.bytes));
+}
+
 void Executor::compute_alone(const StepInput& input) {
   place_ungathered_values();
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Op op = entry.instruction.op;
     if (schedule::is_compute(op)) execute(entry, input);
+    if (op == Op::Out || op == Op::In) moves_.carry_out(entry);
     if (op == Op::Step) step(input);
     if (op == Op::Norm) norm_.square(*parts_.compute);
     if (op == Op::Tie && has_both_ends(entry.instruction)) execute(entry, input);
@@ -143,9 +152,9 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Instruction& instruction = entry.instruction;
     if (instruction.microbatch < first || instruction.microbatch >= first + microbatches) continue;
-    if (instruction.op == Op::Receive)
-      parts_.arena->memory().fill(entry.message, kReceived);
+    if (instruction.op == Op::Receive) parts_.arena->memory().fill(entry.message, kReceived);
     if (instruction.op == Op::Wait) parts_.world->give_way();
+    if (schedule::is_move(instruction)) rehearse_move(entry, into);
     if (!schedule::is_compute(instruction.op)) continue;
     Pass& pass = passes[{instruction.op, instruction.stage}];
     pass.seconds += time_of(entry, input);

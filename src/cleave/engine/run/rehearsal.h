@@ -51,6 +51,7 @@ struct Rehearsal {
   std::vector<Samples> ties;
   Samples norm;  ///< its own share: without waiting for the others
   Samples step;
+  Samples outside;  ///< OUT and IN, per byte
 };
 
 }  // namespace cleave::engine

@@ -20,8 +20,10 @@ namespace {
 /// Copies may come from a second thread, as saving does: hence the lock on the list of blocks.
 class DeviceMemory final : public Memory {
  public:
-  DeviceMemory(cl_context context, cl_command_queue queue, const AcceleratorInfo& info)
-      : context_(context), queue_(queue), info_(info) {}
+  /// Kernels run on `queue`; what moves beside them is on `moves`.
+  DeviceMemory(cl_context context, cl_command_queue queue, cl_command_queue moves,
+               const AcceleratorInfo& info)
+      : context_(context), queue_(queue), moves_(moves), info_(info) {}
 
   bool on_host(const std::byte* at) const override {
     const std::lock_guard lock(mutex_);
@@ -70,20 +72,10 @@ class DeviceMemory final : public Memory {
     munmap(block, static_cast<std::size_t>(bytes));
   }
 
-  void copy_in(std::byte* to, std::span<const std::byte> from) override {
-    if (from.empty()) return;
-    const auto [buffer, offset] = place_of(to);
-    check(clEnqueueWriteBuffer(queue_, buffer, CL_TRUE, offset, from.size(), from.data(), 0,
-                               nullptr, nullptr),
-          "clEnqueueWriteBuffer");
-  }
-  void copy_out(const std::byte* from, std::span<std::byte> to) override {
-    if (to.empty()) return;
-    const auto [buffer, offset] = place_of(from);
-    check(clEnqueueReadBuffer(queue_, buffer, CL_TRUE, offset, to.size(), to.data(), 0, nullptr,
-                              nullptr),
-          "clEnqueueReadBuffer");
-  }
+  void copy_in(std::byte* to, std::span<const std::byte> from) override { write(queue_, to, from); }
+  void copy_out(const std::byte* from, std::span<std::byte> to) override { read(queue_, from, to); }
+  void move_in(std::byte* to, std::span<const std::byte> from) override { write(moves_, to, from); }
+  void move_out(const std::byte* from, std::span<std::byte> to) override { read(moves_, from, to); }
   void copy(std::byte* to, const std::byte* from, std::int64_t bytes) override {
     if (bytes == 0) return;
     const auto [source, from_offset] = place_of(from);
@@ -116,6 +108,21 @@ class DeviceMemory final : public Memory {
     Buffer buffer;
   };
 
+  void write(cl_command_queue queue, std::byte* to, std::span<const std::byte> from) {
+    if (from.empty()) return;
+    const auto [buffer, offset] = place_of(to);
+    check(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, offset, from.size(), from.data(), 0, nullptr,
+                               nullptr),
+          "clEnqueueWriteBuffer");
+  }
+  void read(cl_command_queue queue, const std::byte* from, std::span<std::byte> to) {
+    if (to.empty()) return;
+    const auto [buffer, offset] = place_of(from);
+    check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, offset, to.size(), to.data(), 0, nullptr,
+                              nullptr),
+          "clEnqueueReadBuffer");
+  }
+
   const Block* find(const std::byte* at) const {
     for (const Block& block : blocks_)
       if (at >= block.base && at < block.base + block.bytes) return &block;
@@ -135,6 +142,7 @@ class DeviceMemory final : public Memory {
 
   cl_context context_;
   cl_command_queue queue_;
+  cl_command_queue moves_;
   const AcceleratorInfo& info_;
   mutable std::mutex mutex_;
   std::vector<Block> blocks_;
@@ -147,7 +155,8 @@ class Device final : public Accelerator {
         info_(std::move(info)),
         context_(make_context(device)),
         queue_(make_queue(context_.get(), device)),
-        memory_(context_.get(), queue_.get(), info_) {
+        moves_(make_queue(context_.get(), device)),
+        memory_(context_.get(), queue_.get(), moves_.get(), info_) {
     // Now, so that a driver that cannot is told from the start.
     program(DType::F32);
   }
@@ -231,6 +240,7 @@ class Device final : public Accelerator {
   AcceleratorInfo info_;
   Context context_;
   Queue queue_;
+  Queue moves_;
   DeviceMemory memory_;
   std::array<Program, 2> programs_;  ///< for f32 and for bf16
   std::map<std::pair<std::string_view, bool>, Kernel> kernels_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cleave/base/units.h"
+
 namespace cleave::plan {
 
 using schedule::BufferKind;
@@ -52,11 +54,18 @@ class ActivationBuffers {
       keep(BufferKind::Recomputed, bytes.recomputed, at.recompute, at.end_of(Op::BackwardWeight));
     }
     const schedule::GradientKind kind = gradients_of(program_, stage);
-    if (kind != schedule::GradientKind::None)
-      keep(BufferKind::KeptForInput, bytes.kept_for_input, written, at.end_of(Op::BackwardInput));
-    if (makes_weight_gradient(kind))
-      keep(BufferKind::KeptForWeight, bytes.kept_for_weight, written,
-           at.end_of(Op::BackwardWeight));
+    const std::int64_t for_input = kind == schedule::GradientKind::None ? 0 : bytes.kept_for_input;
+    const std::int64_t for_weight = makes_weight_gradient(kind) ? bytes.kept_for_weight : 0;
+    if (at.out == kNowhere) {
+      keep(BufferKind::KeptForInput, for_input, written, at.end_of(Op::BackwardInput));
+      keep(BufferKind::KeptForWeight, for_weight, written, at.end_of(Op::BackwardWeight));
+    } else {
+      keep(BufferKind::KeptForInput, for_input, written, at.out_done);
+      keep(BufferKind::KeptForWeight, for_weight, written, at.out_done);
+      keep(BufferKind::Outside, aligned(for_input) + aligned(for_weight), at.out, at.in_done);
+      keep(BufferKind::ReturnedForInput, for_input, at.in, at.end_of(Op::BackwardInput));
+      keep(BufferKind::ReturnedForWeight, for_weight, at.in, at.end_of(Op::BackwardWeight));
+    }
     if (at.input == kNowhere || at.weight == kNowhere) return;
     const bool fused = at.input == at.weight;
     keep(BufferKind::InputKept, fused ? bytes.backward_work : bytes.input_kept, at.input,

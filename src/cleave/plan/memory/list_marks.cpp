@@ -41,13 +41,18 @@ void ListMarks::note(const schedule::Topology& topology, const Instruction& i, i
   if (i.op == Op::Receive) messages_[slot(i.edge, i.direction, i.microbatch)].posted = at;
   if (i.op == Op::Wait && i.completes == Op::Send)
     messages_[slot(i.edge, i.direction, i.microbatch)].completed = at;
-  if (!schedule::is_compute(i.op)) return;
+  if (!schedule::is_compute(i.op) && !schedule::is_move(i)) return;
   const Op op = topology.acts_as(i);
   const int first = std::max(0, i.segment);
   const int last = i.segment < 0 ? pieces_[i.stage] - 1 : i.segment;
   for (int p = first; p <= last; ++p) {
     PieceMarks& m =
         marks_[static_cast<std::size_t>(first_piece_[i.stage] + p) * microbatches_ + i.microbatch];
+    if (schedule::is_move(i)) {
+      const bool out = schedule::subject(i) == Op::Out;
+      (i.op == Op::Wait ? (out ? m.out_done : m.in_done) : (out ? m.out : m.in)) = at;
+      continue;
+    }
     if (op == Op::Forward) m.forward = at;
     if (op == Op::Recompute) m.recompute = at;
     if (reads(op, schedule::Thing::OutputGradient)) m.input = at;

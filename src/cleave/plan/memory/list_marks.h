@@ -15,6 +15,11 @@ struct PieceMarks {
   int recompute = kNowhere;
   int input = kNowhere;
   int weight = kNowhere;
+  // What F keeps, on its way out and back.
+  int out = kNowhere;
+  int out_done = kNowhere;
+  int in = kNowhere;
+  int in_done = kNowhere;
 
   /// A tensor that waits for a pass which never comes dies with the pass before it.
   int end_of(schedule::Op pass) const {

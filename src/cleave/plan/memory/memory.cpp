@@ -22,23 +22,38 @@ bool whole_step(const Buffer& b) {
   return b.kind <= BufferKind::Optimizer || b.kind == BufferKind::Scratch;
 }
 
-// Static buffers one behind the other, then everything else above them. Returns the highest end.
-std::int64_t place(std::span<Buffer> buffers, std::int64_t effort) {
-  std::int64_t bottom = 0;
+enum class Side { Device, Outside };
+
+Side side_of(const Buffer& b) {
+  return is_outside(b) ? Side::Outside : Side::Device;
+}
+
+// Gives those of one memory that do not last the whole step offsets from `bottom` on. Returns the
+// highest end.
+std::int64_t pack(std::span<Buffer> buffers, Side side, std::int64_t bottom, std::int64_t effort) {
   std::vector<Interval> intervals;
-  std::vector<Buffer*> moving;
+  std::vector<Buffer*> packed;
   for (Buffer& b : buffers) {
-    if (whole_step(b)) {
-      b.offset = bottom;
-      bottom += aligned(b.bytes);
-    } else {
-      intervals.push_back({b.first, b.last, b.bytes});
-      moving.push_back(&b);
-    }
+    if (whole_step(b) || side_of(b) != side) continue;
+    intervals.push_back({b.first, b.last, b.bytes});
+    packed.push_back(&b);
   }
   const Packing packing = pack_intervals(intervals, effort);
-  for (std::size_t i = 0; i < moving.size(); ++i) moving[i]->offset = bottom + packing.offsets[i];
+  for (std::size_t i = 0; i < packed.size(); ++i) packed[i]->offset = bottom + packing.offsets[i];
   return bottom + packing.bytes;
+}
+
+// Static buffers one behind the other, then everything else above them; what is outside has a
+// memory of its own. Returns the highest end in the device's memory.
+std::int64_t place(std::span<Buffer> buffers, std::int64_t effort) {
+  std::int64_t bottom = 0;
+  for (Buffer& b : buffers) {
+    if (!whole_step(b)) continue;
+    b.offset = bottom;
+    bottom += aligned(b.bytes);
+  }
+  pack(buffers, Side::Outside, 0, effort);
+  return pack(buffers, Side::Device, bottom, effort);
 }
 
 // No placing of these takes less.
@@ -48,7 +63,7 @@ std::int64_t least(std::span<const Buffer> buffers) {
   for (const Buffer& b : buffers) {
     if (whole_step(b))
       bottom += aligned(b.bytes);
-    else
+    else if (!is_outside(b))
       intervals.push_back({b.first, b.last, b.bytes});
   }
   return bottom + lower_bound(intervals);
@@ -98,11 +113,24 @@ void plan_evaluation_memory(Program& evaluation, std::span<const StageMemory> st
   });
 }
 
-std::vector<std::int64_t> peak_bytes(const Program& program) {
+namespace {
+
+std::vector<std::int64_t> highest_ends(const Program& program, Side side) {
   std::vector<std::int64_t> peaks(program.devices, 0);
   for (const Buffer& b : program.buffers)
-    peaks[b.device] = std::max(peaks[b.device], b.offset + aligned(b.bytes));
+    if (side_of(b) == side)
+      peaks[b.device] = std::max(peaks[b.device], b.offset + aligned(b.bytes));
   return peaks;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> peak_bytes(const Program& program) {
+  return highest_ends(program, Side::Device);
+}
+
+std::vector<std::int64_t> outside_bytes(const Program& program) {
+  return highest_ends(program, Side::Outside);
 }
 
 }  // namespace cleave::plan

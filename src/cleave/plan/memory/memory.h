@@ -70,7 +70,8 @@ struct StageMemory {
 /// A message buffer lives from its RECV (or, to leave, from the pass that writes it) to the last
 /// read (or the WAIT of its SEND); a tensor that passes between two stages of one device is one
 /// Arriving buffer. Where replicas share gradients, a device's shares have buffers of their own if
-/// that takes less than leaving them in the sums. Buffers of no bytes are left out.
+/// that takes less than leaving them in the sums. What OUT moves leaves room behind until IN, and
+/// is outside meanwhile. Buffers of no bytes are left out.
 void plan_memory(schedule::Program& program, std::span<const StageMemory> stages);
 
 /// The same for a program without a backward pass that runs between steps of `training`, whose plan
@@ -80,5 +81,8 @@ void plan_evaluation_memory(schedule::Program& evaluation, std::span<const Stage
 
 /// [device] -> the end of its highest buffer: what its budget must hold.
 std::vector<std::int64_t> peak_bytes(const schedule::Program& program);
+
+/// [device] -> the same of what has moved out of its memory.
+std::vector<std::int64_t> outside_bytes(const schedule::Program& program);
 
 }  // namespace cleave::plan

@@ -79,6 +79,8 @@ double duration(const Program& program, const Costs& costs, int device,
     case Op::Receive:
     case Op::Wait:
     case Op::Free:
+    case Op::Out:
+    case Op::In:
       return 0;
   }
   CLEAVE_CHECK(false, "unknown op ", static_cast<int>(instruction.op));
@@ -103,6 +105,7 @@ void check(const Program& program, const Costs& costs) {
   if (!costs.edges.empty()) check_size(costs.edges.size(), program.edges.size(), "edges");
   if (!costs.ties.empty()) check_size(costs.ties.size(), program.ties.size(), "ties");
   if (!costs.steps.empty()) check_size(costs.steps.size(), program.devices, "devices");
+  if (!costs.outside.empty()) check_size(costs.outside.size(), program.devices, "outsides");
 
   for (std::size_t s = 0; s < costs.stages.size(); ++s) {
     const StageCosts& stage = costs.stages[s];
@@ -114,6 +117,10 @@ void check(const Program& program, const Costs& costs) {
   for (std::size_t e = 0; e < costs.edges.size(); ++e) {
     check_number(costs.edges[e].latency, "edge latency", e);
     check_number(costs.edges[e].per_byte, "edge per-byte", e);
+  }
+  for (std::size_t d = 0; d < costs.outside.size(); ++d) {
+    check_number(costs.outside[d].latency, "outside latency", d);
+    check_number(costs.outside[d].per_byte, "outside per-byte", d);
   }
   for (std::size_t t = 0; t < costs.ties.size(); ++t) check_number(costs.ties[t], "tie", t);
   for (std::size_t d = 0; d < costs.steps.size(); ++d) check_number(costs.steps[d], "step", d);

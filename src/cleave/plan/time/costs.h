@@ -34,6 +34,7 @@ struct Costs {
   std::vector<LinkCosts> edges = {};    ///< [edge]; empty: messages take no time
   std::vector<double> ties = {};        ///< [tie] TIE; empty: nothing
   std::vector<double> steps = {};       ///< [device] STEP; empty: nothing
+  std::vector<LinkCosts> outside = {};  ///< [device] OUT and IN; empty: they take no time
   double norm = 0;                      ///< NORM, once all devices are there
 };
 

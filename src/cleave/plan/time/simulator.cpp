@@ -8,6 +8,7 @@
 #include "cleave/plan/time/simulation/collectives.h"
 #include "cleave/plan/time/simulation/cores.h"
 #include "cleave/plan/time/simulation/messages.h"
+#include "cleave/plan/time/simulation/moves.h"
 #include "cleave/plan/time/simulation/setting.h"
 #include "cleave/plan/time/simulation/timeline.h"
 #include "cleave/schedule/effects.h"
@@ -28,6 +29,7 @@ class Simulation {
         devices_(program.devices),
         messages_(setting_, timeline_),
         collectives_(setting_, timeline_),
+        moves_(setting_, timeline_),
         cores_(std::max(1, static_cast<int>(options.at_once))) {}
 
   Trace run() {
@@ -82,7 +84,8 @@ class Simulation {
       messages_.post_implied(d, *ended, time);
     while (device.next < list.size()) {
       const Instruction& instruction = list[device.next];
-      if (messages_.blocks(d, instruction, time) || collectives_.blocks(d, instruction, time)) {
+      if (messages_.blocks(d, instruction, time) || moves_.blocks(d, instruction, time) ||
+          collectives_.blocks(d, instruction, time)) {
         if (!std::exchange(device.blocked, true)) device.blocked_since = time;
         return;
       }
@@ -107,6 +110,8 @@ class Simulation {
     if (effects.posts) {
       if (schedule::is_message(instruction))
         messages_.post(d, instruction, time);
+      else if (schedule::is_move(instruction))
+        moves_.post(d, instruction, time);
       else
         collectives_.post(d, instruction, time);
       return false;
@@ -155,6 +160,7 @@ class Simulation {
   std::vector<Device> devices_;
   simulation::Messages messages_;
   simulation::Collectives collectives_;
+  simulation::Moves moves_;
   simulation::Cores cores_;  ///< idle unless devices share cores
 };
 

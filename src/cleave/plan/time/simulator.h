@@ -32,7 +32,8 @@ struct SimulateOptions {
 /// takes latency + bytes * per_byte; WAIT blocks until it has arrived. An edge between devices on
 /// which the program has no SEND is implied: the message leaves when its producer ends and the
 /// consumer waits for it. A collective starts when all its members have come. REDUCE, GATHER and
-/// REFRESH only post, and their WAIT blocks (simulation/collectives.h).
+/// REFRESH only post, and their WAIT blocks (simulation/collectives.h). OUT and IN go on beside
+/// compute, one after another.
 /// Time grows linearly with instructions.
 ///
 /// Throws UserError if the program stops making progress, naming who waits where.

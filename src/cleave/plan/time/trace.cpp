@@ -34,6 +34,8 @@ SpanKind span_kind(Op op) {
     case Op::Receive:
     case Op::Wait:
     case Op::Free:
+    case Op::Out:
+    case Op::In:
       return SpanKind::Wait;
   }
   CLEAVE_CHECK(false, "unknown op ", static_cast<int>(op));
@@ -166,6 +168,7 @@ std::vector<std::int64_t> live_bytes(const Program& program) {
   std::vector<std::vector<std::int64_t>> change(program.devices);
   for (int d = 0; d < program.devices; ++d) change[d].assign(program.lists[d].size() + 2, 0);
   for (const schedule::Buffer& buffer : program.buffers) {
+    if (is_outside(buffer)) continue;
     change[buffer.device].at(buffer.first) += aligned(buffer.bytes);
     change[buffer.device].at(buffer.last + 1) -= aligned(buffer.bytes);
   }

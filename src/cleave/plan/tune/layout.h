@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,8 @@ struct Layout {
   int zero = 0;  ///< what replicas share: 1 optimizer state, 2 gradients too, 3 weights too
   /// [block], or one for all of them; empty: none.
   std::vector<schedule::Recompute> recompute;
+  /// What leaves a device's memory while it is not used; nothing given: what makes the plan fit.
+  std::optional<schedule::Offload> offload = schedule::Offload::Nothing;
   int microbatch = 1;  ///< sequences; a graph that is compiled has them in its shapes
 
   Mesh mesh() const {

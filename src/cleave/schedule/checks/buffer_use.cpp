@@ -60,6 +60,8 @@ class Passes {
     return all_again_ ? unit_.recompute : Span{};
   }
 
+  const Move* move() const { return t_.move(index_, segment_); }
+
   bool apart() const {
     return segment_ < 0 ? unit_.input_and_weight_apart : input_last() != weight_last();
   }
@@ -91,6 +93,10 @@ Span use_of_kept(const Tables& t, const Buffer& b) {
   const Span again = passes.recompute();
   // What a recompute brings back need not be kept before.
   const std::int32_t made = again.empty() ? passes.forward_first() : again.first;
+  const bool reads_later =
+      b.kind == BufferKind::KeptForInput || b.kind == BufferKind::KeptForWeight;
+  if (const Move* move = passes.move(); move != nullptr && reads_later)
+    return {made, move->out_wait};
   if (b.kind == BufferKind::KeptForInput) return until(made, passes.input_last());
   if (b.kind == BufferKind::KeptForWeight) return until(made, passes.weight_last());
   if (b.kind == BufferKind::Recomputed)
@@ -109,6 +115,15 @@ Span use_of_kept(const Tables& t, const Buffer& b) {
     return {first, passes.input_last()};
   }
   return again.empty() ? Span{} : Span{passes.forward_first(), again.last};
+}
+
+Span use_of_moved(const Tables& t, const Buffer& b) {
+  const Passes passes(t, b);
+  const Move& move = *passes.move();
+  if (b.kind == BufferKind::Outside) return {move.out, move.in_wait};
+  return until(move.in, std::max(move.in_wait, b.kind == BufferKind::ReturnedForInput
+                                                   ? passes.input_last()
+                                                   : passes.weight_last()));
 }
 
 // Where the segments of a stage stand that have to do with an edge.
@@ -196,6 +211,10 @@ bool is_kept(const Buffer& b) {
   return b.kind >= BufferKind::KeptForInput && b.kind <= BufferKind::SegmentGradient;
 }
 
+bool is_moved(const Buffer& b) {
+  return b.kind >= BufferKind::ReturnedForInput && b.kind <= BufferKind::Outside;
+}
+
 bool is_of_gradients(const Buffer& b) {
   return b.kind >= BufferKind::Sums && b.kind <= BufferKind::Reducing;
 }
@@ -210,9 +229,9 @@ bool is_stage_end(const Buffer& b) {
 
 bool belongs(const Tables& t, const Buffer& b) {
   const Program& p = t.program;
-  if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::Scratch) return false;
+  if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::Outside) return false;
   if (b.kind == BufferKind::Scratch) return true;
-  const bool per_microbatch = is_kept(b) || is_carried(b) || is_stage_end(b);
+  const bool per_microbatch = is_kept(b) || is_moved(b) || is_carried(b) || is_stage_end(b);
   if (per_microbatch && (b.microbatch < 0 || b.microbatch >= p.microbatches)) return false;
   if (per_microbatch && b.edge < 0 && b.stage >= 0 && b.stage < p.stages &&
       !t.topology.present(b.stage, b.microbatch))
@@ -222,8 +241,9 @@ bool belongs(const Tables& t, const Buffer& b) {
                       : b.kind == BufferKind::SegmentGradient ? 0
                                                               : -1;
     const int behind = b.kind == BufferKind::SegmentGradient ? 1 : 0;
-    return holds(t, b.device, b.stage) && b.segment >= first &&
-           b.segment + behind < p.segments[b.stage];
+    const bool there = holds(t, b.device, b.stage) && b.segment >= first &&
+                       b.segment + behind < p.segments[b.stage];
+    return there && (!is_moved(b) || Passes(t, b).move() != nullptr);
   }
   if (b.edge >= std::ssize(p.edges)) return false;
   const Edge& edge = p.edges[b.edge];
@@ -236,6 +256,7 @@ bool belongs(const Tables& t, const Buffer& b) {
 
 Span use_of(const Tables& t, const Buffer& b) {
   if (is_kept(b)) return use_of_kept(t, b);
+  if (is_moved(b)) return use_of_moved(t, b);
   if (is_carried(b)) return use_of_carried(t, b);
   if (is_stage_end(b)) return use_of_stage_end(t, b);
   if (b.kind == BufferKind::Gathered) return {};
@@ -268,7 +289,7 @@ std::string text_of(const Buffer& b) {
   if (b.kind == BufferKind::Scratch) return text;
   text += concat(" of stage ", b.stage);
   if (b.segment >= 0) text += concat(".", b.segment);
-  if (is_kept(b) || is_stage_end(b)) text += concat(", microbatch ", b.microbatch);
+  if (is_kept(b) || is_moved(b) || is_stage_end(b)) text += concat(", microbatch ", b.microbatch);
   return text;
 }
 

@@ -12,6 +12,9 @@ bool is_static(const Buffer& buffer);
 /// What F, R or I keeps for a later pass.
 bool is_kept(const Buffer& buffer);
 
+/// What OUT makes room for, outside and where it comes back.
+bool is_moved(const Buffer& buffer);
+
 /// What REDUCE works on.
 bool is_of_gradients(const Buffer& buffer);
 

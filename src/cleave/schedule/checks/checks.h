@@ -27,6 +27,10 @@ void check_local_edges(const Tables& tables, Findings& findings);
 /// ones in the same order. Fills postings.
 void check_postings(Tables& tables, Findings& findings);
 
+/// What moves out after its F comes back before its first backward pass, and is not read in
+/// between. Fills moves.
+void check_moves(Tables& tables, Findings& findings);
+
 /// Each gradient reduced once after its last W, tied once after that, then NORM, then STEP, then
 /// REFRESH of what replicas have updated shares of.
 void check_gradients(Tables& tables, Level level, Findings& findings);
@@ -46,6 +50,9 @@ void check_lifetimes(const Tables& tables, Findings& findings);
 
 /// Every buffer that an instruction needs is there, once. Relies on lifetimes.
 void check_inventory(const Tables& tables, Findings& findings);
+
+/// What moves out has room outside, and room of its own size when it comes back.
+void check_moved_buffers(const Tables& tables, Findings& findings);
 
 /// Buffers alive together share no byte and stay inside the budget.
 void check_space(const Program& program, Findings& findings);

@@ -28,6 +28,8 @@ void check_sizes(const Program& p, Findings& findings) {
   matches(p.segments.size(), p.stages, "the list of segments per stage");
   matches(p.lists.size(), p.devices, "the list of instruction lists");
   if (!p.budgets.empty()) matches(p.budgets.size(), p.devices, "the list of budgets");
+  if (!p.outside_budgets.empty())
+    matches(p.outside_budgets.size(), p.devices, "the list of outside budgets");
   if (!p.sharing.empty()) matches(p.sharing.size(), p.stages, "what replicas share");
   if (!p.gradients.empty()) matches(p.gradients.size(), p.stages, "the list of gradient kinds");
 }

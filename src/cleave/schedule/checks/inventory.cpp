@@ -106,7 +106,9 @@ class Inventory {
               which_of(replica, b.microbatch), index};
     if (is_stage_end(b))
       return {what_of(b.kind, b.stage, kStageEnd), which_of(replica, b.microbatch), index};
-    const int one_of = is_kept(b) ? b.microbatch : b.kind == BufferKind::Gathered ? b.first : 0;
+    const int one_of = is_kept(b) || is_moved(b)        ? b.microbatch
+                       : b.kind == BufferKind::Gathered ? b.first
+                                                        : 0;
     return {what_of(b.kind, b.stage, b.segment), which_of(replica, one_of), index};
   }
 

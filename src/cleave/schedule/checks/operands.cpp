@@ -53,11 +53,12 @@ class Operands {
     if (!holds(device, i.stage)) return concat("stage ", i.stage, " is not on this device");
     if (i.segment < -1 || i.segment >= p_.segments[i.stage])
       return concat("names segment ", i.segment, " of ", p_.segments[i.stage]);
-    if (!is_compute(i.op)) return collective_complaint(i);
+    if (!is_compute(i.op) && !is_move(i)) return collective_complaint(i);
     if (const auto complaint = microbatch_complaint(i)) return complaint;
     if (!topology_.present(i.stage, i.microbatch))
       return concat("stage ", i.stage, " is absent from microbatch ", i.microbatch);
-    if (level_ == Level::Forward || wanted(i.op, gradients_of(p_, i.stage))) return std::nullopt;
+    if (level_ == Level::Forward || wanted(subject(i), gradients_of(p_, i.stage)))
+      return std::nullopt;
     return concat("is not wanted: the gradient kind of stage ", i.stage, " is ",
                   name_of(gradients_of(p_, i.stage)));
   }
@@ -65,7 +66,7 @@ class Operands {
   static bool wanted(Op op, GradientKind kind) {
     const bool input = makes_input_gradient(kind);
     const bool weight = makes_weight_gradient(kind);
-    if (op == Op::Recompute) return input || weight;
+    if (!is_compute(op) || op == Op::Recompute) return input || weight;
     return (!writes(op, Thing::InputGradient) || input) &&
            (!writes(op, Thing::Gradients) || weight);
   }

@@ -78,7 +78,7 @@ class Run {
   // A message moves only when both ends are posted, a collective when all members have posted it:
   // each WAIT needs the posts of the others.
   Need need_of(int d, const Instruction& i) const {
-    if (i.op != Op::Wait) return {};
+    if (i.op != Op::Wait || is_move(i)) return {};
     const int replica = t_.topology.replica[d];
     if (!is_message(i)) return need_of_collective(d, replica, i);
     const Message& m = t_.message(i.edge, replica, i.direction, i.microbatch);

@@ -67,10 +67,11 @@ bool check_place(const Program& p, const Buffer& b, Findings& findings) {
   if (b.offset < 0) return complain("a buffer of ", b.bytes, " bytes has no offset");
   if (b.offset % kAlignment != 0)
     return complain("a buffer begins at byte ", b.offset, ", no multiple of ", kAlignment);
-  const std::int64_t budget = p.budgets.empty() ? INT64_MAX : p.budgets[b.device];
+  const auto& budgets = is_outside(b) ? p.outside_budgets : p.budgets;
+  const std::int64_t budget = budgets.empty() ? INT64_MAX : budgets[b.device];
   if (b.bytes > budget || b.offset > budget - b.bytes)
-    return complain("a buffer of ", b.bytes, " bytes at ", b.offset,
-                    " ends beyond the device's budget of ", budget, " bytes");
+    return complain("a buffer of ", b.bytes, " bytes at ", b.offset, " ends beyond the device's ",
+                    is_outside(b) ? "outside " : "", "budget of ", budget, " bytes");
   return true;
 }
 
@@ -78,15 +79,19 @@ bool check_place(const Program& p, const Buffer& b, Findings& findings) {
 
 void check_space(const Program& program, Findings& findings) {
   std::vector<std::vector<std::int32_t>> on_device(program.devices);
+  std::vector<std::vector<std::int32_t>> outside(program.devices);
   bool placed = true;
   for (std::int32_t k = 0; k < std::ssize(program.buffers); ++k) {
     const Buffer& b = program.buffers[k];
     placed &= check_place(program, b, findings);
-    if (b.bytes > 0) on_device[b.device].push_back(k);
+    if (b.bytes > 0) (is_outside(b) ? outside : on_device)[b.device].push_back(k);
   }
   if (!placed) return;
   Sweep sweep(program, findings);
-  for (int device = 0; device < program.devices; ++device) sweep.device(device, on_device[device]);
+  for (int device = 0; device < program.devices; ++device) {
+    sweep.device(device, on_device[device]);
+    sweep.device(device, outside[device]);
+  }
 }
 
 }  // namespace cleave::schedule::checks

@@ -88,6 +88,12 @@ int Tables::next_present(int stage, int microbatch) const {
   return microbatch;
 }
 
+const Move* Tables::move(std::int64_t unit, int segment) const {
+  const auto key = [](const Move& m) { return std::pair(m.unit, m.segment); };
+  const auto found = std::ranges::lower_bound(moves, std::pair(unit, segment), {}, key);
+  return found != moves.end() && key(*found) == std::pair(unit, segment) ? &*found : nullptr;
+}
+
 std::uint64_t Tables::piece_key(std::int64_t unit, int segment, Op op) {
   return static_cast<std::uint64_t>(unit) << 16 | static_cast<std::uint64_t>(segment) << 4 |
          static_cast<std::uint64_t>(op);

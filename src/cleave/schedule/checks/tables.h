@@ -48,6 +48,17 @@ struct Posting {
   std::int32_t wait = -1;
 };
 
+/// What F of a stage or segment keeps of a microbatch, on its way out and back: positions of the
+/// four instructions.
+struct Move {
+  std::int64_t unit = 0;
+  std::int32_t segment = -1;
+  std::int32_t out = -1;
+  std::int32_t out_wait = -1;
+  std::int32_t in = -1;
+  std::int32_t in_wait = -1;
+};
+
 /// An instruction that names its segment.
 struct Piece {
   std::uint64_t key = 0;  ///< unit, segment, op; see Tables::piece_key
@@ -88,6 +99,9 @@ struct Tables {
   /// Position of `op` on this segment of the unit, where instructions name it; -1 otherwise.
   std::int32_t piece_position(std::int64_t unit, int segment, Op op) const;
 
+  /// Of what F of this segment (-1: the stage as a whole) keeps; null: it does not move.
+  const Move* move(std::int64_t unit, int segment) const;
+
   const Program& program;
   Topology topology;
   std::vector<int> segments;  ///< [stage]; 1 where no instruction names one
@@ -99,6 +113,7 @@ struct Tables {
   std::vector<Piece> pieces;                   ///< sorted
   std::vector<std::int32_t> slot;  ///< [edge * replicas + replica], -1: both ends on one device
   std::vector<Message> messages;
+  std::vector<Move> moves;  ///< by unit and segment
 
  private:
   std::vector<std::int64_t> first_segment_;  ///< [stage] sum of `segments` of the stages before

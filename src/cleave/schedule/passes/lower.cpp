@@ -15,6 +15,7 @@ constexpr std::array kPasses = {
     Pass{"collections", collect_steps},
     Pass{"parameters", shard_parameters},
     Pass{"gradients", add_gradients},
+    Pass{"moves", add_moves},
 };
 
 }  // namespace

@@ -17,10 +17,10 @@ Program replicate(Program program, const LowerOptions& options) {
   program.replicas = options.replicas;
   program.devices = devices * options.replicas;
   program.lists.reserve(program.devices);
-  program.budgets.reserve(program.devices);
   for (int device = devices; device < program.devices; ++device) {
     program.lists.push_back(program.lists[device - devices]);
-    if (!program.budgets.empty()) program.budgets.push_back(program.budgets[device - devices]);
+    for (auto* budgets : {&program.budgets, &program.outside_budgets})
+      if (!budgets->empty()) budgets->push_back((*budgets)[device - devices]);
   }
   for (auto& place : program.placement)
     for (int replica = 1; replica < options.replicas; ++replica)

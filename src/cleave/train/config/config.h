@@ -68,10 +68,12 @@ struct Emulation {
 
 struct DevicesConfig {
   std::int64_t count = 1;
-  std::vector<std::int64_t> memory;  ///< bytes; empty: not given, one entry: for every device
-  std::int64_t threads = 1;          ///< per device
-  std::vector<std::string> kind;     ///< empty: "cpu", one entry: for every device
-  std::vector<double> speed;         ///< relative, for emulation; empty: all 1
+  std::vector<std::int64_t> memory;       ///< bytes; empty: not given, one entry: for every device
+  std::int64_t threads = 1;               ///< per device
+  std::vector<std::int64_t> host_memory;  ///< bytes outside; as `memory`
+  std::string spill;                      ///< directory for what moves out; empty: host memory
+  std::vector<std::string> kind;          ///< empty: "cpu", one entry: for every device
+  std::vector<double> speed;              ///< relative, for emulation; empty: all 1
   Transport transport = Transport::Local;
   bool pin = true;  ///< threads of devices to cores
   std::optional<Emulation> emulate;
@@ -103,6 +105,8 @@ struct ParallelConfig {
   std::optional<std::int64_t> language_pipeline;  ///< and those of the language model
   Auto zero = 0;
   RecomputeChoice recompute = std::vector{schedule::Recompute::None};
+  /// What leaves a device's memory while it is not used; nothing for "auto": what makes it fit.
+  std::optional<schedule::Offload> offload = schedule::Offload::Nothing;
   bool sequence_parallel = false;
   bool any_grid = false;  ///< "auto" may choose another grid on another machine
 

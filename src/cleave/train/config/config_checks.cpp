@@ -128,6 +128,14 @@ void check_per_device(std::string_view key, std::size_t entries, std::int64_t co
           " values for ", count, " devices; give one value, or one for each device");
 }
 
+void check_outside(const Config& c) {
+  check_per_device("devices.host_memory", c.devices.host_memory.size(), c.devices.count);
+  const bool moves = c.parallel.offload != schedule::Offload::Nothing;
+  require(moves || c.devices.spill.empty(),
+          "devices.spill is for what parallel.offload moves out, ",
+          "which is \"none\"; set it to \"activations\" or \"auto\", or leave devices.spill out");
+}
+
 void check_kinds(const Config& c) {
   check_per_device("devices.kind", c.devices.kind.size(), c.devices.count);
   require(!c.devices.accelerated() || c.numerics.exact.value_or(true),
@@ -238,6 +246,7 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
   problems.collect(
       [&] { check_per_device("devices.memory", c.devices.memory.size(), c.devices.count); });
   problems.collect([&] { check_kinds(c); });
+  problems.collect([&] { check_outside(c); });
   problems.collect(
       [&] { check_per_device("devices.speed", c.devices.speed.size(), c.devices.count); });
   problems.collect([&] { check_placement(c); });

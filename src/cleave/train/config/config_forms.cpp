@@ -253,6 +253,33 @@ std::optional<Value> get_grid(const Config& config) {
   return Value{std::string(config.parallel.any_grid ? "any" : "one")};
 }
 
+namespace {
+
+constexpr std::array<std::pair<std::string_view, schedule::Offload>, 2> kOffload = {
+    {{"none", schedule::Offload::Nothing}, {"activations", schedule::Offload::Activations}}};
+
+}  // namespace
+
+bool set_offload(Config& config, const Value& value) {
+  if (is_auto(value)) {
+    config.parallel.offload.reset();
+    return true;
+  }
+  const auto* name = as<std::string>(value);
+  if (name == nullptr) return false;
+  const auto* known = std::ranges::find(kOffload, *name, [](const auto& k) { return k.first; });
+  if (known == kOffload.end()) return false;
+  config.parallel.offload = known->second;
+  return true;
+}
+
+std::optional<Value> get_offload(const Config& config) {
+  if (!config.parallel.offload) return Value{std::string(kAuto)};
+  const auto* known =
+      std::ranges::find(kOffload, *config.parallel.offload, [](const auto& k) { return k.second; });
+  return Value{std::string(known->first)};
+}
+
 bool set_partition(Config& config, const Value& value) {
   if (is_auto(value)) {
     config.parallel.partition.reset();

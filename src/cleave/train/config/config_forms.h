@@ -48,6 +48,9 @@ std::optional<Value> get_order(const Config& config);
 bool set_grid(Config& config, const Value& value);
 std::optional<Value> get_grid(const Config& config);
 
+bool set_offload(Config& config, const Value& value);
+std::optional<Value> get_offload(const Config& config);
+
 bool set_partition(Config& config, const Value& value);
 std::optional<Value> get_partition(const Config& config);
 

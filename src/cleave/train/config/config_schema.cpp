@@ -283,6 +283,15 @@ std::vector<Key> devices_keys() {
           write_bytes)
           .with({.otherwise = "no budget", .example = "\"96MiB\""}),
       one_or_list(
+          "devices.host_memory", "a size such as \"1GiB\", or a list with one for each device",
+          "budget of what parallel.offload moves out, on the host or on a disk",
+          [](auto& c) -> auto& { return c.devices.host_memory; }, read_bytes, write_bytes)
+          .with({.otherwise = "no budget", .example = "\"1GiB\""}),
+      text(
+          "devices.spill", "a path", "directory of a disk for what parallel.offload moves out",
+          [](auto& c) -> auto& { return c.devices.spill; })
+          .with({.otherwise = "the host's memory", .example = "\"/scratch\""}),
+      one_or_list(
           "devices.kind", "\"cpu\", \"opencl\" or \"opencl:N\", or a list with one for each device",
           "what devices compute with: processors, or accelerators as `cleave doctor` counts them",
           [](auto& c) -> auto& { return c.devices.kind; }, read_device_kind,
@@ -389,6 +398,13 @@ std::vector<Key> parallel_keys() {
        .set = set_recompute,
        .get = get_recompute,
        .example = "\"selective\""},
+      {.name = "parallel.offload",
+       .rule = "\"none\", \"activations\" or \"auto\"",
+       .help = "move what is kept for the backward pass out of a device's memory meanwhile; auto: "
+               "if the plan does not fit otherwise",
+       .set = set_offload,
+       .get = get_offload,
+       .example = "\"activations\""},
       boolean(
           "parallel.sequence_parallel", "divide norms by tokens over the tensor axis",
           [](auto& c) -> auto& { return c.parallel.sequence_parallel; }),

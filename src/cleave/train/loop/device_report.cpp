@@ -35,8 +35,15 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
   double compute = 0;
   double first = std::numeric_limits<double>::infinity();
   double last = 0;
+  double moving = 0;
+  double awaited = 0;  // of it, by a device that had nothing else to do
   for (const plan::Span& span : spans) {
     const double length = span.end - span.begin;
+    if (span.kind == plan::SpanKind::Transfer) {
+      moving += length;
+      continue;
+    }
+    if (schedule::is_move(span.instruction)) awaited += length;
     if (span.kind == plan::SpanKind::Compute) {
       compute += length;
       first = std::min(first, span.begin);
@@ -56,6 +63,8 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
   reduce_hidden_.note(reductions.share());
   tensor_.note(tensor.in_flight);
   tensor_hidden_.note(tensor.share());
+  moves_.note(moving);
+  moves_hidden_.note(moving > 0 ? std::max(0.0, 1 - awaited / moving) : 1);
 }
 
 double bubble_of(std::span<const DeviceReport> devices) {

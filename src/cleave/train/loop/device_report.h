@@ -12,6 +12,8 @@ namespace cleave::train {
 struct DeviceReport {
   std::int64_t peak_bytes = 0;  ///< measured
   std::int64_t planned_bytes = 0;
+  std::int64_t outside_bytes = 0;  ///< measured: what had moved out of its memory at most
+  std::int64_t planned_outside_bytes = 0;
   std::int64_t budget_bytes = 0;    ///< 0: no limit was given
   std::int64_t library_bytes = 0;   ///< what libraries allocated for themselves, outside the arena
   std::int64_t resident_bytes = 0;  ///< of the device's own process at most; 0 if it has none
@@ -26,6 +28,8 @@ struct DeviceReport {
   double reduce_hidden = 1;  ///< share of them that the device computed, median
   double tensor = 0;         ///< the same of sums and gatherings inside layers
   double tensor_hidden = 1;
+  double moves = 0;  ///< seconds per step in which something moved out or back, median
+  double moves_hidden = 1;
 };
 
 /// What was measured last, of a run that may be of any length: a few thousand values.
@@ -58,6 +62,8 @@ class StepTimes {
   double reduce() const { return reduce_.median(); }
   double reduce_hidden() const { return reduce_hidden_.empty() ? 1 : reduce_hidden_.median(); }
   double tensor() const { return tensor_.median(); }
+  double moves() const { return moves_.median(); }
+  double moves_hidden() const { return moves_hidden_.empty() ? 1 : moves_hidden_.median(); }
   double tensor_hidden() const { return tensor_hidden_.empty() ? 1 : tensor_hidden_.median(); }
 
  private:
@@ -71,6 +77,8 @@ class StepTimes {
   RecentValues reduce_hidden_;
   RecentValues tensor_;
   RecentValues tensor_hidden_;
+  RecentValues moves_;
+  RecentValues moves_hidden_;
 };
 
 /// plan::Summary::bubble_rate of the median step.

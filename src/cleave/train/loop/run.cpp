@@ -376,6 +376,8 @@ class DeviceRun {
     const auto& budgets = job_.compiled.budgets;
     return {.peak_bytes = trainer_.device().arena().peak(),
             .planned_bytes = job_.compiled.planned_on(index_),
+            .outside_bytes = trainer_.device().outside().peak(),
+            .planned_outside_bytes = job_.compiled.outside_on(index_),
             .budget_bytes = budgets.empty() ? 0 : budgets[index_],
             .library_bytes = library_bytes(),
             .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
@@ -389,7 +391,9 @@ class DeviceRun {
             .reduce = times_.reduce(),
             .reduce_hidden = times_.reduce_hidden(),
             .tensor = times_.tensor(),
-            .tensor_hidden = times_.tensor_hidden()};
+            .tensor_hidden = times_.tensor_hidden(),
+            .moves = times_.moves(),
+            .moves_hidden = times_.moves_hidden()};
   }
 
   /// Our own code allocates nothing inside a step, so what the profile and the first step left on

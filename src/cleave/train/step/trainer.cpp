@@ -20,10 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<std::int64_t> budgets_of(const DevicesConfig& devices) {
-  if (devices.memory.empty()) return {};
-  if (devices.memory.size() > 1) return devices.memory;
-  return std::vector<std::int64_t>(static_cast<std::size_t>(devices.count), devices.memory[0]);
+std::vector<std::int64_t> one_each(const std::vector<std::int64_t>& given, std::int64_t devices) {
+  if (given.size() != 1) return given;
+  return std::vector<std::int64_t>(static_cast<std::size_t>(devices), given[0]);
 }
 
 BatchSource::Share share_of(const Config& config, const engine::CompiledStep& compiled,
@@ -73,14 +72,17 @@ engine::CompileOptions compile_options(const Config& config) {
                      .encoder_stages = static_cast<int>(parallel.vision_pipeline.value_or(0)),
                      .zero = static_cast<int>(parallel.zero.value_or(0)),
                      .recompute = parallel.recompute.value_or(std::vector<schedule::Recompute>{}),
+                     .offload = parallel.offload,
                      .microbatch = static_cast<int>(*config.train.microbatch)},
           .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
           .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
           .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
           .threads = static_cast<int>(config.devices.threads),
           .device_kinds = config.devices.kind,
+          .spill = config.devices.spill,
           .arithmetic = arithmetic_of(config),
-          .budgets = budgets_of(config.devices),
+          .budgets = one_each(config.devices.memory, config.devices.count),
+          .outside_budgets = one_each(config.devices.host_memory, config.devices.count),
           .optimizer = &optimizer_of(config),
           .hyper = hyper_of(config.train, optimizer_of(config)),
           .costs = order_costs(config)};

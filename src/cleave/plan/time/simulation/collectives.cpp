@@ -77,7 +77,9 @@ void Collectives::post(int device, const Instruction& instruction, double time) 
 }
 
 bool Collectives::blocks(int device, const Instruction& instruction, double time) {
-  if (instruction.op != Op::Wait || schedule::is_message(instruction)) return false;
+  if (instruction.op != Op::Wait || schedule::is_message(instruction) ||
+      schedule::is_move(instruction))
+    return false;
   std::vector<Posted>& posted = devices_[device].posted;
   const auto completed = std::ranges::find_if(posted, [&](const Posted& p) {
     return p.instruction.op == instruction.completes && p.instruction.stage == instruction.stage &&

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Trains tiny models on every kind of device and instruction set at hand, and counts the hashes: one per model and dtype.
+
+    bench/device_hashes.py [--cleave build/release/cleave] [--only WORD]
+
+A combination is a model, a dtype, an instruction set (CLEAVE_ISA, those with fused multiply-add that this processor has), the
+kinds of the devices (processors, OpenCL devices if there are any, both) and a layout. Exits 1 if one has other weights than the
+first of its model and dtype, or uses other memory than was planned.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+MODELS = {
+    "gpt": "model.kind=gpt model.layers=4 model.hidden=32 model.heads=4 model.vocab=256 model.context=16",
+    "llama": "model.kind=llama model.layers=4 model.hidden=32 model.heads=4 model.kv_heads=2 model.vocab=256 "
+             "model.context=16 model.tie_embeddings=false",
+}
+COMMON = ("train.steps=2 train.batch=8 train.sequence=16 train.warmup=1 train.lr=1e-2 numerics.data_shards=2 "
+          "numerics.tensor_shards=2 numerics.exact=true data.validation=0")
+LAYOUTS = {
+    "alone": "",
+    "pipeline 2": "parallel.pipeline=2",
+    "pipeline 2, zb-h1": "parallel.pipeline=2 parallel.schedule=zb-h1",
+    "tensor 2": "parallel.tensor=2",
+    "data 2": "parallel.data=2",
+    "data 2, zero 1": "parallel.data=2 parallel.zero=1",
+    "data 2, zero 3": "parallel.data=2 parallel.zero=3",
+    "recompute": "parallel.recompute=full",
+    "offload": "parallel.offload=activations",
+    "pipeline 2, offload": "parallel.pipeline=2 parallel.offload=activations",
+}
+SETS = {"AVX3": ["avx2", "avx512"], "AVX2": ["avx2"]}
+MIXED = ("pipeline 2", "data 2, zero 1", "tensor 2", "pipeline 2, offload")
+
+
+def ask(cleave, *words, env=None):
+    done = subprocess.run([cleave, *words], capture_output=True, text=True, env=os.environ | (env or {}), timeout=600)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def combinations(machine):
+    """(model and dtype, what else, keys, environment)"""
+    sets = SETS.get(machine["simd"], [""])
+    kinds = {"cpu": LAYOUTS}
+    if machine["accelerators"]:
+        kinds["opencl"] = LAYOUTS
+        kinds['["cpu", "opencl"]'] = {name: LAYOUTS[name] for name in MIXED}
+    for (model, shape), dtype in itertools.product(MODELS.items(), ("f32", "bf16")):
+        for kind, layouts in kinds.items():
+            for isa, (name, layout) in itertools.product(sets if kind != "opencl" else sets[-1:], layouts.items()):
+                keys = f"{shape} {COMMON} train.dtype={dtype} {layout}".split() + [f"devices.kind={kind}"]
+                yield f"{model} {dtype}", f"{kind}, {isa or machine['simd']}, {name}", keys, {"CLEAVE_ISA": isa} if isa else {}
+
+
+def run(cleave, keys, env, data):
+    with tempfile.TemporaryDirectory() as out:
+        config = pathlib.Path(out, "run.toml")
+        config.write_text("")
+        words = ["train", str(config), "--json"]
+        for key in keys + [f"data.path={data}", f"train.out={out}/run"]:
+            words += ["--set", key]
+        return ask(cleave, *words, env=env | {"POCL_DEVICES": "pthread pthread"})
+
+
+def as_planned(device):
+    return device["peak_bytes"] == device["planned_bytes"] and device["outside_bytes"] == device["planned_outside_bytes"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cleave", default="build/release/cleave")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    hashes, count, wrong = {}, 0, 0
+    with tempfile.TemporaryDirectory() as directory:
+        data = pathlib.Path(directory, "data.txt")
+        data.write_text("the quick brown fox jumps over the lazy dog. " * 200)
+        for model, rest, keys, env in combinations(ask(args.cleave, "doctor", "--json")):
+            if args.only not in f"{model}, {rest}":
+                continue
+            report = run(args.cleave, keys, env, data)
+            expected = hashes.setdefault(model, report["weights"])
+            problem = "" if report["weights"] == expected else f"; {expected} before"
+            if not all(as_planned(device) for device in report["devices"]):
+                problem += "; memory is not as planned"
+            print(f"{model}, {rest}: {report['weights']}{problem}", flush=True)
+            count += 1
+            wrong += bool(problem)
+    print(f"{count} combinations, {len(hashes)} models and dtypes, {wrong} wrong")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

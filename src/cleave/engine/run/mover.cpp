@@ -1,0 +1,72 @@
+#include "cleave/engine/run/mover.h"
+
+#include "cleave/base/check.h"
+
+namespace cleave::engine {
+
+Mover::Mover(Memory& memory, std::size_t most)
+    : memory_(memory), posts_(most), thread_([this] { work(); }) {}
+
+Mover::~Mover() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  news_.notify_all();
+  thread_.join();
+}
+
+std::uint64_t Mover::post(Way way, std::span<const Copy> copies) {
+  const std::lock_guard lock(mutex_);
+  CLEAVE_CHECK(posted_ - done_ < posts_.size(), "more than ", posts_.size(), " moves at once");
+  posts_[posted_ % posts_.size()] = {.way = way, .copies = copies};
+  news_.notify_all();
+  return posted_++;
+}
+
+Mover::Times Mover::wait(std::uint64_t number) {
+  std::unique_lock lock(mutex_);
+  news_.wait(lock, [&] { return done_ > number; });
+  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  return posts_[number % posts_.size()].times;
+}
+
+void Mover::drain() noexcept {
+  std::unique_lock lock(mutex_);
+  news_.wait(lock, [&] { return done_ == posted_; });
+}
+
+void Mover::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    news_.wait(lock, [&] { return ends_ || done_ < posted_; });
+    if (done_ == posted_) return;
+    Post& post = posts_[done_ % posts_.size()];
+    lock.unlock();
+    std::exception_ptr failure;
+    post.times.begin = Clock::now();
+    try {
+      carry_out(post);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    post.times.end = Clock::now();
+    lock.lock();
+    if (failure_ == nullptr) failure_ = failure;
+    ++done_;
+    news_.notify_all();
+  }
+}
+
+void Mover::carry_out(const Post& post) {
+  for (const Copy& copy : post.copies) {
+    const std::span outside(copy.outside, static_cast<std::size_t>(copy.bytes));
+    if (post.way == Way::Out) {
+      memory_.move_out(copy.inside, outside);
+    } else {
+      memory_.move_in(copy.inside, outside);
+    }
+  }
+}
+
+}  // namespace cleave::engine

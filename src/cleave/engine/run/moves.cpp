@@ -1,0 +1,46 @@
+#include "cleave/engine/run/moves.h"
+
+namespace cleave::engine {
+
+using schedule::Op;
+
+namespace {
+
+Mover::Way way_of(const LinkedInstruction& entry) {
+  return entry.instruction.op == Op::Out ? Mover::Way::Out : Mover::Way::In;
+}
+
+}  // namespace
+
+Moves::Moves(const LinkedProgram& linked, Memory& memory, Arena* outside) : outside_(outside) {
+  if (linked.moves == 0) return;
+  const auto moves = static_cast<std::size_t>(linked.moves);
+  moving_.resize(moves);
+  mover_ = std::make_unique<Mover>(memory, 2 * moves);
+  outside_->reserve_blocks(moves);
+}
+
+void Moves::begin_step() {
+  if (mover_ == nullptr) return;
+  mover_->drain();
+  outside_->release_all();
+}
+
+void Moves::post(const LinkedInstruction& entry) {
+  if (entry.instruction.op == Op::Out)
+    outside_->acquire(entry.outside.offset, entry.outside.bytes);
+  moving_[entry.slot] = mover_->post(way_of(entry), entry.copies);
+}
+
+Mover::Times Moves::carry_out(const LinkedInstruction& entry) {
+  return mover_->wait(mover_->post(way_of(entry), entry.copies));
+}
+
+Mover::Times Moves::finish(const LinkedInstruction& wait) {
+  const Mover::Times times = mover_->wait(moving_[wait.slot]);
+  if (wait.instruction.completes == Op::In && wait.outside.bytes > 0)
+    outside_->release(wait.outside.offset);
+  return times;
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,168 @@
+// Activations that leave a device's memory until the backward pass: the weights and losses are
+// those of a run that keeps them, what is planned is what is used, inside and outside.
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "support/errors.h"
+#include "support/temporary_directory.h"
+#include "support/tiny_model.h"
+#include <gtest/gtest.h>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/local/local_world.h"
+#include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/train/step/run_optimizer.h"
+
+namespace cleave::train {
+namespace {
+
+using schedule::Offload;
+using testing::ReplicaSource;
+using testing::tiny_model;
+
+constexpr int kMicrobatches = 4;
+constexpr int kShards = 2;
+constexpr int kSteps = 2;
+
+struct Outcome {
+  std::string weights;
+  std::vector<double> losses;
+  std::int64_t peak = 0;     // of the largest device
+  std::int64_t outside = 0;  // of all devices
+};
+
+engine::CompileOptions options_of(const engine::Layout& layout) {
+  return {.layout = layout,
+          .microbatches = kMicrobatches / layout.data,
+          .data_shards = kShards,
+          .tensor_shards = kShards,
+          .arithmetic = ops::Arithmetic::Exact};
+}
+
+/// Trains, and expects to use what was planned.
+Outcome train(const engine::CompiledStep& step) {
+  const TrainConfig config{.steps = kSteps, .lr = 1e-2, .warmup = 1};
+  const int microbatches = step.program.microbatches;
+  std::mutex mutex;
+  Outcome outcome;
+  std::vector<std::pair<std::string, std::uint64_t>> hashes;
+  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
+    const int index = world.rank();
+    engine::Device device(step, index, 1, world);
+    device.initialise(7);
+    RunOptimizer optimizer(config);
+    for (int s = 0; s < kSteps; ++s) {
+      ReplicaSource source(step.replica_of(index) * microbatches, s);
+      optimizer.begin_step(s);
+      const auto result = device.executor().run(
+          {.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / (kMicrobatches * 16)});
+      const std::lock_guard lock(mutex);
+      if (index == 0) outcome.losses.push_back(result.loss);
+    }
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(device.arena().peak(), step.planned_on(index));
+    EXPECT_EQ(device.outside().peak(), step.outside_on(index));
+    outcome.peak = std::max(outcome.peak, device.arena().peak());
+    outcome.outside += device.outside().peak();
+    if (!device.is_owner()) return;
+    for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
+  });
+  outcome.weights = engine::combine_hashes(hashes);
+  return outcome;
+}
+
+std::vector<engine::Layout> layouts() {
+  using schedule::Recompute;
+  return {{},
+          {.schedule = "gpipe"},
+          {.pipeline = 2},
+          {.pipeline = 2, .schedule = "zb-h1"},
+          {.pipeline = 2, .chunks = 2, .schedule = "interleaved"},
+          {.tensor = 2, .schedule = "gpipe"},
+          {.data = 2, .schedule = "gpipe", .zero = 1},
+          {.data = 2, .schedule = "gpipe", .zero = 3},
+          {.schedule = "gpipe", .recompute = {Recompute::Selective}}};
+}
+
+TEST(Offload, ChangesNoBitInAnyLayout) {
+  for (const model::Family* family : {&model::gpt, &model::llama}) {
+    for (const DType dtype : {DType::F32, DType::BF16}) {
+      const Graph model = tiny_model(family, dtype, /*layers=*/4);
+      const Outcome kept = train(engine::compile(model, options_of({})));
+      for (engine::Layout layout : layouts()) {
+        SCOPED_TRACE(layout.schedule + ", pipeline " + std::to_string(layout.pipeline) + ", data " +
+                     std::to_string(layout.data) + ", tensor " + std::to_string(layout.tensor));
+        layout.offload = Offload::Activations;
+        const Outcome moved = train(engine::compile(model, options_of(layout)));
+        EXPECT_EQ(moved.weights, kept.weights);
+        EXPECT_EQ(moved.losses, kept.losses);
+        EXPECT_GT(moved.outside, 0);
+      }
+    }
+  }
+}
+
+/// Much of what a step needs is activations.
+Graph long_model() {
+  ModelShape shape = testing::tiny_shape(&model::gpt, /*layers=*/8);
+  return model::graph_of(shape, {.sequences = 8, .sequence = testing::kSequence});
+}
+
+TEST(Offload, TrainsWithinBudgetsThatThePlanWithoutItExceeds) {
+  engine::CompileOptions options = options_of({.schedule = "gpipe"});
+  const Outcome kept = train(engine::compile(long_model(), options));
+  options.budgets = {kept.peak * 10 / 16};
+  EXPECT_THROW(engine::compile(long_model(), options), DoesNotFit);
+
+  options.layout.offload.reset();  // "auto"
+  const engine::CompiledStep step = engine::compile(long_model(), options);
+  const Outcome moved = train(step);
+
+  EXPECT_LE(moved.peak, options.budgets[0]);
+  EXPECT_GT(moved.outside, 0);
+  EXPECT_EQ(moved.weights, kept.weights);
+}
+
+TEST(Offload, AutoMovesNothingThatFits) {
+  engine::CompileOptions options = options_of({.schedule = "gpipe"});
+  const std::int64_t needed = engine::compile(long_model(), options).planned_on(0);
+  options.budgets = {needed};
+  options.layout.offload.reset();
+  EXPECT_EQ(engine::compile(long_model(), options).outside_on(0), 0);
+}
+
+TEST(Offload, KeepsToTheBudgetOutside) {
+  engine::CompileOptions options = options_of({.schedule = "gpipe"});
+  options.layout.offload = Offload::Activations;
+  const std::int64_t needed = engine::compile(long_model(), options).outside_on(0);
+  options.outside_budgets = {needed};
+  EXPECT_EQ(engine::compile(long_model(), options).outside_on(0), needed);
+  options.outside_budgets = {needed - 1};
+  EXPECT_THROW(engine::compile(long_model(), options), DoesNotFit);
+}
+
+TEST(Offload, GoesToADiskWithTheSameBits) {
+  const testing::TemporaryDirectory disk;
+  engine::CompileOptions options = options_of({.schedule = "gpipe"});
+  const Outcome kept = train(engine::compile(long_model(), options));
+  options.layout.offload = Offload::Activations;
+  options.spill = disk.path().string();
+  EXPECT_EQ(train(engine::compile(long_model(), options)).weights, kept.weights);
+  EXPECT_TRUE(std::filesystem::is_empty(disk.path()));
+}
+
+TEST(Offload, NamesADirectoryThatCannotBeWritten) {
+  engine::CompileOptions options = options_of({.schedule = "gpipe"});
+  options.layout.offload = Offload::Activations;
+  options.spill = "/nowhere";
+  const engine::CompiledStep step = engine::compile(long_model(), options);
+  EXPECT_EQ(testing::user_error([&] { train(step); }),
+            "devices.spill /nowhere: No such file or directory; name a directory that can be "
+            "written");
+}
+
+}  // namespace
+}  // namespace cleave::train
