@@ -114,8 +114,8 @@ void set_pair_weights(engine::Device& device, std::vector<std::string> names) {
       const auto i = static_cast<std::uint64_t>(tensor.start * row + j);
       const std::uint64_t u = (i * 1664525 + 1013904223ull * (k + 1)) % (1ull << 24);
       const float w = (static_cast<float>(u) / 0x1p24f - 0.5f) / 4;
-      tensor.master.as<float>()[j] = tensor.name == "logit_scale"  ? 3.0f
-                                     : tensor.name == "logit_bias" ? -4.0f
+      tensor.master.as<float>()[j] = tensor.name == "logit_scale"  ? 2.0f
+                                     : tensor.name == "logit_bias" ? -2.5f
                                      : norm                        ? w + 1
                                                                    : w;
     }
@@ -140,8 +140,8 @@ struct PairRun {
 
 PairRun ten_steps(const std::string& family, DType dtype, const PairCut& cut = {}) {
   const TrainConfig train{.steps = kSteps,
-                          .lr = 1e-2,
-                          .min_lr = 1e-3,
+                          .lr = 3e-4,
+                          .min_lr = 3e-5,
                           .warmup = 2,
                           .betas = {0.9, 0.95},
                           .weight_decay = 0.1,
