@@ -143,7 +143,11 @@ std::string packed_pairs(const TemporaryDirectory& dir) {
   for (const char* name : {"colour.jpg", "grey.png"})
     dir.write(name, read_text(source_path(std::string("tests/golden/image/") + name)));
   const std::string list = dir.write("pairs.csv", "path,caption\ncolour.jpg,ab\ngrey.png,cde\n");
-  const PackOptions options{.shape = {.width = 4, .height = 4, .channels = 3},
+  const PackOptions options{.shape = {.width = 4,
+                                      .height = 4,
+                                      .channels = 3,
+                                      .mean = {0.5, 0.5, 0.5},
+                                      .deviation = {0.5, 0.5, 0.5}},
                             .filter = &find_resize_filter("bilinear"),
                             .input = list};
   pack_samples(*open_source(list, {}), dir.path("pairs.set"), options,
