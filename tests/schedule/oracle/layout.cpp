@@ -168,6 +168,7 @@ void Layout::read_buffer(int index) {
   const Program& p = program;
   const Buffer& b = p.buffers[index];
   demand(0 <= b.device && b.device < p.devices, "a buffer on no device");
+  demand(b.kind != BufferKind::Collected, "no sample has a stage that collects");
   if (of_microbatch(b.kind))
     demand(0 <= b.microbatch && b.microbatch < p.microbatches, "a buffer of no microbatch");
   if (is_edge_buffer(b)) {

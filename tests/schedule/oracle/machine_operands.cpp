@@ -47,6 +47,7 @@ void Machine::check_stage_operands(int /*d*/, const Instruction& i) const {
   if (i.op == Op::BackwardWeight || i.op == Op::Backward) demand(weight, "W of no use");
   if (i.op == Op::Recompute) demand(input || weight, "R of no use");
   if (about == Op::Reduce) demand(weight, "nothing to reduce");
+  demand(about != Op::Collect, "no sample has a stage that collects");
   if (about == Op::Gather || about == Op::Free)
     demand(layout_->sharded(i.stage), "nothing to gather");
   if (about == Op::Refresh)

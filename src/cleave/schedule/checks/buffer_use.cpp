@@ -243,7 +243,8 @@ bool belongs(const Tables& t, const Buffer& b) {
     const int behind = b.kind == BufferKind::SegmentGradient ? 1 : 0;
     const bool there = holds(t, b.device, b.stage) && b.segment >= first &&
                        b.segment + behind < p.segments[b.stage];
-    return there && (!is_moved(b) || Passes(t, b).move() != nullptr);
+    return there && (!is_moved(b) || Passes(t, b).move() != nullptr) &&
+           (b.kind != BufferKind::Collected || collects(p, b.stage));
   }
   if (b.edge >= std::ssize(p.edges)) return false;
   const Edge& edge = p.edges[b.edge];
