@@ -41,6 +41,13 @@ example-vision:  ## train a ViT on Fashion-MNIST on four devices, some minutes a
 	@cmake --build --preset release -j $(JOBS) --target cleave
 	@scripts/example_vision
 
+.PHONY: example-vlm
+example-vlm:     ## train a small vision-language model on Tux Paint's stamps on four devices, some minutes after the build
+	@scripts/setup --quiet
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j $(JOBS) --target cleave
+	@scripts/example_vlm
+
 .PHONY: example-federated
 example-federated:  ## ten clients learn Fashion-MNIST in five ways, ROUNDS=3 each; some minutes after the build
 	@scripts/setup --quiet
