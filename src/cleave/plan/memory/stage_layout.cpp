@@ -202,7 +202,7 @@ void lay_out_first(const Chain& chain, Keep keep, StageLayout& layout) {
     if (keep == Keep::Costly) continue;
     const auto& reads = chain.layers[k]->reads;
     for (std::size_t i = 0; i < reads.size(); ++i)
-      work.add(places.reads[i], {0, k, reads[i].tensor.bytes()});
+      if (chain.port[k][i] < 0) work.add(places.reads[i], {0, k, reads[i].tensor.bytes()});
     const auto& kept = chain.layers[k]->kept_by_forward;
     for (std::size_t i = 0; i < kept.size(); ++i)
       work.add(places.kept_by_forward[i], {k, k, kept[i].tensor.bytes()});
