@@ -67,6 +67,22 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
   moves_hidden_.note(moving > 0 ? std::max(0.0, 1 - awaited / moving) : 1);
 }
 
+void StepTimes::tell(DeviceReport& report) const {
+  const auto share = [](const RecentValues& values) {
+    return values.empty() ? 1 : values.median();
+  };
+  report.compute = compute_.median();
+  report.extent = extent_.median();
+  report.busy = busy_.median();
+  report.wait = wait_.median();
+  report.reduce = reduce_.median();
+  report.reduce_hidden = share(reduce_hidden_);
+  report.tensor = tensor_.median();
+  report.tensor_hidden = share(tensor_hidden_);
+  report.moves = moves_.median();
+  report.moves_hidden = share(moves_hidden_);
+}
+
 double bubble_of(std::span<const DeviceReport> devices) {
   double cost = 0;
   double work = 0;

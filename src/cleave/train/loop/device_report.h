@@ -55,16 +55,8 @@ class StepTimes {
 
   std::int64_t steps() const { return steps_; }
   double seconds() const { return seconds_.median(); }
-  double compute() const { return compute_.median(); }
-  double extent() const { return extent_.median(); }
-  double busy() const { return busy_.median(); }
-  double wait() const { return wait_.median(); }
-  double reduce() const { return reduce_.median(); }
-  double reduce_hidden() const { return reduce_hidden_.empty() ? 1 : reduce_hidden_.median(); }
-  double tensor() const { return tensor_.median(); }
-  double moves() const { return moves_.median(); }
-  double moves_hidden() const { return moves_hidden_.empty() ? 1 : moves_hidden_.median(); }
-  double tensor_hidden() const { return tensor_hidden_.empty() ? 1 : tensor_hidden_.median(); }
+  /// Sets the times of a report.
+  void tell(DeviceReport& report) const;
 
  private:
   std::int64_t steps_ = 0;

@@ -68,11 +68,8 @@ RunReport run_device(const Config& config, const RunOptions& options,
                     .planned_bytes = compiled.planned_on(index),
                     .budget_bytes = compiled.budgets.empty() ? 0 : compiled.budgets[index],
                     .parameters = engine::parameters_of(compiled, index),
-                    .planned_sent = compiled.traffic[index],
-                    .compute = steps.compute(),
-                    .extent = steps.extent(),
-                    .busy = steps.busy(),
-                    .wait = steps.wait()};
+                    .planned_sent = compiled.traffic[index]};
+  steps.tell(mine);
   if (steps.steps() > 0) {
     const comm::Sent all = world.sent() - sent;
     mine.sent = {.message = all.message / steps.steps(), .numbers = all.numbers / steps.steps()};

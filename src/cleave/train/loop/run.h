@@ -94,8 +94,8 @@ struct RunOptions {
   bool trace = false;    ///< keep the timeline of the last step
   bool watched = false;  ///< somebody wants timelines while the run goes on; counts on device 0
   std::chrono::nanoseconds patience = comm::kUsualPatience;  ///< of the watchdog
-  bool predict = true;               ///< profile a step before the first; the same on all devices
-  std::function<bool()> pause = {};  ///< asked on device 0 before each step: end after it?
+  bool predict = true;                 ///< profile a step before the first; the same on all devices
+  std::function<bool()> pause = {};    ///< asked on device 0 before each step: end after it?
   std::optional<OwnerPart> part = {};  ///< where owners are on machines of their own: whose it is
 
   /// Where the state is left if the run ends early, and looked for at its beginning; null: nowhere.

@@ -1,0 +1,54 @@
+#include "cleave/engine/compile/stage_sizes.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "cleave/base/check.h"
+#include "cleave/engine/compile/placement.h"
+#include "cleave/plan/tune/partition.h"
+
+namespace cleave::engine {
+
+std::vector<std::int64_t> segments_per_stage(const Graph& model, const Layout& layout, int stages) {
+  const std::int64_t blocks = block_count(model);
+  const std::int64_t segments = std::ssize(model.segments);
+  if (layout.placement != Placement::Even) return placed_segments(model, layout, stages);
+  if (layout.partition.empty()) {
+    require(stages <= segments, stages, " stages need at least ", stages - (segments - blocks),
+            " layers, and the model has ", blocks, "; use fewer pipeline devices or chunks");
+    std::vector<double> costs;
+    for (const SegmentSpec& segment : model.segments)
+      costs.push_back(static_cast<double>(flops(segment)));
+    return plan::balance(costs, stages);
+  }
+  const std::int64_t sum =
+      std::accumulate(layout.partition.begin(), layout.partition.end(), std::int64_t{0});
+  require(static_cast<int>(layout.partition.size()) == stages, "parallel.partition has ",
+          layout.partition.size(), " entries, and the schedule has ", stages,
+          " stages; give one number per stage");
+  require(sum == blocks, "parallel.partition adds up to ", sum, " layers, and the model has ",
+          blocks);
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(stages), 0);
+  std::size_t stage = 0;
+  std::int64_t placed = 0;  // blocks in this stage
+  std::int64_t left = blocks;
+  for (const SegmentSpec& segment : model.segments) {
+    if (segment.block) {
+      while (placed == layout.partition[stage]) {
+        ++stage;
+        placed = 0;
+      }
+      ++placed;
+      --left;
+    } else if (left == 0) {
+      stage = sizes.size() - 1;
+    }
+    ++sizes[stage];
+  }
+  require(std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; }),
+          "parallel.partition leaves a stage empty; give every stage but the first and the last a "
+          "layer");
+  return sizes;
+}
+
+}  // namespace cleave::engine

@@ -1,0 +1,300 @@
+#include "cleave/train/loop/device_run.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "cleave/base/process_memory.h"
+#include "cleave/checkpoint/directory.h"
+#include "cleave/train/keep/state_copies.h"
+#include "cleave/train/loop/first_state.h"
+#include "cleave/train/loop/forecast.h"
+#include "cleave/train/loop/gathered_weights.h"
+#include "cleave/train/loop/starting.h"
+#include "cleave/train/loop/state_in_memory.h"
+#include "cleave/train/save/background_saver.h"
+#include "cleave/train/save/own_part.h"
+#include "cleave/train/save/saving.h"
+#include "cleave/train/step/owner_flow.h"
+
+namespace cleave::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool due(std::int64_t every, std::int64_t step) {
+  return every > 0 && step % every == 0;
+}
+
+/// One device's part of a run.
+class DeviceRun {
+ public:
+  DeviceRun(const Job& job, comm::Communicator& world)
+      : job_(job),
+        world_(world),
+        index_(world.rank()),
+        trainer_(job.config, {&job.data, job.clients ? &*job.clients : nullptr, job.exchange},
+                 job.compiled, world.rank(), world),
+        saver_(save_point()) {
+    world.set_patience(job.options.patience);
+    if (keeps_state(job.options) && can_keep_state(job.compiled)) {
+      copies_.emplace(trainer_.device(), job.compiled, job.layout, world);
+      trainer_.set_watch(&*copies_);
+    }
+    if (!job.config.edge.averages()) return;
+    const RoundBytes bytes = round_bytes(job.config, job.compiled.model);
+    report_.averaged = RunReport::Averaged{
+        .clients = job.config.edge.client_count(), .up_bytes = bytes.up, .down_bytes = bytes.down};
+  }
+
+  RunReport run() {
+    try {
+      RunReport report = train();
+      if (report.paused) leave_state();
+      return report;
+    } catch (...) {
+      leave_state();
+      throw;
+    }
+  }
+
+ private:
+  RunReport train() {
+    if (!job_.start.finished && job_.options.predict) {
+      predict();
+      agree_on_timelines();
+      if (agree_to_stop(world_)) return stopped_at_start(job_.start);
+    }
+    give_first_state(job_, trainer_, world_);
+    if (copies_) forget_what_was_kept();
+    trainer_.share_start();
+    if (job_.start.finished) {
+      report_.finished_before = true;
+      report_.checkpoint = job_.start.resume_from.string();
+      return finish();
+    }
+    const TrainConfig& train = job_.config.train;
+    bool stop = false;
+    while (trainer_.steps_done() < train.steps && !stop) {
+      const std::int64_t heap = report_.losses.empty() ? heap_bytes() : 0;
+      if (copies_) copies_->begin_step(trainer_.steps_done());
+      if (copies_ && job_.config.edge.averages()) copies_->lose_track();
+      StepReport step = trainer_.step(stop_was_requested() || pause_is_due());
+      if (copies_) copies_->end_step(trainer_.steps_done());
+      if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
+      stop = step.stop;
+      const bool last = stop || step.step == train.steps;
+      step.evaluates =
+          (due(train.eval_every, step.step) || last) && trainer_.evaluated_sequences() > 0;
+      note(step);
+      if (due(timeline_every_, step.step)) tell_timeline();
+      note_saved(saver_.advance());
+      if (step.evaluates) evaluate();
+      if (due(train.checkpoint_every, step.step) && !last) save_and_go_on();
+    }
+    note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
+    if (!hands_over()) save();
+    report_.stopped = trainer_.steps_done() < train.steps;
+    report_.paused = report_.stopped && !stop_was_requested();
+    return finish();
+  }
+
+  /// What was kept for this plan goes when all that it was kept for is here twice.
+  void forget_what_was_kept() {
+    copies_->copy_now(trainer_.steps_done());
+    world_.barrier().wait();
+    job_.options.kept->forget();
+  }
+
+  /// For the next plan.
+  void leave_state() {
+    if (copies_) job_.options.kept->keep(trainer_.device().shared_arena(), copies_->versions());
+  }
+
+  /// Whether the next plan will find the state in memory, so that it need not be saved: nobody
+  /// leaves, or no more than there are copies, and all have room for it beside a plan like this.
+  bool hands_over() {
+    if (!copies_ || trainer_.steps_done() >= job_.config.train.steps) return false;
+    const auto& budgets = job_.compiled.budgets;
+    const std::int64_t needed = job_.compiled.planned_on(index_) + copies_->own_bytes();
+    const bool hinders =
+        (stop_was_requested() && index_ == 0) || (!budgets.empty() && needed > budgets[index_]);
+    std::array<double, 2> answers = {stop_was_requested() ? 1.0 : 0.0, hinders ? 1.0 : 0.0};
+    world_.combine(answers, comm::Combine::Sum);
+    const auto [leaving, hindered] = answers;
+    if (hindered > 0 || leaving > job_.compiled.copies) return false;
+    if (leaving > 0) copies_->copy_now(trainer_.steps_done());
+    return true;
+  }
+
+  bool pause_is_due() const { return job_.options.pause && job_.options.pause(); }
+
+  /// Once, before the first step, and then frozen.
+  void predict() {
+    const std::int64_t heap = heap_bytes();
+    const plan::Costs costs = trainer_.profile(job_.at_once);
+    library_heap_ = heap_bytes() - heap;
+    report_.predicted =
+        predicted_step(job_.compiled, costs, {.at_once = job_.at_once / job_.compiled.mesh.tensor});
+    report_.predicted_step_seconds = report_.predicted->summary.makespan;
+    if (index_ == 0) job_.observer.on_predicted(*report_.predicted_step_seconds);
+  }
+
+  /// All devices take part in a timeline, so all have to know when: about once a second, if device
+  /// 0 is watched.
+  void agree_on_timelines() {
+    const double seconds = std::max(*report_.predicted_step_seconds, 1e-3);
+    double every = index_ == 0 && job_.options.watched ? std::ceil(1 / seconds) : 0;
+    world_.combine({&every, 1}, comm::Combine::Max);
+    timeline_every_ = static_cast<std::int64_t>(every);
+    if (index_ == 0) job_.observer.on_predicted(*report_.predicted);
+  }
+
+  void tell_timeline() {
+    const TracedStep step = measured_step(job_.compiled, trainer_.device().executor(), world_);
+    if (index_ == 0) job_.observer.on_timeline(trainer_.steps_done(), step);
+  }
+
+  void note(const StepReport& step) {
+    if (!report_.first_loss) report_.first_loss = step.loss;
+    if (report_.losses.size() == 2 * kKeptLosses)
+      report_.losses.erase(report_.losses.begin(), report_.losses.begin() + kKeptLosses);
+    report_.losses.push_back(step.loss);
+    const engine::Executor& executor = trainer_.device().executor();
+    if (report_.averaged) {
+      ++report_.averaged->rounds;
+      report_.averaged->participants += step.participants;
+      report_.averaged->local_steps += step.local_steps;
+      report_.averaged->absent += step.absent;
+    }
+    times_.note(step.seconds / static_cast<double>(std::max<std::int64_t>(1, step.local_steps)),
+                executor.spans(), executor.exchanges(), executor.held_up());
+    if (index_ == 0) job_.observer.on_step(step);
+  }
+
+  void evaluate() {
+    const std::optional<Evaluation> evaluation = trainer_.evaluate();
+    if (!evaluation) return;
+    report_.validation_loss = evaluation->loss;
+    report_.accuracy = evaluation->accuracy;
+    if (index_ == 0)
+      job_.observer.on_evaluated(trainer_.steps_done(), *evaluation,
+                                 trainer_.evaluated_sequences());
+  }
+
+  SavePoint save_point() {
+    return {.config = &job_.config,
+            .layout = &job_.layout,
+            .device = &trainer_.device(),
+            .world = &world_,
+            .shares_files = job_.shares_files,
+            .data = job_.data_digest};
+  }
+
+  void save() {
+    if (job_.exchange != nullptr && !job_.exchange->is_server()) return;
+    const Clock::time_point start = Clock::now();
+    if (job_.options.part && job_.exchange == nullptr) {
+      save_part(save_point(), job_.keeps_part, trainer_.steps_done());
+    } else {
+      train::save(save_point(), trainer_.steps_done());
+    }
+    const std::chrono::duration<double> pause = Clock::now() - start;
+    note_saved(BackgroundSaver::Saved{trainer_.steps_done(), pause.count()});
+  }
+
+  void save_and_go_on() {
+    // Threads that write do not talk to other devices, so what has to be sent is saved at once.
+    if (!BackgroundSaver::has_room(job_.compiled) || !job_.shares_files || job_.exchange != nullptr)
+      return save();
+    // Should the one before not be done yet, disks are slower than training: that pause is its own.
+    note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
+    saver_.begin(trainer_.steps_done());
+  }
+
+  void note_saved(const std::optional<BackgroundSaver::Saved>& saved) {
+    if (!saved || index_ != 0) return;
+    report_.checkpoint =
+        checkpoint::checkpoint_path(std::filesystem::path(job_.config.train.out) / "checkpoints",
+                                    saved->step)
+            .string();
+    job_.observer.on_saved(saved->step, report_.checkpoint, saved->pause);
+  }
+
+  /// Puts the numbers of all devices together; the same report on each.
+  RunReport finish() {
+    report_.steps = trainer_.steps_done();
+    report_.epochs = epochs();
+    if (report_.averaged) {
+      double sent = static_cast<double>(trainer_.client_bytes());
+      world_.combine({&sent, 1}, comm::Combine::Sum);
+      report_.averaged->sent_bytes = static_cast<std::int64_t>(sent);
+      report_.averaged->epsilon = privacy_spent(job_.config, report_.steps);
+    }
+    if (report_.losses.size() > kKeptLosses)
+      report_.losses.erase(report_.losses.begin(), report_.losses.end() - kKeptLosses);
+    report_.step_seconds = times_.seconds();
+    const auto tokens = static_cast<double>(job_.config.train.batch * job_.config.train.sequence);
+    if (report_.step_seconds > 0) report_.tokens_per_second = tokens / report_.step_seconds;
+    report_.devices = gather_reports(report_of_device(), index_, job_.compiled.devices(), world_);
+    report_.bubble = bubble_of(report_.devices);
+    report_.idle = idle_of(report_.devices, report_.step_seconds);
+    if (job_.options.trace) {
+      report_.measured = measured_step(job_.compiled, trainer_.device().executor(), world_);
+    }
+    report_.weights = gather_weights(job_.compiled, trainer_.device(), world_);
+    return std::move(report_);
+  }
+
+  /// Through the training data; with averaging, by all clients of this run together.
+  double epochs() const {
+    const data::Dataset& training = job_.data.training();
+    if (!report_.averaged) return training.epochs(report_.steps);
+    return static_cast<double>(report_.averaged->local_steps * job_.config.train.batch) /
+           static_cast<double>(training.windows());
+  }
+
+  DeviceReport report_of_device() {
+    const auto& budgets = job_.compiled.budgets;
+    DeviceReport report{
+        .peak_bytes = trainer_.device().arena().peak(),
+        .planned_bytes = job_.compiled.planned_on(index_),
+        .outside_bytes = trainer_.device().outside().peak(),
+        .planned_outside_bytes = job_.compiled.outside_on(index_),
+        .budget_bytes = budgets.empty() ? 0 : budgets[index_],
+        .library_bytes = library_bytes(),
+        .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
+        .parameters = trainer_.device().parameter_count(),
+        .sent = trainer_.sent() - comm::Sent{.message = copies_ ? copies_->sent() : 0},
+        .planned_sent = job_.compiled.traffic[index_]};
+    times_.tell(report);
+    return report;
+  }
+
+  /// Our own code allocates nothing inside a step, so what the profile and the first step left on
+  /// the heap is the libraries'. Devices that share a process share this too.
+  std::int64_t library_bytes() const {
+    const std::int64_t bytes = job_.compiled.library_bytes + library_heap_;
+    return job_.own_process ? bytes : bytes / job_.compiled.devices();
+  }
+
+  const Job& job_;
+  comm::Communicator& world_;
+  int index_;
+  Trainer trainer_;
+  std::optional<StateCopies> copies_;  ///< nothing where a run cannot outlive a loss
+  BackgroundSaver saver_;              ///< ends before the memory that it reads
+  RunReport report_;
+  StepTimes times_;
+  std::int64_t library_heap_ = 0;    ///< growth of the process's heap
+  std::int64_t timeline_every_ = 0;  ///< steps; 0: never
+};
+
+}  // namespace
+
+RunReport run_device(const Job& job, comm::Communicator& world) {
+  return DeviceRun(job, world).run();
+}
+
+}  // namespace cleave::train
