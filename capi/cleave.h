@@ -10,12 +10,12 @@
  *
  * Every call runs the program cleave and waits for it: the one that is installed with this library,
  * another that the environment variable CLEAVE names, or the first on PATH. So a training has a
- * process of its own, with the memory, the signals and the bits that it has on the command line, and
- * cannot take the caller with it.
+ * process of its own, with the memory, the signals and the bits that it has on the command line,
+ * and cannot take the caller with it.
  *
  * Text is UTF-8 that ends in a zero byte. What goes in is borrowed for the call, what comes out
- * belongs to the caller, who gives it to cleave_free(). Nothing is printed and no exception leaves a
- * function. Functions may be called from any thread, also at the same time. Link with -lcleave
+ * belongs to the caller, who gives it to cleave_free(). Nothing is printed and no exception leaves
+ * a function. Functions may be called from any thread, also at the same time. Link with -lcleave
  * (pkg-config: libcleave).
  */
 #ifndef CLEAVE_H
@@ -55,8 +55,8 @@ CLEAVE_API const char* cleave_version(void);
 CLEAVE_API cleave_status cleave_ask(const char* verb, const char* options, char** answer,
                                     char** error);
 
-/* A line of log.jsonl, as soon as it is written. Another value than 0 ends the run after the step in
- * hand, saved. Called on the thread that called cleave_train; the run goes on meanwhile. */
+/* A line of log.jsonl, as soon as it is written. Another value than 0 ends the run after the step
+ * in hand, saved. Called on the thread that called cleave_train; the run goes on meanwhile. */
 typedef int (*cleave_on_step)(const char* line, void* context);
 
 typedef struct cleave_training {

@@ -127,8 +127,9 @@ TEST(Federated, RefusesWhatCannotBe) {
   EXPECT_EQ(refused("--set edge.arrival=3"),
             "cleave: edge.arrival is 3, and sums in the order of clients do not look at it; set "
             "edge.sums to \"fixed\"\n");
-  EXPECT_EQ(refused("--set edge.sums=fixed --set edge.outer=median"),
-            "cleave: edge.sums is \"fixed\", and edge.outer median adds nothing up; leave it out\n");
+  EXPECT_EQ(
+      refused("--set edge.sums=fixed --set edge.outer=median"),
+      "cleave: edge.sums is \"fixed\", and edge.outer median adds nothing up; leave it out\n");
   EXPECT_EQ(refused("--set edge.partition=labels --set edge.labels=4"),
             "cleave: edge.labels is 4, but the data have 3 labels; ask for fewer (text has one for "
             "each data.path with a weight)\n");

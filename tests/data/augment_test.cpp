@@ -22,9 +22,9 @@ TEST(Augment, IsAFunctionOfSeedEpochSampleAndImage) {
   EXPECT_EQ(change_of(kBoth, draw, 64), change_of(kBoth, draw, 64));
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
   for (std::int64_t i = 0; i < 8; ++i) {
-    for (ImageDraw other : {ImageDraw{1 + static_cast<std::uint64_t>(i), 2, 3, 0},
-                            ImageDraw{1, 2 + i, 3, 0}, ImageDraw{1, 2, 3 + i, 0},
-                            ImageDraw{1, 2, 3, i}}) {
+    for (ImageDraw other :
+         {ImageDraw{1 + static_cast<std::uint64_t>(i), 2, 3, 0}, ImageDraw{1, 2 + i, 3, 0},
+          ImageDraw{1, 2, 3 + i, 0}, ImageDraw{1, 2, 3, i}}) {
       const Change change = change_of(kBoth, other, 64);
       seen.insert({change.top, change.left});
     }

@@ -39,8 +39,8 @@ TEST(RopeScaling, DynamicChangesNothingWithinTheContext) {
             scaled_rope(kTheta, kDims, {}));
 }
 
-// Pairs that turn more than four times in 1024 tokens stay, those that turn less than once are eight
-// times slower, and in between frequencies fall as they do without the scaling.
+// Pairs that turn more than four times in 1024 tokens stay, those that turn less than once are
+// eight times slower, and in between frequencies fall as they do without the scaling.
 TEST(RopeScaling, Llama3StretchesSlowPairsOnly) {
   const auto plain = scaled_rope(kTheta, kDims, {}).frequencies;
   const auto scaled = scaled_rope(kTheta, kDims, llama3()).frequencies;

@@ -12,18 +12,19 @@ using testing::user_error;
 
 Graph small(const model::Family* kind) {
   return model::graph_of({.kind = kind,
-                     .layers = 12,
-                     .hidden = 32,
-                     .heads = 4,
-                     .kv_heads = 4,
-                     .ffn = 64,
-                     .vocab = 61,
-                     .context = 16,
-                     .tie_embeddings = kind == &model::gpt},
-                    {.sequences = 1, .sequence = 16});
+                          .layers = 12,
+                          .hidden = 32,
+                          .heads = 4,
+                          .kv_heads = 4,
+                          .ffn = 64,
+                          .vocab = 61,
+                          .context = 16,
+                          .tie_embeddings = kind == &model::gpt},
+                         {.sequences = 1, .sequence = 16});
 }
 
-std::vector<std::string> trained(const model::Family* kind, const std::vector<std::string>& patterns) {
+std::vector<std::string> trained(const model::Family* kind,
+                                 const std::vector<std::string>& patterns) {
   Graph model = small(kind);
   train_only(model.segments, patterns);
   std::vector<std::string> names;

@@ -48,9 +48,9 @@ TEST(AttentionPool, AgreesWithTheReference) {
       on_every_target([&](Compute& compute) {
         PoolResults out(shape, dtype);
         attention_pool(compute, shape, in.q.view(), in.kv.view(), out.y.view(), out.p.view());
-        attention_pool_backward(compute, shape,
-                                {in.q.view(), in.kv.view(), out.p.view(), in.dy.view(),
-                                 out.dkv.view(), out.dq.view()});
+        attention_pool_backward(
+            compute, shape,
+            {in.q.view(), in.kv.view(), out.p.view(), in.dy.view(), out.dkv.view(), out.dq.view()});
         // A score of up to 3 has rounding 2 · kRound, which its exponential multiplies; sums of 51
         // terms below 1 follow.
         const double error = 64 * 4 * kRound;
@@ -71,15 +71,15 @@ TEST(AttentionPool, IsAdjointToTheGradientOfItsValues) {
   Compute compute(1);
 
   attention_pool(compute, shape, in.q.view(), in.kv.view(), out.y.view(), out.p.view());
-  attention_pool_backward(compute, shape,
-                          {in.q.view(), in.kv.view(), out.p.view(), in.dy.view(), out.dkv.view(),
-                           out.dq.view()});
+  attention_pool_backward(
+      compute, shape,
+      {in.q.view(), in.kv.view(), out.p.view(), in.dy.view(), out.dkv.view(), out.dq.view()});
 
   double of_values = 0;
   for (std::int64_t row = 0; row < 3 * 17; ++row) {
     for (std::int64_t i = shape.features(); i < 2 * shape.features(); ++i)
-      of_values += double{out.dkv[row * 2 * shape.features() + i]} *
-                   in.kv[row * 2 * shape.features() + i];
+      of_values +=
+          double{out.dkv[row * 2 * shape.features() + i]} * in.kv[row * 2 * shape.features() + i];
   }
   // 96 values of y, each rounded once, and as many weights of each.
   EXPECT_NEAR(dot(in.dy, out.y), of_values, 96 * 18 * kRound);

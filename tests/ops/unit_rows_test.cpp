@@ -42,7 +42,8 @@ TEST(UnitRows, AgreeWithTheReference) {
   });
 }
 
-// The derivative is a symmetric matrix: <dy, J v> = <J dy, v>, whichever of the two is the gradient.
+// The derivative is a symmetric matrix: <dy, J v> = <J dy, v>, whichever of the two is the
+// gradient.
 TEST(UnitRows, HaveAGradientThatIsItsOwnAdjoint) {
   Tensor x = Tensor::random(DType::F32, {kUnitRows, 24}, 1);
   Tensor dy = Tensor::random(DType::F32, {kUnitRows, 24}, 2);

@@ -45,8 +45,8 @@ TEST(PartialSums, AreThePairwiseTreeToTheBit) {
     Values first(kElements);
     const std::int64_t slot = PartialSums::slot_bytes(kElements, DType::F32);
     std::vector<std::byte> more(static_cast<std::size_t>((PartialSums::slots(count) - 1) * slot));
-    const PartialSums sums(View(reinterpret_cast<std::byte*>(first.data()), DType::F32, {kElements}),
-                           more.data());
+    const PartialSums sums(
+        View(reinterpret_cast<std::byte*>(first.data()), DType::F32, {kElements}), more.data());
 
     for (int k = 0; k < count; ++k) {
       std::ranges::copy(tensors[k], sums[k].as<float>());

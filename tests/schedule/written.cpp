@@ -6,13 +6,23 @@
 namespace cleave::schedule::testing {
 namespace {
 
-const std::map<std::string, Op> kWords = {
-    {"F", Op::Forward},    {"I", Op::BackwardInput}, {"W", Op::BackwardWeight},
-    {"B", Op::Backward},   {"R", Op::Recompute},     {"SEND", Op::Send},
-    {"RECV", Op::Receive}, {"WAIT", Op::Wait},       {"GATHER", Op::Gather},
-    {"FREE", Op::Free},    {"REDUCE", Op::Reduce},   {"TIE", Op::Tie},
-    {"NORM", Op::Norm},    {"STEP", Op::Step},       {"REFRESH", Op::Refresh},
-    {"OUT", Op::Out},      {"IN", Op::In}};
+const std::map<std::string, Op> kWords = {{"F", Op::Forward},
+                                          {"I", Op::BackwardInput},
+                                          {"W", Op::BackwardWeight},
+                                          {"B", Op::Backward},
+                                          {"R", Op::Recompute},
+                                          {"SEND", Op::Send},
+                                          {"RECV", Op::Receive},
+                                          {"WAIT", Op::Wait},
+                                          {"GATHER", Op::Gather},
+                                          {"FREE", Op::Free},
+                                          {"REDUCE", Op::Reduce},
+                                          {"TIE", Op::Tie},
+                                          {"NORM", Op::Norm},
+                                          {"STEP", Op::Step},
+                                          {"REFRESH", Op::Refresh},
+                                          {"OUT", Op::Out},
+                                          {"IN", Op::In}};
 
 void read_place(const std::string& text, Instruction& i) {
   const std::size_t dot = text.find('.');

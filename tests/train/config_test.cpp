@@ -366,7 +366,8 @@ TEST(Config, ReadsFilesAndNamesThemWhenItCannot) {
 TEST(Config, ExplainsEveryKeyInHelp) {
   const std::string help = config_help();
   for (const Key& key : config_keys()) {
-    EXPECT_NE(help.find("\n  " + std::string(key.short_name()) + " "), std::string::npos) << key.name;
+    EXPECT_NE(help.find("\n  " + std::string(key.short_name()) + " "), std::string::npos)
+        << key.name;
     EXPECT_FALSE(key.help.empty()) << key.name;
   }
 }

@@ -45,7 +45,8 @@ class FormulaPairs : public engine::MicrobatchSource {
       } else {
         for (std::int64_t t = 0; t < kTextLength; ++t) {
           const std::int64_t q = 7 * t + 11 * b + 3 * step_;
-          tensor.as<std::int32_t>()[i++] = t < length ? static_cast<std::int32_t>(q * q % 59) : kEnd;
+          tensor.as<std::int32_t>()[i++] =
+              t < length ? static_cast<std::int32_t>(q * q % 59) : kEnd;
         }
       }
     }
@@ -155,12 +156,11 @@ PairRun ten_steps(const std::string& family, DType dtype, const PairCut& cut = {
                     .recompute = cut.recompute};
   options.microbatches = static_cast<int>(kSamples / cut.rows / cut.data);
   options.data_shards = cut.shards;
-  const engine::CompiledStep step =
-      engine::compile(model::graph_of(pair_shape(family), {.sequences = cut.rows,
-                                                           .sequence = kTextLength,
-                                                           .dtype = dtype,
-                                                           .step = kSamples}),
-                      options);
+  const engine::CompiledStep step = engine::compile(
+      model::graph_of(
+          pair_shape(family),
+          {.sequences = cut.rows, .sequence = kTextLength, .dtype = dtype, .step = kSamples}),
+      options);
   PairRun run;
   std::vector<std::vector<std::pair<std::string, std::uint64_t>>> hashes(
       static_cast<std::size_t>(step.devices()));
@@ -236,7 +236,8 @@ TEST_P(PairsOf, HaveTheSameWeightsInTheLayoutsOfOneGrid) {
 
 TEST_P(PairsOf, BeginWithOneLossInEveryCutOfAStep) {
   const PairRun whole = ten_steps(GetParam(), DType::F32);
-  for (const PairCut& cut : {PairCut{.rows = 1}, PairCut{.rows = 4}, PairCut{.rows = 2, .data = 2, .shards = 2}}) {
+  for (const PairCut& cut :
+       {PairCut{.rows = 1}, PairCut{.rows = 4}, PairCut{.rows = 2, .data = 2, .shards = 2}}) {
     const PairRun run = ten_steps(GetParam(), DType::F32, cut);
     EXPECT_EQ(run.losses[0], whole.losses[0]) << cut.rows;
     EXPECT_NEAR(run.losses[1], whole.losses[1], 1e-5 * whole.losses[1]) << cut.rows;

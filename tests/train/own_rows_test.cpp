@@ -1,6 +1,6 @@
-// What a user adds from outside: kinds of layers with attributes of their own, a family of models, a
-// schedule and an optimizer, each by one row. They train on every axis at once with the bits of one
-// device.
+// What a user adds from outside: kinds of layers with attributes of their own, a family of models,
+// a schedule and an optimizer, each by one row. They train on every axis at once with the bits of
+// one device.
 
 #include <algorithm>
 #include <mutex>
@@ -184,9 +184,8 @@ void follow_signs(ops::Compute&, const engine::ParameterState& parameter,
 const engine::OptimizerKind& own_optimizer() {
   static const engine::OptimizerKind row{
       .name = "own-signs",
-      .slots = [](const ParameterSpec&, const engine::Hyper&) {
-        return std::vector<std::string>{"mean"};
-      },
+      .slots = [](const ParameterSpec&,
+                  const engine::Hyper&) { return std::vector<std::string>{"mean"}; },
       .update = follow_signs};
   return row;
 }

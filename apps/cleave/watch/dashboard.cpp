@@ -56,7 +56,8 @@ Dashboard::Dashboard(int port, DashboardPages pages) : server_(std::make_unique<
   std::signal(SIGPIPE, SIG_IGN);  // a browser that leaves must not end the run
   server.http.new_task_queue = [] { return new httplib::ThreadPool(2); };
   server.http.set_keep_alive_max_count(1);  // an idle browser must not hold a thread, or our end
-  // Browsers open connections ahead of need, and cpp-httplib looks at each a hundred times a second.
+  // Browsers open connections ahead of need, and cpp-httplib looks at each a hundred times a
+  // second.
   server.http.set_keep_alive_timeout(1);
   // Without SO_REUSEPORT, which is cpp-httplib's default: a second run must not share the port.
   server.http.set_socket_options([](socket_t socket) {

@@ -23,8 +23,8 @@ constexpr int kNumbers = 0;  // of the constants
 /// Room for logits, and for one number of each row.
 struct PairRoom {
   PairRoom(ops::Compute& compute, std::int64_t rows, std::int64_t samples)
-      : claim(compute, aligned(rows * samples * size_of(DType::F32)) +
-                           aligned(rows * size_of(DType::F32))),
+      : claim(compute,
+              aligned(rows * samples * size_of(DType::F32)) + aligned(rows * size_of(DType::F32))),
         logits(claim.data(), DType::F32, {rows, samples}),
         turned(claim.data(), DType::F32, {samples, rows}),
         numbers(claim.data() + aligned(logits.byte_count()), DType::F32, {rows}) {}
@@ -60,8 +60,8 @@ View PairLoss::of(View rows, Side side) {
 }
 
 View PairLoss::own_rows(const LayerCall& call) {
-  return call.collected[kFeatures].slice(0, call.first_row, call.dx ? call.dx.size(0)
-                                                                    : call.y.size(0));
+  return call.collected[kFeatures].slice(0, call.first_row,
+                                         call.dx ? call.dx.size(0) : call.y.size(0));
 }
 
 float PairLoss::number(int index) const {
@@ -77,8 +77,7 @@ float PairLoss::factor() const {
 }
 
 void PairLoss::keep_number(View to, double value) const {
-  write_on_host(memory(), to,
-                [&](View host) { host.as<float>()[0] = static_cast<float>(value); });
+  write_on_host(memory(), to, [&](View host) { host.as<float>()[0] = static_cast<float>(value); });
 }
 
 void PairLoss::logits(ops::Compute& compute, View own, View all, View out) const {
@@ -130,8 +129,7 @@ void ContrastiveLoss::begin_step(ops::Compute& compute, const LayerCall& call) {
              room.logits);
       const View lse = row_of_two(call.collected[kLse], side == Side::Image ? 0 : 1);
       ops::cross_entropy(compute, room.logits, constant(kNumbers).slice(0, first, rows()),
-                         side == Side::Image ? losses : room.numbers,
-                         lse.slice(0, first, rows()));
+                         side == Side::Image ? losses : room.numbers, lse.slice(0, first, rows()));
     }
     ops::weighted_sum(compute, {losses, 0.5f}, {room.numbers, 0.5f}, losses);
   }
@@ -184,8 +182,7 @@ void SigmoidLoss::backward_input(ops::Compute& compute, const LayerCall& call) {
     logits(compute, of(own_rows(call), side), all, room.logits);
     ops::pair_losses_backward(compute, room.logits, {call.first_row, number(kBias)},
                               call.loss_scale, room.numbers);
-    if (side == Side::Image)
-      keep_number(call.kept_by_input[kBias], sum_of(memory(), room.numbers));
+    if (side == Side::Image) keep_number(call.kept_by_input[kBias], sum_of(memory(), room.numbers));
     ops::scale(compute, room.logits, factor(), room.logits);
     ops::matmul(compute, room.logits, all, of(call.dx, side));
   }

@@ -15,8 +15,8 @@ using spec::Flow;
 /// The last layers of a tower: a row of each sample becomes its features, of length 1.
 void add_clip_features(SegmentSpec& segment, const std::string& projection, const Flow& samples,
                        std::int64_t hidden, std::int64_t features) {
-  segment.layers.push_back(spec::linear(
-      projection, samples, {.in = hidden, .out = features, .weight = Transpose::Yes}));
+  segment.layers.push_back(
+      spec::linear(projection, samples, {.in = hidden, .out = features, .weight = Transpose::Yes}));
   segment.layers.push_back(spec::unit_rows(projection + ".unit", samples, features));
 }
 
@@ -26,19 +26,20 @@ std::vector<SegmentSpec> clip_image_tower(const ModelShape& s, const Flow& rows)
   std::vector<SegmentSpec> tower = {
       {.name = "vision embedding",
        .layers = {
-           patch_rows(s, rows, Bias::None),
+           patch_rows(s, rows, "vision_model.", Bias::None),
            spec::class_token(name + "embeddings", rows,
                              {.features = s.vision.hidden,
                               .token_name = name + "embeddings.class_embedding",
                               .position_name = name + "embeddings.position_embedding.weight"}),
            spec::layernorm(name + "pre_layrnorm", rows, s.vision.hidden, epsilon)}}};
-  for (std::int64_t i = 0; i < s.vision.layers; ++i) tower.push_back(image_tower_block(s, rows, i));
+  for (std::int64_t i = 0; i < s.vision.layers; ++i)
+    tower.push_back(image_tower_block(s, rows, "vision_model.", i));
   Flow samples = rows;
   samples.sequence = 1;
-  SegmentSpec end{.name = "vision features",
-                  .layers = {spec::first_row(name + "pooler", rows, s.vision.hidden),
-                             spec::layernorm(name + "post_layernorm", samples, s.vision.hidden,
-                                             epsilon)}};
+  SegmentSpec end{
+      .name = "vision features",
+      .layers = {spec::first_row(name + "pooler", rows, s.vision.hidden),
+                 spec::layernorm(name + "post_layernorm", samples, s.vision.hidden, epsilon)}};
   add_clip_features(end, "visual_projection", samples, s.vision.hidden, s.features);
   tower.push_back(std::move(end));
   return tower;
@@ -60,7 +61,8 @@ std::vector<SegmentSpec> clip_text_tower(const ModelShape& s, const Flow& rows) 
 }
 
 Graph build_clip(const ModelShape& s, const Flow& flow, std::int64_t) {
-  require(flow.cache == 0, "a clip holds images and texts against each other; it generates nothing");
+  require(flow.cache == 0,
+          "a clip holds images and texts against each other; it generates nothing");
   Flow rows = flow;
   rows.sequence = s.patches() + 1;
   return pair_up(s, flow,
@@ -75,8 +77,9 @@ Graph build_clip(const ModelShape& s, const Flow& flow, std::int64_t) {
 
 void check_clip(const ModelShape& s) {
   check_towers(s);
-  require(s.vision.class_token, "the tower of a clip has a class token; leave "
-                                "model.vision.class_token out, or take kind = \"siglip\"");
+  require(s.vision.class_token,
+          "the tower of a clip has a class token; leave "
+          "model.vision.class_token out, or take kind = \"siglip\"");
   require(s.features >= 1, "model.features is ", s.features,
           "; images and texts of a clip are held against each other by at least one");
 }

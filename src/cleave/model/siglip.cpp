@@ -59,10 +59,11 @@ SegmentSpec siglip_image_head(const ModelShape& s, const Flow& rows) {
 std::vector<SegmentSpec> siglip_image_tower(const ModelShape& s, const Flow& rows) {
   std::vector<SegmentSpec> tower = {
       {.name = "vision embedding",
-       .layers = {patch_rows(s, rows, Bias::Add),
+       .layers = {patch_rows(s, rows, "vision_model.", Bias::Add),
                   spec::positions("vision_model.embeddings", rows, s.vision.hidden,
                                   "vision_model.embeddings.position_embedding.weight")}}};
-  for (std::int64_t i = 0; i < s.vision.layers; ++i) tower.push_back(image_tower_block(s, rows, i));
+  for (std::int64_t i = 0; i < s.vision.layers; ++i)
+    tower.push_back(image_tower_block(s, rows, "vision_model.", i));
   tower.push_back(siglip_image_head(s, rows));
   return tower;
 }
@@ -101,8 +102,9 @@ Graph build_siglip(const ModelShape& s, const Flow& flow, std::int64_t) {
 
 void check_siglip(const ModelShape& s) {
   check_towers(s);
-  require(!s.vision.class_token, "the tower of a siglip has no class token; set "
-                                 "model.vision.class_token to false, or take kind = \"clip\"");
+  require(!s.vision.class_token,
+          "the tower of a siglip has no class token; set "
+          "model.vision.class_token to false, or take kind = \"clip\"");
   require(s.features == s.vision.hidden, "model.features ", s.features,
           " differs from model.vision.hidden ", s.vision.hidden,
           ", which is what a siglip holds against texts; leave it out");
@@ -130,27 +132,24 @@ constexpr ModelShape kSiglipB16 = {.kind = &siglip,
                                               .class_token = false},
                                    .features = 768};
 
-constexpr ModelShape kSiglipTiny = {.kind = &siglip,
-                                    .layers = 2,
-                                    .hidden = 48,
-                                    .heads = 4,
-                                    .kv_heads = 4,
-                                    .ffn = 96,
-                                    .vocab = 256,
-                                    .context = 64,
-                                    .tie_embeddings = false,
-                                    .norm_eps = 1e-6,
-                                    .image = 28,
-                                    .patch = 7,
-                                    .channels = 3,
-                                    .gelu = GeluForm::Tanh,
-                                    .vision = {.layers = 2,
-                                               .hidden = 48,
-                                               .heads = 4,
-                                               .ffn = 96,
-                                               .norm_eps = 1e-6,
-                                               .class_token = false},
-                                    .features = 48};
+constexpr ModelShape kSiglipTiny = {
+    .kind = &siglip,
+    .layers = 2,
+    .hidden = 48,
+    .heads = 4,
+    .kv_heads = 4,
+    .ffn = 96,
+    .vocab = 256,
+    .context = 64,
+    .tie_embeddings = false,
+    .norm_eps = 1e-6,
+    .image = 28,
+    .patch = 7,
+    .channels = 3,
+    .gelu = GeluForm::Tanh,
+    .vision =
+        {.layers = 2, .hidden = 48, .heads = 4, .ffn = 96, .norm_eps = 1e-6, .class_token = false},
+    .features = 48};
 
 constexpr std::array<Preset, 2> kSiglipPresets = {{
     {"siglip-b-16", kSiglipB16, "SigLIP: B/16 at 224 pixels, texts of 64 tokens"},

@@ -11,7 +11,8 @@
 namespace cleave::model {
 namespace {
 
-SegmentSpec tower_block(const EncoderShape& shape, const std::string& name, const spec::Flow& rows) {
+SegmentSpec tower_block(const EncoderShape& shape, const std::string& name,
+                        const spec::Flow& rows) {
   return encoder_block(shape,
                        {.norm_before = name + "layer_norm1",
                         .attention = name + "self_attn",
@@ -28,7 +29,8 @@ SegmentSpec tower_block(const EncoderShape& shape, const std::string& name, cons
 
 }  // namespace
 
-SegmentSpec image_tower_block(const ModelShape& s, const spec::Flow& rows, std::int64_t index) {
+SegmentSpec image_tower_block(const ModelShape& s, const spec::Flow& rows,
+                              const std::string& prefix, std::int64_t index) {
   SegmentSpec block = tower_block({.hidden = s.vision.hidden,
                                    .heads = s.vision.heads,
                                    .ffn = s.vision.ffn,
@@ -36,7 +38,7 @@ SegmentSpec image_tower_block(const ModelShape& s, const spec::Flow& rows, std::
                                    .gelu = s.gelu,
                                    .heads_key = "model.vision.heads",
                                    .ffn_key = "model.vision.ffn"},
-                                  "vision_model.encoder.layers." + std::to_string(index) + ".", rows);
+                                  prefix + "encoder.layers." + std::to_string(index) + ".", rows);
   block.name = "vision block " + std::to_string(index);
   return block;
 }
@@ -67,14 +69,13 @@ SegmentSpec text_tower_embedding(const ModelShape& s, const spec::Flow& rows) {
                                       .position_name = name + "position_embedding.weight"})}};
 }
 
-LayerSpec patch_rows(const ModelShape& s, const spec::Flow& rows, Bias bias) {
+LayerSpec patch_rows(const ModelShape& s, const spec::Flow& rows, const std::string& prefix,
+                     Bias bias) {
   spec::Flow patches = rows;
   patches.sequence = s.patches();
-  LayerSpec projection = spec::linear("vision_model.embeddings.patch_embedding", patches,
-                                      {.in = s.patch_values(),
-                                       .out = s.vision.hidden,
-                                       .weight = Transpose::Yes,
-                                       .bias = bias});
+  LayerSpec projection = spec::linear(
+      prefix + "embeddings.patch_embedding", patches,
+      {.in = s.patch_values(), .out = s.vision.hidden, .weight = Transpose::Yes, .bias = bias});
   projection.backward_input.clear();  // pixels want no gradient
   return projection;
 }
@@ -114,7 +115,7 @@ Graph pair_up(const ModelShape& s, const spec::Flow& flow, Towers towers) {
   return graph;
 }
 
-void check_towers(const ModelShape& s) {
+void check_image_tower(const ModelShape& s) {
   const VisionShape& v = s.vision;
   require(v.layers >= 1 && v.hidden >= 1 && v.heads >= 1 && v.ffn >= 1, "model.vision has ",
           v.layers, " layers, hidden ", v.hidden, ", heads ", v.heads, " and ffn ", v.ffn,
@@ -123,10 +124,14 @@ void check_towers(const ModelShape& s) {
           " is not divisible by model.vision.heads ", v.heads);
   require(v.norm_eps > 0 && v.norm_eps < 1, "model.vision.norm_eps is ", v.norm_eps,
           "; it must lie between 0 and 1, for example 1e-5");
-  require(s.kv_heads == s.heads, "model.kv_heads ", s.kv_heads, " differs from model.heads ",
-          s.heads, ", but its towers have no grouped heads; leave model.kv_heads out");
   require(s.image % s.patch == 0, "model.image ", s.image, " is not divisible by model.patch ",
           s.patch, "; patches cover an image without a rest");
+}
+
+void check_towers(const ModelShape& s) {
+  check_image_tower(s);
+  require(s.kv_heads == s.heads, "model.kv_heads ", s.kv_heads, " differs from model.heads ",
+          s.heads, ", but its towers have no grouped heads; leave model.kv_heads out");
   require(s.shuffle == 0 && s.image_token == 0,
           "model.projector.shuffle and model.image_token are of models that put images into a "
           "text; leave them out");

@@ -4,9 +4,9 @@
 
 #include "cleave/base/check.h"
 #include "cleave/model/decoder.h"
-#include "cleave/model/encoder.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/towers.h"
 #include "cleave/model/vlm_config.h"
 #include "cleave/spec/image_layers.h"
 
@@ -35,43 +35,11 @@ VlmNames vlm_names(const ModelShape& s) {
           .head = "lm_head."};
 }
 
-SegmentSpec vision_block(const ModelShape& s, const Flow& rows, std::int64_t index) {
-  const std::string name = vlm_names(s).vision + "encoder.layers." + std::to_string(index) + ".";
-  const EncoderShape shape{.hidden = s.vision.hidden,
-                           .heads = s.vision.heads,
-                           .ffn = s.vision.ffn,
-                           .norm_eps = s.vision.norm_eps,
-                           .gelu = s.gelu,
-                           .heads_key = "model.vision.heads",
-                           .ffn_key = "model.vision.ffn"};
-  SegmentSpec block = encoder_block(shape,
-                                    {.norm_before = name + "layer_norm1",
-                                     .attention = name + "self_attn",
-                                     .query = name + "self_attn.q_proj",
-                                     .key = name + "self_attn.k_proj",
-                                     .value = name + "self_attn.v_proj",
-                                     .out = name + "self_attn.out_proj",
-                                     .norm_after = name + "layer_norm2",
-                                     .up = name + "mlp.fc1",
-                                     .act = name + "mlp.act",
-                                     .down = name + "mlp.fc2"},
-                                    rows);
-  block.name = "vision block " + std::to_string(index);
-  return block;
-}
-
-/// Patches become rows, as a convolution whose stride is its size would have it.
+/// Patches become rows, with positions and perhaps a class token.
 SegmentSpec vision_embedding(const ModelShape& s, const Flow& rows) {
   const std::string name = vlm_names(s).vision;
   const bool class_token = s.vision.class_token;
-  Flow patches = rows;
-  patches.sequence = s.patches();
-  LayerSpec projection = spec::linear(name + "embeddings.patch_embedding", patches,
-                                      {.in = s.patch_values(),
-                                       .out = s.vision.hidden,
-                                       .weight = Transpose::Yes,
-                                       .bias = class_token ? Bias::None : Bias::Add});
-  projection.backward_input.clear();  // pixels want no gradient
+  LayerSpec projection = patch_rows(s, rows, name, class_token ? Bias::None : Bias::Add);
   SegmentSpec segment{.name = "vision embedding", .layers = {std::move(projection)}};
   const std::string positions = name + "embeddings.position_embedding.weight";
   if (!class_token) {
@@ -106,7 +74,7 @@ SegmentSpec vision_rows(const ModelShape& s, const Flow& rows) {
                                    static_cast<float>(s.vision.norm_eps));
   if (!s.vision.class_token) return {.name = "vision rows", .layers = {std::move(norm)}};
   LayerSpec patches = spec::without_first(name + "patches", rows, s.vision.hidden);
-  for (const LayerSpec& layer : vision_block(s, rows, s.vision.layers - 1).layers)
+  for (const LayerSpec& layer : image_tower_block(s, rows, name, s.vision.layers - 1).layers)
     keep_idle(layer, patches);
   keep_idle(norm, patches);
   return {.name = "vision rows", .layers = {std::move(patches)}};
@@ -184,7 +152,7 @@ Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks)
                   .dtype = flow.dtype};
   std::vector<SegmentSpec> segments = {vision_embedding(s, rows)};
   for (std::int64_t i = 0; i < s.vision.computed_layers(); ++i)
-    segments.push_back(vision_block(s, rows, i));
+    segments.push_back(image_tower_block(s, rows, vlm_names(s).vision, i));
   segments.push_back(vision_rows(s, rows));
   for (SegmentSpec& segment : segments) segment.module = "vision";
   segments.push_back(projector(s, rows));
@@ -216,18 +184,9 @@ Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks)
 
 void check_vlm(const ModelShape& s) {
   check_decoder(s);
-  const VisionShape& v = s.vision;
-  require(v.layers >= (v.class_token ? 2 : 1) && v.hidden >= 1 && v.heads >= 1 && v.ffn >= 1,
-          "model.vision has ", v.layers, " layers, hidden ", v.hidden, ", heads ", v.heads,
-          " and ffn ", v.ffn,
-          "; all must be at least 1, and the layers of a tower with a class "
-          "token 2, because the last of them is not computed");
-  require(v.hidden % v.heads == 0, "model.vision.hidden ", v.hidden,
-          " is not divisible by model.vision.heads ", v.heads);
-  require(v.norm_eps > 0 && v.norm_eps < 1, "model.vision.norm_eps is ", v.norm_eps,
-          "; it must lie between 0 and 1, for example 1e-5");
-  require(s.image % s.patch == 0, "model.image ", s.image, " is not divisible by model.patch ",
-          s.patch, "; patches cover an image without a rest");
+  check_image_tower(s);
+  require(!s.vision.class_token || s.vision.layers >= 2, "model.vision.layers is ", s.vision.layers,
+          ", and the last layer of a tower with a class token is not computed; use 2 or more");
   require(s.shuffle == 0 || s.image / s.patch % s.shuffle == 0, "model.projector.shuffle ",
           s.shuffle, " does not divide the ", s.image / s.patch,
           " patches along a side of an image");

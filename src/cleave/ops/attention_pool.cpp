@@ -13,8 +13,7 @@ namespace {
 void check_pool(const PoolShape& shape, ConstView q, ConstView kv, ConstView y, ConstView p) {
   check_float("pooled kv", kv);
   check_view("pooled q", q, DType::F32, {shape.features()});
-  check_view("pooled kv", kv, kv.dtype(),
-             {shape.sequences * shape.sequence, 2 * shape.features()});
+  check_view("pooled kv", kv, kv.dtype(), {shape.sequences * shape.sequence, 2 * shape.features()});
   check_view("pooled y", y, kv.dtype(), {shape.sequences, shape.features()});
   check_view("pooled p", p, DType::F32, {shape.sequences, shape.heads, shape.sequence});
 }
@@ -84,9 +83,8 @@ void pool_gradient(const PooledHead& head, const PoolGradient& at, const float* 
     mean += static_cast<double>(p[row]) * product(head.value(at.kv, row), slope, shape.head_dim);
   for (std::int64_t row = 0; row < shape.sequence; ++row) {
     const double weight = p[row];
-    const double dscore =
-        weight * (product(head.value(at.kv, row), slope, shape.head_dim) - mean) *
-        score_factor(shape);
+    const double dscore = weight * (product(head.value(at.kv, row), slope, shape.head_dim) - mean) *
+                          score_factor(shape);
     const ConstRow key = head.key(at.kv, row);
     const Row dkey(at.dkv, head.first + row, head.column);
     const Row dvalue(at.dkv, head.first + row, shape.features() + head.column);

@@ -62,8 +62,8 @@ LayerSpec pair_loss(std::string kind, const std::string& name, const Flow& flow,
                             .out_stride = width};
   spec.forward = {logits};
   spec.backward_input = {logits, gradient, logits, gradient};
-  spec.scratch = aligned(rows * shape.samples * size_of(DType::F32)) +
-                 aligned(rows * size_of(DType::F32));
+  spec.scratch =
+      aligned(rows * shape.samples * size_of(DType::F32)) + aligned(rows * size_of(DType::F32));
   return spec;
 }
 

@@ -61,9 +61,9 @@ TEST(Emulated, SlowDevicesTakeLongerInTheirCosts) {
 TEST(Emulated, ExchangesParametersAndGradientsBehindComputeAsSimulated) {
   schedule::Program program = schedule::generate("1f1b", {.devices = 2, .microbatches = 2});
   program.segments = {3, 3};
-  program = schedule::lower(std::move(program), {.replicas = 2,
-                                                 .grain = schedule::Grain::Segment,
-                                                 .sharing = schedule::Sharing::Values});
+  program = schedule::lower(
+      std::move(program),
+      {.replicas = 2, .grain = schedule::Grain::Segment, .sharing = schedule::Sharing::Values});
   plan_messages(program);
   plan::Costs costs = emulated_costs(program, {.f = 6e-3, .i = 6e-3, .w = 6e-3, .speed = {}});
   for (plan::StageCosts& stage : costs.stages) stage.gather = stage.reduce = 6e-3;

@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
+#include "cleave/base/philox.h"
 #include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
+#include "cleave/schedule/effects.h"
 #include "cleave/schedule/text.h"
 #include "cleave/schedule/verifier.h"
 #include "cleave/spec/contrastive_layers.h"
-#include "cleave/base/philox.h"
-#include "cleave/schedule/effects.h"
 #include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::engine {
@@ -24,8 +24,7 @@ constexpr std::int64_t kFeatures = 8;
 Graph pairs(std::int64_t rows, std::int64_t samples = kSamples) {
   const spec::Flow flow{.sequences = rows};
   const auto linear = [&](const char* name, std::int64_t in, std::int64_t out) {
-    return spec::linear(name, flow,
-                        {.in = in, .out = out, .bias = Bias::Add, .deviation = 0.3f});
+    return spec::linear(name, flow, {.in = in, .out = out, .bias = Bias::Add, .deviation = 0.3f});
   };
   Graph graph;
   graph.inputs = {{"rows", {"rows", DType::F32, {rows, kWidth}}}};
@@ -150,16 +149,14 @@ TEST(Collect, GivesOneLossForEveryCutOfTheStep) {
 
 TEST(Collect, GivesTheSameWeightsInTheLayoutsOfOneGrid) {
   const StepOf expected = two_steps({.rows = 4, .data = 1, .shards = 4});
-  for (const Cut& cut : {Cut{.rows = 4, .data = 2, .shards = 4}, Cut{.rows = 4, .data = 4, .shards = 4},
-                         Cut{.rows = 4, .pipeline = 2, .data = 2, .shards = 4},
-                         Cut{.rows = 4, .pipeline = 4, .data = 1, .shards = 4},
-                         Cut{.rows = 4, .data = 4, .shards = 4, .zero = 1},
-                         Cut{.rows = 4, .data = 2, .shards = 4, .zero = 2},
-                         Cut{.rows = 4, .pipeline = 2, .data = 2, .shards = 4, .zero = 3},
-                         Cut{.rows = 4,
-                             .data = 2,
-                             .shards = 4,
-                             .recompute = {schedule::Recompute::Full}}}) {
+  for (const Cut& cut :
+       {Cut{.rows = 4, .data = 2, .shards = 4}, Cut{.rows = 4, .data = 4, .shards = 4},
+        Cut{.rows = 4, .pipeline = 2, .data = 2, .shards = 4},
+        Cut{.rows = 4, .pipeline = 4, .data = 1, .shards = 4},
+        Cut{.rows = 4, .data = 4, .shards = 4, .zero = 1},
+        Cut{.rows = 4, .data = 2, .shards = 4, .zero = 2},
+        Cut{.rows = 4, .pipeline = 2, .data = 2, .shards = 4, .zero = 3},
+        Cut{.rows = 4, .data = 2, .shards = 4, .recompute = {schedule::Recompute::Full}}}) {
     const StepOf step = two_steps(cut);
     EXPECT_EQ(step.loss, expected.loss);
     EXPECT_EQ(step.weights, expected.weights)

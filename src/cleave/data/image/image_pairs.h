@@ -34,7 +34,7 @@ class ImagePairs : public Samples {
   ImageSet set_;
   PatchReader patches_;
   std::int64_t sequence_;
-  std::int32_t end_;                   // token
+  std::int32_t end_;                  // token
   std::vector<std::int32_t> tokens_;  // of all captions, without the end token
   std::vector<std::int64_t> before_;  // of the samples before each, and of all
 };

@@ -99,8 +99,7 @@ PlacedText image_prompt(const std::string& text, std::int64_t images, const Text
   const bool marked = text.find(kImageMark) != std::string::npos;
   const std::vector<ChatMessage> turns = {{"user", marked ? text : image_marks(images) + text},
                                           {"assistant", ""}};
-  ChatText chat =
-      chat_text(turns, reading.chat == nullptr ? plain_turns() : *reading.chat, where);
+  ChatText chat = chat_text(turns, reading.chat == nullptr ? plain_turns() : *reading.chat, where);
   chat.text.resize(chat.trained.back().begin);
   chat.trained.clear();
   const std::vector<TextPart> parts = split_at_images(chat);

@@ -106,8 +106,8 @@ class Traffic {
   /// Its own rows, to every other replica.
   void add_collect(const Stage& stage) {
     const TensorSpec& x = stage.segments().back().layers.front().x;
-    sent_.gather += x.shape.elements() * size_of(x.dtype) * program_.microbatches *
-                    (program_.replicas - 1);
+    sent_.gather +=
+        x.shape.elements() * size_of(x.dtype) * program_.microbatches * (program_.replicas - 1);
   }
 
   /// Replicas send each other what they updated.

@@ -15,9 +15,8 @@ constexpr std::size_t kMostKeptTensors = 16;
 /// The segments before the text comes in.
 std::vector<SegmentSpec> encoder_segments(const ModelShape& shape,
                                           const ImageEncoder::Options& options) {
-  Graph graph = model::graph_of(shape, {.sequence = shape.image_rows(),
-                                        .dtype = options.dtype,
-                                        .images = options.images});
+  Graph graph = model::graph_of(
+      shape, {.sequence = shape.image_rows(), .dtype = options.dtype, .images = options.images});
   const auto join = std::ranges::find_if(graph.edges, [](const Graph::Edge& edge) {
     return edge.from.segment == Graph::kData && edge.from.name == "tokens";
   });

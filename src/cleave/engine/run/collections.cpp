@@ -21,10 +21,8 @@ void Collections::collect(const LinkedInstruction& entry, Memory& memory) {
     to += rows.bytes;
   }
   borders_.clear();
-  for (int r = 0; r <= replicas.size(); ++r)
-    borders_.push_back(static_cast<std::size_t>(r) * own);
-  pending_[entry.instruction.stage] =
-      replicas.all_gather({rows.whole, borders_.back()}, borders_);
+  for (int r = 0; r <= replicas.size(); ++r) borders_.push_back(static_cast<std::size_t>(r) * own);
+  pending_[entry.instruction.stage] = replicas.all_gather({rows.whole, borders_.back()}, borders_);
 }
 
 void Collections::finish(int stage) {

@@ -27,7 +27,8 @@ using KeptKey = std::tuple<int, int, int>;  ///< stage, segment, microbatch
 std::map<KeptKey, KeptBuffers> moved_buffers(const schedule::Program& program, int device) {
   std::map<KeptKey, KeptBuffers> all;
   for (const Instruction& i : program.lists[device])
-    if (i.op == Op::Out) all[{i.stage, i.segment, i.microbatch}].slot = static_cast<int>(all.size());
+    if (i.op == Op::Out)
+      all[{i.stage, i.segment, i.microbatch}].slot = static_cast<int>(all.size());
   for (const Buffer& b : program.buffers) {
     const auto found = all.find({b.stage, b.segment, b.microbatch});
     if (b.device != device || found == all.end()) continue;
@@ -47,9 +48,8 @@ std::vector<Mover::Copy> copies_of(const KeptBuffers& of, Op op, Arena& arena, A
   std::int64_t at = of.outside == nullptr ? 0 : of.outside->offset;
   for (const Buffer* inside : op == Op::Out ? of.kept : of.returned) {
     if (inside == nullptr) continue;
-    copies.push_back({.inside = arena.at(inside->offset),
-                      .outside = outside.at(at),
-                      .bytes = inside->bytes});
+    copies.push_back(
+        {.inside = arena.at(inside->offset), .outside = outside.at(at), .bytes = inside->bytes});
     at += aligned(inside->bytes);
   }
   return copies;

@@ -27,8 +27,7 @@ void Moves::begin_step() {
 }
 
 void Moves::post(const LinkedInstruction& entry) {
-  if (entry.instruction.op == Op::Out)
-    outside_->acquire(entry.outside.offset, entry.outside.bytes);
+  if (entry.instruction.op == Op::Out) outside_->acquire(entry.outside.offset, entry.outside.bytes);
   moving_[entry.slot] = mover_->post(way_of(entry), entry.copies);
 }
 

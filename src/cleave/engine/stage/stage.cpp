@@ -145,8 +145,7 @@ Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
                           layout.first.empty() ? nullptr : &layout.first[k], parameter});
       parameter += layer.parameters.size();
       room_.resize(std::max(room_.size(), 2 * layer.reads.size() + layer.kept_by_forward.size() +
-                                              layer.kept_by_input.size() +
-                                              layer.collected.size()));
+                                              layer.kept_by_input.size() + layer.collected.size()));
     }
   }
   first_entry_.push_back(entries_.size());

@@ -122,8 +122,7 @@ void add_column_sums(Compute& compute, ConstView a, View out) {
   check_float("column sums a", a);
   check_view("column sums a", a, a.dtype(), a.shape());
   check_view("column sums out", out, DType::F32, {a.size(1)});
-  if (Accelerator* device = compute.accelerator())
-    return device::add_column_sums(*device, a, out);
+  if (Accelerator* device = compute.accelerator()) return device::add_column_sums(*device, a, out);
   parallel_for(compute, a.size(1), 128, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t column = begin; column < end; column += kSumColumns) {
       HWY_DYNAMIC_DISPATCH(add_sums)

@@ -27,8 +27,8 @@ struct SegmentMemory {
   /// Whole gradients, where replicas keep shares: from the first W to the WAIT of REDUCE; or all
   /// the time, with the share in them.
   std::int64_t sums = 0;
-  std::int64_t share = 0;     ///< of `sums` where those end, from REDUCE on
-  std::int64_t reducing = 0;  ///< from REDUCE to its WAIT
+  std::int64_t share = 0;      ///< of `sums` where those end, from REDUCE on
+  std::int64_t reducing = 0;   ///< from REDUCE to its WAIT
   std::int64_t collected = 0;  ///< from COLLECT to the last I of the step
 };
 

@@ -109,9 +109,9 @@ void check(const Program& program, const Costs& costs) {
 
   for (std::size_t s = 0; s < costs.stages.size(); ++s) {
     const StageCosts& stage = costs.stages[s];
-    for (const double value : {stage.forward, stage.input, stage.weight, stage.recompute,
-                               stage.gather, stage.gather_work, stage.reduce, stage.reduce_work,
-                               stage.collect})
+    for (const double value :
+         {stage.forward, stage.input, stage.weight, stage.recompute, stage.gather,
+          stage.gather_work, stage.reduce, stage.reduce_work, stage.collect})
       check_number(value, "stage", s);
   }
   for (std::size_t e = 0; e < costs.edges.size(); ++e) {

@@ -50,9 +50,8 @@ class CollectionCheck {
     for (const int e : t_.topology.incoming[stage_]) {
       const bool crosses = t_.crosses(e, replica_);
       const int from = t_.program.edges[e].from;
-      made = std::max(made, crosses
-                                ? t_.message(e, replica_, Direction::Forward, m).receive_wait
-                                : t_.unit(from, replica_, m).forward.last);
+      made = std::max(made, crosses ? t_.message(e, replica_, Direction::Forward, m).receive_wait
+                                    : t_.unit(from, replica_, m).forward.last);
     }
     return made;
   }

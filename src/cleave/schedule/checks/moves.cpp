@@ -84,9 +84,9 @@ class MoveChecks {
     const Unit& unit = t_.units[move.unit];
     const auto& list = t_.program.lists[device];
     const std::int32_t named = t_.piece_position(move.unit, std::max(move.segment, 0), Op::Forward);
-    const std::int32_t forward = move.segment >= 0                           ? named
+    const std::int32_t forward = move.segment >= 0                      ? named
                                  : list[unit.forward.first].segment < 0 ? unit.forward.first
-                                                                             : -1;
+                                                                        : -1;
     if (forward < 0)
       return findings_.add(device, move.out, "names what no F of stage ", kept.stage, " names");
     if (forward > move.out)
@@ -144,8 +144,8 @@ void check_moved_buffers(const Tables& tables, Findings& findings) {
       return found == buffers.end() ? nullptr : found->second;
     };
     const std::int64_t row = move.unit / tables.program.microbatches;
-    const int device = tables.program.placement[row / tables.program.replicas]
-                                               [row % tables.program.replicas];
+    const int device =
+        tables.program.placement[row / tables.program.replicas][row % tables.program.replicas];
     std::int64_t moved = 0;
     for (const auto& [kept, returned] :
          {std::pair(BufferKind::KeptForInput, BufferKind::ReturnedForInput),

@@ -4,8 +4,8 @@
 #include "cleave/schedule/effects.h"
 #include "cleave/schedule/passes/pass.h"
 
-// A use is a run of F, I, B, R on the same segment; a W after an I needs no parameters. While one use computes,
-// the next one's parameters are gathered, so at most two segments are whole:
+// A use is a run of F, I, B, R on the same segment; a W after an I needs no parameters. While one
+// use computes, the next one's parameters are gathered, so at most two segments are whole:
 //
 //   GATHER 0  GATHER 1  WAIT 0  use 0  FREE 0  GATHER 2  WAIT 1  use 1  FREE 1  GATHER 3  WAIT 2
 //   ...

@@ -58,8 +58,9 @@ std::vector<data::PlacedText> prompts_of(const GenerateOptions& options, const M
   require(options.images.empty() || reads_both,
           "--image is for models that read images and text, and this is a ",
           config.model.kind->name, "; leave it out");
-  require(options.images.empty() || options.conversations.empty(),
-          "--image goes with --prompt, which is answered as it is; leave out --chat and --messages");
+  require(
+      options.images.empty() || options.conversations.empty(),
+      "--image goes with --prompt, which is answered as it is; leave out --chat and --messages");
   std::vector<data::PlacedText> prompts;
   const std::int64_t context = config.model.context;
   for (const auto& messages : options.conversations)

@@ -37,7 +37,8 @@ void SampleReader::read_row(std::string_view input, View tensor, std::int64_t ro
   const auto length = static_cast<std::size_t>(tensor.elements() / microbatch_);
   const std::size_t first = static_cast<std::size_t>(row) * length;
   if (is_packed(input)) {
-    const std::size_t values = static_cast<std::size_t>(images_of(sample.window.number)) * image_bytes_;
+    const std::size_t values =
+        static_cast<std::size_t>(images_of(sample.window.number)) * image_bytes_;
     if (values == 0) return;
     return read_elements(input, tensor, {images_after(tensor, sample.images_before).first, values},
                          sample);
@@ -49,8 +50,7 @@ void SampleReader::read_row(std::string_view input, View tensor, std::int64_t ro
 void SampleReader::read_elements(std::string_view input, View tensor, Row row,
                                  const Sample& sample) {
   const auto [first, length] = row;
-  data::SampleRow out{
-      .room = room_, .epoch = sample.window.epoch, .images = sample.images_before};
+  data::SampleRow out{.room = room_, .epoch = sample.window.epoch, .images = sample.images_before};
   if (tensor.dtype() == DType::I32) {
     out.ids = {tensor.as<std::int32_t>() + first, length};
     return data_->read(sample.window.number, input, out);

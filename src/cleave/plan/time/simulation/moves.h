@@ -31,7 +31,7 @@ class Moves {
   const Setting& setting_;
   Timeline& timeline_;
   std::map<Key, std::int64_t> bytes_;
-  std::map<Key, double> done_;  ///< of the last that was posted
+  std::map<Key, double> done_;   ///< of the last that was posted
   std::vector<double> free_at_;  ///< [device]
 };
 
