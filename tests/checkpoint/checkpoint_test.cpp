@@ -299,6 +299,25 @@ TEST(Checkpoint, NoticesEveryFlippedByteOfTheSmallFiles) {
   expect_content(dir.path() / "latest", 3);
 }
 
+TEST(Checkpoint, NoticesDamageToFilesThatOtherToolsReadAndDoesWithoutThem) {
+  const TemporaryDirectory dir;
+  const CheckpointLayout layout(kParameters);
+  prepare_checkpoint(dir.path(), 3, layout);
+  write_slices(dir.path(), 3, layout, 0, 1, 1 << 20);
+  add_file(dir.path(), 3, "config.json", "{\"hidden_size\": 64}\n");
+  commit_checkpoint(dir.path(), layout, state_at(3), 1, 2);
+  const fs::path file = dir.path() / "latest" / "config.json";
+  expect_content(dir.path() / "latest", 3);
+
+  flip_bit(file, 5);
+  EXPECT_EQ(verify_checkpoint(dir.path() / "latest"),
+            std::vector<std::string>{file.string() + " has a wrong checksum"});
+  fs::remove(file);
+  EXPECT_EQ(verify_checkpoint(dir.path() / "latest"),
+            std::vector<std::string>{file.string() + " is missing"});
+  EXPECT_EQ(CheckpointReader(dir.path() / "latest").state(), state_at(3));
+}
+
 TEST(Checkpoint, NoticesAManifestThatListsLessThanThereIs) {
   const TemporaryDirectory directory;
   save(directory.path(), 3);

@@ -18,8 +18,13 @@ std::uint64_t hash_of_text(const std::string& text) {
   return hash_of(std::as_bytes(std::span(text)));
 }
 
-/// Throws UserError unless every file of the manifest is there in its full size, and those without
-/// tensors have their checksum. Lists only the files that are wanted.
+/// Of the files that other tools read beside the weights; a run does without them.
+bool is_added(const Manifest::Entry& entry) {
+  return entry.file != kModelFile && entry.file != kOptimizerFile && entry.file != kStateFile;
+}
+
+/// Throws UserError unless every file that a run needs is there in its full size, and the state has
+/// its checksum. Lists only the files that are wanted.
 Manifest read_complete_manifest(const fs::path& directory, Load what) {
   Manifest manifest = read_manifest(directory / kManifestFile);
   for (const std::string_view name : {kModelFile, kOptimizerFile, kStateFile}) {
@@ -30,6 +35,7 @@ Manifest read_complete_manifest(const fs::path& directory, Load what) {
   if (what == Load::WeightsOnly)
     std::erase_if(manifest.files, [](const auto& entry) { return entry.file == kOptimizerFile; });
   for (const Manifest::Entry& entry : manifest.files) {
+    if (is_added(entry)) continue;
     const fs::path path = directory / entry.file;
     require(fs::exists(path), path.string(), " is missing; use another checkpoint");
     const std::int64_t bytes = File::open(path).size();
@@ -79,6 +85,15 @@ void verify_tensors(const SafetensorsFile& file, const Manifest::Entry& entry,
       problems.push_back(
           detail::concat(file.path().string(), " has tensor \"", name, "\" with a wrong checksum"));
     }
+  }
+}
+
+void verify_added(const fs::path& file, const Manifest::Entry& entry,
+                  std::vector<std::string>& problems) {
+  if (!fs::exists(file)) {
+    problems.push_back(file.string() + " is missing");
+  } else if (hash_of_text(read_text(file)) != entry.head) {
+    problems.push_back(file.string() + " has a wrong checksum");
   }
 }
 
@@ -151,8 +166,11 @@ std::vector<std::string> verify_checkpoint(const fs::path& directory, Load what)
   try {
     const CheckpointReader reader(directory, what);
     for (const Manifest::Entry& entry : reader.manifest().files) {
-      if (entry.file != kStateFile)
+      if (is_added(entry)) {
+        verify_added(directory / entry.file, entry, problems);
+      } else if (entry.file != kStateFile) {
         verify_tensors(SafetensorsFile(directory / entry.file), entry, problems);
+      }
     }
   } catch (const UserError& error) {
     problems.emplace_back(error.what());

@@ -1,7 +1,9 @@
 #include "cleave/checkpoint/writer.h"
 
-#include <array>
+#include <algorithm>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
@@ -52,6 +54,22 @@ Manifest::Entry describe(std::string_view name, const SafetensorsHeader& header)
           .bytes = header.file_bytes,
           .head = hash_of(std::as_bytes(std::span(header.text))),
           .tensors = {}};
+}
+
+/// What add_file has put there, by name.
+std::vector<Manifest::Entry> describe_added(const fs::path& draft) {
+  std::vector<Manifest::Entry> added;
+  for (const auto& file : fs::directory_iterator(draft)) {
+    const std::string name = file.path().filename().string();
+    if (!file.is_regular_file() || name == kModelFile || name == kOptimizerFile) continue;
+    const std::string text = read_text(file.path());
+    added.push_back({.file = name,
+                     .bytes = std::ssize(text),
+                     .head = hash_of(std::as_bytes(std::span(text))),
+                     .tensors = {}});
+  }
+  std::ranges::sort(added, {}, &Manifest::Entry::file);
+  return added;
 }
 
 }  // namespace
@@ -143,6 +161,7 @@ void commit_checkpoint(const fs::path& root, const CheckpointLayout& layout,
       const bool weight = t < layout.model().tensors.size();
       manifest.files[weight ? 0 : 1].tensors.push_back({entry.name, sum});
     }
+    std::ranges::move(describe_added(draft), std::back_inserter(manifest.files));
     manifest.files.push_back(write_plain(draft, kStateFile, to_json(state)));
     write_plain(draft, kManifestFile, to_json(manifest));
     publish_checkpoint(root, state.step);

@@ -10,7 +10,7 @@ namespace cleave::plan {
 namespace {
 
 constexpr std::size_t kFitting = 5;   ///< how many of the fastest are certain to be in the answer
-constexpr double kWorthwhile = 1.01;  ///< what each degree of ZeRO and recompute must gain
+constexpr double kGainOfSaving = 1.01;  ///< what each degree of ZeRO and recompute must gain
 constexpr double kCut = 1.02;         ///< the time of a good cut may be this much too long
 constexpr double kRoughCut = 1.15;    ///< and that of a rough one this much
 
@@ -80,7 +80,7 @@ class LayoutSearch {
     std::vector<std::pair<double, const Layout*>> timed;
     for (const Layout& one : variants) {
       const double seconds = variants.size() == 1 ? 0 : oracle_.roomy_seconds(one);
-      timed.emplace_back(seconds * std::pow(kWorthwhile, degree_of_saving(one)), &one);
+      timed.emplace_back(seconds * std::pow(kGainOfSaving, degree_of_saving(one)), &one);
     }
     std::ranges::stable_sort(timed, {}, &std::pair<double, const Layout*>::first);
     std::vector<const Layout*> result;
