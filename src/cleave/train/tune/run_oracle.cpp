@@ -16,7 +16,7 @@ namespace {
 /// Times a budget, by estimate: not worth compiling.
 constexpr double kFarTooMuch = 1.25;
 
-constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kUnlimitedBytes = std::numeric_limits<std::int64_t>::max();
 
 plan::PartitionProblem without_limits(plan::PartitionProblem problem) {
   for (plan::PipelineDevice& device : problem.devices)
@@ -57,7 +57,7 @@ void estimate_bytes(plan::Prediction& run, const plan::PartitionProblem& problem
 /// By the plan that was compiled.
 void note_bytes(plan::Prediction& run, const engine::CompiledStep& step) {
   for (int d = 0; d < step.devices(); ++d)
-    note(run, d, step.planned_on(d), step.budgets.empty() ? kNoLimit : step.budgets[d]);
+    note(run, d, step.planned_on(d), step.budgets.empty() ? kUnlimitedBytes : step.budgets[d]);
 }
 
 }  // namespace
