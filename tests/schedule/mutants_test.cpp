@@ -56,6 +56,8 @@ TEST(Oracle, AgreesWithTheVerifierOnMutants) {
   const int count = mutant_count();
   int sound = 0;
   int exhaustive = 0;
+  int collecting = 0;
+  int graphs = 0;
   Program base;
   for (int n = 0; n < count; ++n) {
     const Messages messages = n / 50 % 6 == 0 ? Messages::Implied : Messages::Explicit;
@@ -69,6 +71,8 @@ TEST(Oracle, AgreesWithTheVerifierOnMutants) {
 
     sound += ran.empty();
     exhaustive += interleavings(mutant) <= 800;
+    collecting += !base.collecting.empty();
+    graphs += std::ssize(base.edges) != base.stages - 1;
     ASSERT_EQ(verified.empty(), ran.empty())
         << "mutant " << n << ": " << done << "\nverifier: " << verified << "\noracle: " << ran
         << "\n"
@@ -76,10 +80,13 @@ TEST(Oracle, AgreesWithTheVerifierOnMutants) {
   }
   RecordProperty("sound", sound);
   RecordProperty("exhaustive", exhaustive);
-  std::printf("%d mutants, %d sound, %d in every interleaving\n", count, sound, exhaustive);
+  std::printf("%d mutants, %d sound, %d in every interleaving, %d collect, %d of graphs\n", count,
+              sound, exhaustive, collecting, graphs);
   // Both answers must come up often, or agreement says little.
   EXPECT_GT(sound, count / 20);
   EXPECT_LT(sound, count / 2);
+  EXPECT_GT(collecting, count / 20);
+  EXPECT_GT(graphs, count / 10);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "cleave/plan/time/simulator.h"
 #include "cleave/schedule/generators.h"
+#include "cleave/schedule/text.h"
 #include "cleave/schedule/verifier.h"
 
 namespace cleave::schedule {
@@ -229,6 +230,22 @@ TEST(Moves, LeaveDuringTheNextInstructionAndComeBackDuringTheOneBefore) {
             "0F0 OUT:0@0 0F1 WAIT:OUT:0@0 OUT:0@1 0F2 WAIT:OUT:0@1 OUT:0@2 IN:0@0 "
             "0F3 WAIT:OUT:0@2 OUT:0@3 IN:0@1 WAIT:IN:0@0 0B0 WAIT:OUT:0@3 IN:0@2 "
             "WAIT:IN:0@1 0B1 IN:0@3 WAIT:IN:0@2 0B2 WAIT:IN:0@3 0B3 NORM STEP");
+}
+
+TEST(StateMoves, KeepOneSegmentOnItsWayInAndOneOnItsWayOut) {
+  Program order = generate("gpipe", {.devices = 1, .microbatches = 1});
+  order.segments = {4};
+  const Program program =
+      lower(order, {.grain = Grain::Segment, .offload = Offload::Optimizer});
+
+  const std::string text = text_of(program.lists[0]);
+  EXPECT_EQ(text.substr(text.find("IN:")),
+            "IN:0.0 IN:0.1 NORM "
+            "WAIT:IN:0.0 STEP:0.0 OUT:0.0 IN:0.2 "
+            "WAIT:IN:0.1 STEP:0.1 OUT:0.1 WAIT:OUT:0.0 IN:0.3 "
+            "WAIT:IN:0.2 STEP:0.2 OUT:0.2 WAIT:OUT:0.1 "
+            "WAIT:IN:0.3 STEP:0.3 OUT:0.3 WAIT:OUT:0.2 WAIT:OUT:0.3");
+  EXPECT_EQ(parse_program(to_text(program)), program);
 }
 
 }  // namespace

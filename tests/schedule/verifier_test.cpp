@@ -277,5 +277,23 @@ TEST(Verifier, WantsWhatMovedOutBackBeforeItIsRead) {
             "device 0: IN:0@0 is missing\n");
 }
 
+TEST(Verifier, WantsStateInsideForItsPartOfTheUpdateAndOutsideAfterIt) {
+  const std::string sound = "0F0 0B0 IN:0 NORM WAIT:IN:0 STEP:0 OUT:0 WAIT:OUT:0";
+  EXPECT_EQ(verdict(chain(1, {sound})), "");
+  EXPECT_EQ(verdict(chain(1, {"0F0 0B0 IN:0 NORM STEP:0 WAIT:IN:0 OUT:0 WAIT:OUT:0"})),
+            "device 0, instruction 4 (STEP:0): updates state before it has come (instruction 5)\n");
+  EXPECT_EQ(verdict(chain(1, {"0F0 0B0 IN:0 NORM WAIT:IN:0 OUT:0 STEP:0 WAIT:OUT:0"})),
+            "device 0, instruction 6 (STEP:0): updates state after it has left (instruction 5)\n");
+  EXPECT_EQ(verdict(chain(1, {"0F0 0B0 IN:0 NORM WAIT:IN:0 STEP:0"})),
+            "device 0: OUT:0 is missing\n");
+  EXPECT_EQ(verdict(chain(1, {"0F0 0B0 IN:0 NORM WAIT:IN:0 OUT:0 WAIT:OUT:0"})),
+            "device 0: STEP is missing\ndevice 0, instruction 2 (IN:0): brings in what no STEP "
+            "updates\n");
+  EXPECT_EQ(verdict(chain(1, {"0F0 0B0 NORM STEP:0 STEP"})),
+            "device 0, instruction 4 (STEP): updates again what instruction 3 updated\n");
+  EXPECT_EQ(verdict(chain(1, {"0F0 0B0 STEP:0 NORM"})),
+            "device 0, instruction 2 (STEP:0): comes before NORM (instruction 3)\n");
+}
+
 }  // namespace
 }  // namespace cleave::schedule

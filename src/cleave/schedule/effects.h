@@ -44,8 +44,9 @@ enum class Operand : std::uint8_t {
   Pass,     ///< a stage, perhaps a segment, and a microbatch
   Message,  ///< an edge, a direction and a microbatch
   Stage,    ///< a stage, perhaps a segment
-  Kept,     ///< what F of a stage or segment keeps of a microbatch
+  Kept,     ///< what F of a stage or segment keeps of a microbatch; without one: optimizer state
   Tie,
+  Update,  ///< a stage, perhaps a segment; or all stages of the device
   Nothing,
 };
 
@@ -111,7 +112,10 @@ inline constexpr std::array<Effects, kOps> kEffects = {{
      .writes = Thing::Gradients,
      .members = Members::Tied},
     {.word = "NORM", .reads = Thing::Gradients, .members = Members::All},
-    {.word = "STEP", .reads = Thing::Gradients, .writes = Thing::Values},
+    {.word = "STEP",
+     .operand = Operand::Update,
+     .reads = Thing::Gradients,
+     .writes = Thing::Values},
     {.word = "REFRESH",
      .operand = Operand::Stage,
      .reads = Thing::Values,

@@ -71,9 +71,9 @@ void freeze(Program& program, std::span<const int> frozen) {
 
 void leave_out_undemanded(Program& program) {
   const Topology topology(program);
-  for (auto& list : program.lists) {
-    std::erase_if(list, [&](Instruction& i) {
-      if (!topology.present(i.stage, i.microbatch)) return true;
+  for (int device = 0; device < program.devices; ++device) {
+    std::erase_if(program.lists[device], [&](Instruction& i) {
+      if (!topology.present(i.stage, topology.replica[device], i.microbatch)) return true;
       const GradientKind kind = gradients_of(program, i.stage);
       const bool input = makes_input_gradient(kind);
       const bool weight = makes_weight_gradient(kind);

@@ -125,13 +125,18 @@ void HeaderScanner::one_per_stage(std::size_t given) const {
     fail(words_[0], words_[0], " of ", given, " stages are given, but there are ", program_.stages);
 }
 
+/// absent STAGE MICROBATCH [replica REPLICA]
 void HeaderScanner::absent() {
   if (program_.microbatches == 0)
     fail(words_[0], "say how many microbatches there are before 'absent'");
-  const Absence absence{below(1, program_.stages), below(2, program_.microbatches)};
-  no_more_than(3);
+  Absence absence{below(1, program_.stages), below(2, program_.microbatches)};
+  if (words_.size() > 3) {
+    if (words_[3] != "replica") fail(words_[3], "did you mean 'replica'?");
+    absence.replica = below(4, program_.replicas);
+  }
+  no_more_than(5);
   if (!program_.absent.empty() && absence <= program_.absent.back())
-    fail(words_[1], "absences are written once each, by stage and then by microbatch");
+    fail(words_[1], "absences are written once each, by stage, then by microbatch and replica");
   program_.absent.push_back(absence);
 }
 

@@ -17,7 +17,20 @@ enum class Recompute : std::uint8_t { None, Selective, Full };
 enum class Grain : std::uint8_t { Stage, Segment };
 
 /// What leaves a device's memory while it is not used.
-enum class Offload : std::uint8_t { Nothing, Activations };
+enum class Offload : std::uint8_t {
+  Nothing,
+  Activations,  ///< what F keeps, until its backward pass
+  Optimizer,    ///< what only STEP reads, between steps
+  Both,
+};
+
+constexpr bool moves_activations(Offload offload) {
+  return offload == Offload::Activations || offload == Offload::Both;
+}
+
+constexpr bool moves_state(Offload offload) {
+  return offload == Offload::Optimizer || offload == Offload::Both;
+}
 
 /// What lowering adds to a compute-only program.
 struct LowerOptions {

@@ -52,8 +52,14 @@ std::string to_string(const Instruction& instruction) {
     case Operand::Kept:
       text += ':';
       append_place(text, instruction);
+      if (instruction.microbatch < 0) break;
       text += '@';
       text += std::to_string(instruction.microbatch);
+      break;
+    case Operand::Update:
+      if (instruction.stage < 0) break;
+      text += ':';
+      append_place(text, instruction);
       break;
     case Operand::Tie:
       text += ':';
@@ -112,6 +118,7 @@ Topology::Topology(const Program& program)
       stages(program.devices),
       incoming(program.stages),
       outgoing(program.stages),
+      replicas_(static_cast<std::size_t>(program.replicas)),
       microbatches_(static_cast<std::size_t>(program.microbatches)),
       weight_only_(program.stages) {
   for (int stage = 0; stage < program.stages; ++stage) {
@@ -129,9 +136,11 @@ Topology::Topology(const Program& program)
   for (int stage = 0; stage < program.stages; ++stage)
     weight_only_[stage] = gradients_of(program, stage) == GradientKind::WeightOnly;
   if (program.absent.empty()) return;
-  absent_.resize(program.stages * microbatches_);
-  for (const auto& [stage, microbatch] : program.absent)
-    absent_.at(stage * microbatches_ + microbatch) = true;
+  absent_.resize(program.stages * replicas_ * microbatches_);
+  for (const Absence& absence : program.absent)
+    for (int r = 0; r < program.replicas; ++r)
+      if (absence.replica == Absence::kEveryReplica || absence.replica == r)
+        absent_.at(slot(absence.stage, r, absence.microbatch)) = true;
 }
 
 }  // namespace cleave::schedule

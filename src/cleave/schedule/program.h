@@ -23,11 +23,11 @@ enum class Op : std::uint8_t {
   Reduce,          ///< REDUCE: posts the sum of a segment's gradients over its replicas
   Tie,             ///< TIE: adds up the gradients of a weight that has two uses
   Norm,            ///< NORM: the global gradient norm
-  Step,            ///< STEP: the optimizer update of all stages of this device
+  Step,            ///< STEP: the optimizer update of a segment, or of all stages of this device
   Refresh,  ///< REFRESH: posts that replicas send each other what each has updated (ZeRO 1, 2)
   Collect,  ///< COLLECT: posts that x of a segment comes together, of all microbatches and replicas
-  Out,      ///< OUT: posts that what F keeps moves out of the device's memory
-  In,       ///< IN: posts that it comes back
+  Out,      ///< OUT: posts that what F keeps, or state after STEP, leaves the device's memory
+  In,       ///< IN: posts that it comes back: what F keeps, or state for STEP
 };
 inline constexpr int kOps = static_cast<int>(Op::In) + 1;
 
@@ -39,9 +39,10 @@ struct Instruction {
   Op op = Op::Forward;
   Op completes = Op::Forward;                ///< WAIT only: what posted it
   Direction direction = Direction::Forward;  ///< messages
-  std::int32_t stage = -1;       ///< F I W B R GATHER FREE REDUCE REFRESH COLLECT OUT IN
+  std::int32_t stage = -1;  ///< F I W B R GATHER FREE REDUCE REFRESH COLLECT OUT IN; STEP: -1 is all
   std::int32_t segment = -1;     ///< -1: the whole stage
-  std::int32_t microbatch = -1;  ///< F I W B R OUT IN, messages; counted within a replica
+  std::int32_t microbatch = -1;  ///< F I W B R OUT IN, messages; counted within a replica; OUT and
+                                 ///< IN of optimizer state have none
   std::int32_t edge = -1;        ///< messages: index into Program::edges; TIE: into ties
 
   friend auto operator<=>(const Instruction&, const Instruction&) = default;
@@ -84,10 +85,14 @@ enum class GradientKind : std::uint8_t {
   None,        ///< neither: nothing up to here learns
 };
 
-/// A stage that has no part in a microbatch.
+/// A stage that has no part in a microbatch, of every replica or of one. A gradient sum to which no
+/// W of a replica has anything to add is zero there when REDUCE, or without one NORM, reads it.
 struct Absence {
+  static constexpr std::int32_t kEveryReplica = -1;
+
   std::int32_t stage = 0;
   std::int32_t microbatch = 0;
+  std::int32_t replica = kEveryReplica;
 
   friend auto operator<=>(const Absence&, const Absence&) = default;
 };
@@ -126,6 +131,8 @@ enum class BufferKind : std::uint8_t {
   ReturnedForInput,   ///< what was kept for I and came back: from IN on
   ReturnedForWeight,  ///< the same, for W
   Outside,            ///< what OUT has moved, until IN has brought it back; in the device's outside
+  FetchedState,       ///< optimizer state for STEP: from IN to the WAIT of its OUT
+  StoredState,        ///< where it is between steps; whole step, in the device's outside
 };
 
 /// A piece of a device's memory, or of its outside: memory of the host or a disk, which nothing but
@@ -163,7 +170,7 @@ struct Program {
   std::vector<Tie> ties;
   std::vector<Sharing> sharing;         ///< [stage]; empty: nothing is shared
   std::vector<GradientKind> gradients;  ///< [stage]; empty: all full
-  std::vector<Absence> absent;          ///< ascending; all others are present, on every replica
+  std::vector<Absence> absent;          ///< ascending; everybody else takes part
   /// Who reads what, where segments form no chain. Empty: each reads the one before it, the first
   /// of a stage what its edges bring, and what leaves is of the last.
   std::vector<SegmentRead> reads;
@@ -206,14 +213,19 @@ constexpr bool is_move(const Instruction& i) {
   return post == Op::Out || post == Op::In;
 }
 
+/// The same of optimizer state: IN before STEP, OUT after it.
+constexpr bool is_state_move(const Instruction& i) {
+  return is_move(i) && i.microbatch < 0;
+}
+
 /// True if the buffer lies outside of its device's memory.
 constexpr bool is_outside(const Buffer& buffer) {
-  return buffer.kind == BufferKind::Outside;
+  return buffer.kind == BufferKind::Outside || buffer.kind == BufferKind::StoredState;
 }
 
 /// "2F0" (stage, op, microbatch), "2.1F0" (its segment 1), "SEND:3>0" (edge 3 forward, microbatch
 /// 0), "WAIT:RECV:3<0" (backward), "REDUCE:2", "WAIT:GATHER:2.1", "OUT:2.1@0" (what F of it
-/// kept), "TIE:0", "NORM", "STEP".
+/// kept), "OUT:2.1" (its optimizer state), "TIE:0", "NORM", "STEP", "STEP:2.1".
 std::string to_string(const Instruction& instruction);
 
 /// Over all devices.
@@ -250,17 +262,17 @@ class Topology {
  public:
   explicit Topology(const Program& program);
 
-  /// Whether a stage takes part in a microbatch.
-  bool present(int stage, int microbatch) const {
-    return absent_.empty() || !absent_[stage * microbatches_ + microbatch];
+  /// Whether a stage takes part in a microbatch of a replica.
+  bool present(int stage, int replica, int microbatch) const {
+    return absent_.empty() || !absent_[slot(stage, replica, microbatch)];
   }
 
   /// Whether an edge carries this microbatch in this direction: both its ends are present, and
   /// something flows back if that is the question.
-  bool carries(int edge, Direction direction, int microbatch) const {
+  bool carries(int edge, Direction direction, int replica, int microbatch) const {
     const auto& [from, to, back] = edges_[edge];
-    return (direction == Direction::Forward || back) && present(from, microbatch) &&
-           present(to, microbatch);
+    return (direction == Direction::Forward || back) && present(from, replica, microbatch) &&
+           present(to, replica, microbatch);
   }
 
   /// W of a stage in which nothing flows further back reads dy itself: it does what a B does.
@@ -280,9 +292,14 @@ class Topology {
     bool backward;
   };
 
+  std::size_t slot(std::size_t stage, std::size_t replica, std::size_t microbatch) const {
+    return (stage * replicas_ + replica) * microbatches_ + microbatch;
+  }
+
+  std::size_t replicas_;
   std::size_t microbatches_;
   std::vector<Joint> edges_;
-  std::vector<bool> absent_;       ///< [stage * microbatches + microbatch]; empty: none is
+  std::vector<bool> absent_;       ///< [slot]; empty: none is
   std::vector<char> weight_only_;  ///< [stage]
 };
 

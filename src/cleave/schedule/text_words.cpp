@@ -11,7 +11,7 @@ namespace cleave::schedule {
 namespace {
 
 // In the order of BufferKind.
-constexpr std::array<std::string_view, 21> kBufferKinds = {"weights",
+constexpr std::array<std::string_view, 23> kBufferKinds = {"weights",
                                                            "gradients",
                                                            "optimizer",
                                                            "kept-for-input",
@@ -31,8 +31,10 @@ constexpr std::array<std::string_view, 21> kBufferKinds = {"weights",
                                                            "scratch",
                                                            "returned-for-input",
                                                            "returned-for-weight",
-                                                           "outside"};
-static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::Outside) + 1);
+                                                           "outside",
+                                                           "fetched-state",
+                                                           "stored-state"};
+static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::StoredState) + 1);
 
 // In the order of Sharing, and of GradientKind.
 constexpr std::array<std::string_view, 4> kSharings = {"nothing", "state", "gradients", "values"};
@@ -100,7 +102,10 @@ bool operand(Cursor& cursor, Op op, Instruction& i) {
     case Operand::Stage:
       return cursor.word(":") && cursor.place(i);
     case Operand::Kept:
-      return cursor.word(":") && cursor.place(i) && cursor.word("@") && cursor.number(i.microbatch);
+      if (!cursor.word(":") || !cursor.place(i)) return false;
+      return cursor.at_end() || (cursor.word("@") && cursor.number(i.microbatch));
+    case Operand::Update:
+      return cursor.at_end() || (cursor.word(":") && cursor.place(i));
     case Operand::Tie:
       return cursor.word(":") && cursor.number(i.edge);
     default:

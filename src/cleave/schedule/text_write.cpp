@@ -94,7 +94,12 @@ void write_header(TextWriter& out, const Program& program, int version) {
   };
   per_stage("sharing", program.sharing);
   per_stage("gradients", program.gradients);
-  for (const auto& [stage, microbatch] : program.absent) out.line("absent", stage, microbatch);
+  for (const Absence& absence : program.absent) {
+    out.word("absent");
+    for (const int number : {absence.stage, absence.microbatch}) out.word(number);
+    out.key("replica", absence.replica);
+    out.end();
+  }
   for (const SegmentRead& read : program.reads) {
     out.word("reads");
     for (const int number : {read.stage, read.segment, read.from}) out.word(number);

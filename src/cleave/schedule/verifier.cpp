@@ -22,6 +22,7 @@ std::vector<Violation> verify(const Program& program, Level level) {
     checks::check_postings(tables, findings);
     checks::check_moves(tables, findings);
     if (level != Level::Forward) checks::check_gradients(tables, level, findings);
+    checks::check_state_moves(tables, findings);
     checks::check_parameters(tables, findings);
     if (!findings.any()) checks::check_collections(tables, findings);
   }
@@ -32,6 +33,7 @@ std::vector<Violation> verify(const Program& program, Level level) {
     checks::check_lifetimes(tables, findings);
     if (!findings.any()) checks::check_inventory(tables, findings);
     if (!findings.any()) checks::check_moved_buffers(tables, findings);
+    if (!findings.any()) checks::check_state_buffers(tables, findings);
     if (!findings.any()) checks::check_space(program, findings);
   }
   return findings.take();

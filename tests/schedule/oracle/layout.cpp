@@ -13,6 +13,10 @@ bool is_edge_buffer(const Buffer& b) {
   return b.edge >= 0 && (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving);
 }
 
+bool lies_outside(const Buffer& b) {
+  return b.kind == BufferKind::Outside || b.kind == BufferKind::StoredState;
+}
+
 bool of_microbatch(BufferKind kind) {
   switch (kind) {
     case BufferKind::Weights:
@@ -22,7 +26,10 @@ bool of_microbatch(BufferKind kind) {
     case BufferKind::Sums:
     case BufferKind::Share:
     case BufferKind::Reducing:
+    case BufferKind::Collected:
     case BufferKind::Scratch:
+    case BufferKind::FetchedState:
+    case BufferKind::StoredState:
       return false;
     default:
       return true;
@@ -71,15 +78,25 @@ void Layout::read_header() {
     demand(runs_weight(t.first) && runs_weight(t.second), "tie of a frozen weight");
   }
   read_kinds();
+  for (const int stage : p.collecting) {
+    demand(0 <= stage && stage < p.stages, "collects nowhere");
+    demand(collecting_.empty() || *collecting_.rbegin() < stage, "collects twice or out of order");
+    for (int m = 0; m < p.microbatches; ++m) {
+      for (int r = 0; r < p.replicas; ++r) demand(present(stage, r, m), "collects what is absent");
+    }
+    collecting_.insert(stage);
+  }
 }
 
 void Layout::read_kinds() {
   const Program& p = program;
-  for (const auto& [stage, microbatch] : p.absent) {
-    demand(0 <= stage && stage < p.stages && 0 <= microbatch && microbatch < p.microbatches,
+  for (const Absence& a : p.absent) {
+    demand(0 <= a.stage && a.stage < p.stages && 0 <= a.microbatch &&
+               a.microbatch < p.microbatches && -1 <= a.replica && a.replica < p.replicas,
            "absent from nowhere");
-    demand(absent_.empty() || *absent_.rbegin() < std::pair(stage, microbatch), "absent twice");
-    absent_.insert({stage, microbatch});
+    demand(absent_.empty() || *absent_.rbegin() < a, "absent twice");
+    demand(a.replica < 0 || present(a.stage, a.replica, a.microbatch), "absent twice");
+    absent_.insert(a);
   }
   for (const Edge& e : p.edges)
     if (e.backward) {
@@ -87,14 +104,16 @@ void Layout::read_kinds() {
       demand(runs_input(e.from) || runs_weight(e.from), "a gradient that nobody wants");
     }
   for (int s = 0; s < p.stages; ++s)
-    for (int m = 0; m < p.microbatches; ++m) {
+    for (int cell = 0; cell < p.replicas * p.microbatches; ++cell) {
+      const int r = cell / p.microbatches;
+      const int m = cell % p.microbatches;
       int readers = 0;
       int there = 0;
       for (const Edge& e : p.edges) {
         readers += e.from == s && e.backward;
-        there += e.from == s && e.backward && present(e.to, m);
+        there += e.from == s && e.backward && present(e.to, r, m);
       }
-      demand(!present(s, m) || readers == 0 || there > 0, "nobody reads what it makes");
+      demand(!present(s, r, m) || readers == 0 || there > 0, "nobody reads what it makes");
     }
 }
 
@@ -168,13 +187,13 @@ void Layout::read_buffer(int index) {
   const Program& p = program;
   const Buffer& b = p.buffers[index];
   demand(0 <= b.device && b.device < p.devices, "a buffer on no device");
-  demand(b.kind != BufferKind::Collected, "no sample has a stage that collects");
   if (of_microbatch(b.kind))
     demand(0 <= b.microbatch && b.microbatch < p.microbatches, "a buffer of no microbatch");
   if (is_edge_buffer(b)) {
     demand(b.edge < static_cast<int>(p.edges.size()), "a buffer of no edge");
     const Edge& e = p.edges[b.edge];
-    demand(flows(e, b.direction == Direction::Forward, b.microbatch), "a buffer of nothing");
+    demand(flows(e, b.direction == Direction::Forward, replica_[b.device], b.microbatch),
+           "a buffer of nothing");
     const int downstream = b.direction == Direction::Forward ? e.to : e.from;
     const int upstream = b.direction == Direction::Forward ? e.from : e.to;
     const bool arriving = b.kind == BufferKind::Arriving;
@@ -183,11 +202,17 @@ void Layout::read_buffer(int index) {
   } else if (b.kind != BufferKind::Scratch) {
     demand(0 <= b.stage && b.stage < p.stages && holds(b.device, b.stage), "a buffer of no stage");
     demand(-1 <= b.segment && b.segment < p.segments[b.stage], "a buffer of no segment");
-    demand(!of_microbatch(b.kind) || present(b.stage, b.microbatch), "a buffer of nobody");
-    demand(
-        b.kind < BufferKind::ReturnedForInput || moves(b.device, b.stage, b.segment, b.microbatch),
-        "a buffer of what stays");
+    demand(!of_microbatch(b.kind) || present(b.stage, replica_[b.device], b.microbatch),
+           "a buffer of nobody");
+    const bool of_state =
+        b.kind == BufferKind::FetchedState || b.kind == BufferKind::StoredState;
+    const bool moved = of_state ? state_moves(b.device, b.stage, b.segment)
+                                : moves(b.device, b.stage, b.segment, b.microbatch);
+    demand(b.kind < BufferKind::ReturnedForInput || moved, "a buffer of what stays");
     demand(b.kind != BufferKind::SegmentInput || b.segment > 0, "no segment before it");
+    demand(b.kind != BufferKind::Collected ||
+               (collects(b.stage) && b.segment == collected_segment(b.stage)),
+           "a buffer of what nobody collects");
     demand(b.kind != BufferKind::SegmentGradient ||
                (b.segment >= 0 && b.segment + 1 < p.segments[b.stage]),
            "no segment after it");
@@ -200,7 +225,7 @@ void Layout::read_buffer(int index) {
   const int end = std::max(static_cast<int>(p.lists[b.device].size()) - 1, 0);
   demand(0 <= b.first && b.first <= b.last && b.last <= end, "a buffer beyond its list");
   demand(b.bytes >= 0 && b.offset >= 0 && b.offset % 64 == 0, "a buffer in no place");
-  const auto& budgets = b.kind == BufferKind::Outside ? p.outside_budgets : p.budgets;
+  const auto& budgets = lies_outside(b) ? p.outside_budgets : p.budgets;
   if (!budgets.empty())
     demand(b.bytes <= budgets[b.device] && b.offset <= budgets[b.device] - b.bytes,
            "a buffer beyond the budget");

@@ -43,17 +43,31 @@ class Layout {
   bool refreshed(int stage) const;  ///< replicas update shares and exchange them
   bool runs_input(int stage) const;
   bool runs_weight(int stage) const;
-  bool present(int stage, int microbatch) const { return !absent_.contains({stage, microbatch}); }
+  bool present(int stage, int replica, int microbatch) const {
+    return !absent_.contains({stage, microbatch, Absence::kEveryReplica}) &&
+           !absent_.contains({stage, microbatch, replica});
+  }
+
+  /// The last segment of the stage runs once per step; instructions and buffers call it so.
+  bool collects(int stage) const { return collecting_.contains(stage); }
+  int collected_segment(int stage) const {
+    return program.segments[stage] > 1 ? program.segments[stage] - 1 : -1;
+  }
 
   /// The edge brings something of this microbatch, one way or back.
-  bool flows(const Edge& edge, bool forward, int microbatch) const {
-    return (forward || edge.backward) && present(edge.from, microbatch) &&
-           present(edge.to, microbatch);
+  bool flows(const Edge& edge, bool forward, int replica, int microbatch) const {
+    return (forward || edge.backward) && present(edge.from, replica, microbatch) &&
+           present(edge.to, replica, microbatch);
   }
 
   /// F of exactly this name is in the list; what it keeps moves out and back.
   bool made_as_named(int device, int stage, int segment, int microbatch) const {
     return instructions_.contains({device, Op::Forward, stage, microbatch, segment});
+  }
+  /// Optimizer state of exactly this name comes in for STEP and leaves after it.
+  bool state_moves(int device, int stage, int segment) const {
+    return instructions_.contains({device, Op::In, stage, -1, segment}) ||
+           instructions_.contains({device, Op::Out, stage, -1, segment});
   }
   bool moves(int device, int stage, int segment, int microbatch) const {
     return instructions_.contains({device, Op::Out, stage, microbatch, segment});
@@ -90,7 +104,8 @@ class Layout {
   std::vector<std::vector<int>> stages_;
   std::set<std::tuple<int, Op, int, int, int>>
       instructions_;  // device, op, stage, microbatch, segment
-  std::set<std::pair<int, int>> absent_;
+  std::set<Absence> absent_;
+  std::set<int> collecting_;
   bool has_norm_ = false;
   std::map<Name, int> buffers_;
   std::set<std::tuple<BufferKind, int, int, int>> declared_;

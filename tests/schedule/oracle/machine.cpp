@@ -15,6 +15,7 @@ Machine::Machine(const Layout& layout, Messages messages) : layout_(&layout), me
   joined_.assign(p.devices, 0);
   normed_.assign(p.devices, 0);
   stepped_.assign(p.devices, 0);
+  updated_.assign(p.devices * p.stages, 0);
   units_.resize(p.stages * p.replicas * p.microbatches);
   mail_.resize(p.edges.size() * 2 * p.replicas * p.microbatches);
   gradients_.resize(p.stages * p.replicas * max_segments_);
@@ -23,6 +24,7 @@ Machine::Machine(const Layout& layout, Messages messages) : layout_(&layout), me
   gathered_.assign(p.devices * p.stages, 0);
   coming_.assign(p.devices * p.stages, 0);
   refreshed_.assign(p.devices * p.stages, 0);
+  collected_.assign(p.devices * p.stages, 0);
   postings_.resize(p.stages * p.replicas);
   memory_.resize(p.buffers.size());
   alive_.resize(p.devices);
@@ -66,7 +68,7 @@ void Machine::finish() const {
     for (int r = 0; r < p.replicas; ++r)
       for (int m = 0; m < p.microbatches; ++m) {
         const Unit& u = unit(p.placement[s][r], s, m);
-        const bool there = layout_->present(s, m);
+        const bool there = layout_->present(s, r, m);
         demand(u.forward == (there ? all(s) : 0), "F left undone");
         demand(!there || !layout_->runs_input(s) || u.input == all(s), "I left undone");
         demand(!there || !layout_->runs_weight(s) || u.weight == all(s), "W left undone");
@@ -76,7 +78,8 @@ void Machine::finish() const {
     demand(m.sent == m.send_done && m.received == m.receive_done, "a message nobody waited for");
   for (int d = 0; d < p.devices; ++d)
     for (const int s : layout_->stages(d)) {
-      demand(stepped_[d] || !layout_->runs_weight(s), "weights not updated");
+      demand(updated_[d * p.stages + s] == all(s) || !layout_->runs_weight(s),
+             "weights not updated");
       demand(refreshed_[d * p.stages + s] == (layout_->refreshed(s) ? 2 : 0), "old weights");
     }
   for (const auto& [what, ran] : moves_) demand(ran == 4, "something that did not come back");
@@ -146,15 +149,17 @@ bool Machine::execute(int d, const Instruction& i) {
       free_parameters(d, i);
       return true;
     case Op::Step:
-      step_weights(d);
+      step_weights(d, i);
       return true;
     case Op::Out:
     case Op::In:
-      post_move(d, i);
+      if (is_state_move(i)) run_state_move(d, i);
+      if (!is_state_move(i)) post_move(d, i);
       return true;
     case Op::Gather:
     case Op::Reduce:
     case Op::Refresh:
+    case Op::Collect:
       post_collective(d, i);
       return true;
     default:
@@ -171,7 +176,8 @@ bool Machine::inputs_there(int d, const Instruction& i, Direction direction) con
   const bool forward = direction == Direction::Forward;
   for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
     const Edge& edge = p.edges[e];
-    if ((forward ? edge.to : edge.from) != i.stage || !layout_->flows(edge, forward, i.microbatch))
+    if ((forward ? edge.to : edge.from) != i.stage ||
+        !layout_->flows(edge, forward, layout_->replica(d), i.microbatch))
       continue;
     const int maker = forward ? edge.from : edge.to;
     const int where = p.placement[maker][replica];
@@ -201,6 +207,7 @@ void Machine::forward_piece(int d, const Instruction& i, int k) {
   demand(u.forward == bit(k) - 1, "F twice or out of order");
   demand(whole(d, i.stage, k), "F without parameters");
   read_inputs(d, i, Direction::Forward);
+  use_collected(d, i, k);
   keep(d, i, k, false);
   read(kept(d, BufferKind::SegmentInput, i, k), 1);
   write(kept(d, BufferKind::SegmentInput, i, k + 1), 1);
@@ -240,6 +247,7 @@ void Machine::input_piece(int d, const Instruction& i, int k) {
          "I twice or out of order");
   demand(whole(d, i.stage, k), "I without parameters");
   read_inputs(d, i, Direction::Backward);
+  use_collected(d, i, k);
   for (const int level : {-1, k}) {
     read_kept(d, i, level, k, BufferKind::KeptForInput);
     write(kept(d, BufferKind::InputKept, i, level), bit(k));
@@ -256,7 +264,7 @@ void Machine::weight_piece(int d, const Instruction& i, int k) {
   Gradient& g = gradient(replica, i.stage, k);
   demand(u.input & bit(k), "W before I");
   int next = g.last_microbatch + 1;
-  while (!layout_->present(i.stage, next)) ++next;
+  while (!layout_->present(i.stage, replica, next)) ++next;
   demand(next == i.microbatch, "W out of microbatch order");
   demand(g.reduced == 0, "W after REDUCE");
   for (const int level : {-1, k}) {

@@ -80,6 +80,8 @@ class Machine {
   bool wait(int d, const Instruction& i);
   void post_collective(int d, const Instruction& i);
   bool wait_collective(int d, const Instruction& i);
+  void post_collection(int d, const Instruction& i);
+  void use_collected(int d, const Instruction& i, int segment) const;
   std::vector<Posting>& postings(int replica, int stage);
   bool collective(int d, const Instruction& i);
   void join(int d, const Instruction& i);
@@ -88,7 +90,9 @@ class Machine {
   void wait_move(int d, const Instruction& i);
   void check_moved_bytes(int d, const Instruction& i) const;
   void free_parameters(int d, const Instruction& i);
-  void step_weights(int d);
+  void step_weights(int d, const Instruction& i);
+  void step_stage(int d, int stage, int segment);
+  void run_state_move(int d, const Instruction& i);
 
   // Values.
   bool inputs_there(int d, const Instruction& i, Direction direction) const;
@@ -135,9 +139,11 @@ class Machine {
   std::vector<Mask> coming_;    // of those, posted and not waited for
   std::vector<std::vector<Posting>> postings_;  // [stage][replica]
   std::vector<char> refreshed_;                 // [device][stage] how far: posted, done
+  std::vector<char> collected_;                 // [device][stage] the same of COLLECT
   std::map<std::tuple<int, int, int, int>, int>
       moves_;  // device, stage, segment, microbatch -> of its four instructions, how many ran
-  std::vector<char> normed_, stepped_;
+  std::vector<char> normed_, stepped_;  // [device]
+  std::vector<Mask> updated_;           // [device][stage]
   std::vector<Memory> memory_;                             // [buffer]
   std::vector<std::vector<int>> alive_;                    // [device]
   std::vector<std::vector<int>> shares_;                   // [device] buffers, -1: none declared

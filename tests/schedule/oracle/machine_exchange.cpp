@@ -90,8 +90,11 @@ void Machine::post_collective(int d, const Instruction& i) {
       if (tie.first == i.stage || tie.second == i.stage)
         demand(tied_[t * p.replicas + replica].times == 0, "REDUCE after TIE");
     }
+  } else if (i.op == Op::Collect) {
+    post_collection(d, i);
   } else {
-    demand(stepped_[d], "nothing is updated yet");
+    demand(updated_[d * layout_->program.stages + i.stage] == all(i.stage),
+           "something is not updated yet");
     demand(refreshed_[d * p.stages + i.stage]++ == 0, "refreshes again");
   }
 }
@@ -122,10 +125,36 @@ bool Machine::wait_collective(int d, const Instruction& i) {
               static_cast<std::uint8_t>(g.contributions[c] + gradient(r, i.stage, k).posted[c]);
       g.in_flight = false;
     }
+  } else if (i.completes == Op::Collect) {
+    write(kept(d, BufferKind::Collected, i, i.segment), 1);
+    ++collected_[d * p.stages + i.stage];
   } else {
     ++refreshed_[d * p.stages + i.stage];
   }
   return true;
+}
+
+// It takes along what the last segment reads of every microbatch, so all of that is made.
+void Machine::post_collection(int d, const Instruction& i) {
+  const Program& p = layout_->program;
+  demand(collected_[d * p.stages + i.stage]++ == 0, "collects again");
+  const Mask before = all(i.stage) >> 1;
+  for (int m = 0; m < p.microbatches; ++m) {
+    Instruction of_microbatch = i;
+    of_microbatch.microbatch = m;
+    if (before == 0) inputs_there(d, of_microbatch, Direction::Forward);
+    demand((unit(d, i.stage, m).forward & before) == before, "collects what is not made");
+  }
+  touch(kept(d, BufferKind::Collected, i, i.segment));
+}
+
+// The last segment of a stage that collects reads what came of all microbatches and replicas.
+void Machine::use_collected(int d, const Instruction& i, int segment) const {
+  const Program& p = layout_->program;
+  const bool last = segment + 1 == p.segments[i.stage];
+  if (!layout_->collects(i.stage) || !last || messages_ == Messages::Implied) return;
+  demand(collected_[d * p.stages + i.stage] == 2, "runs before what it reads is collected");
+  read(kept(d, BufferKind::Collected, i, layout_->collected_segment(i.stage)), 1);
 }
 
 std::vector<int> Machine::members(int d, const Instruction& i) const {
@@ -202,10 +231,12 @@ void Machine::free_parameters(int d, const Instruction& i) {
 // Every weight of the device has all contributions, each once.
 void Machine::check_gradients(int d) const {
   const Program& p = layout_->program;
-  // `contributions` is a row of microbatches, once or more.
+  // `contributions` is a row of microbatches for each replica, once or more.
   const auto complete = [&](const std::vector<std::uint8_t>& contributions, int stage) {
     for (std::size_t c = 0; c < contributions.size(); ++c)
-      if (contributions[c] != layout_->present(stage, static_cast<int>(c) % p.microbatches))
+      if (contributions[c] != layout_->present(stage,
+                                               static_cast<int>(c) / p.microbatches % p.replicas,
+                                               static_cast<int>(c) % p.microbatches))
         return false;
     return true;
   };
@@ -234,10 +265,17 @@ void Machine::check_gradients(int d) const {
   }
 }
 
-void Machine::step_weights(int d) {
-  demand(!stepped_[d], "STEP again");
+void Machine::step_weights(int d, const Instruction& i) {
   demand(normed_[d] || !layout_->has_norm(), "STEP before NORM");
   check_gradients(d);
+  if (i.stage >= 0) step_stage(d, i.stage, i.segment);
+  bool any = i.stage >= 0;
+  for (const int stage : layout_->stages(d)) {
+    if (i.stage >= 0 || !layout_->runs_weight(stage)) continue;
+    step_stage(d, stage, -1);
+    any = true;
+  }
+  demand(any || !stepped_[d], "STEP again");
   stepped_[d] = 1;
 }
 

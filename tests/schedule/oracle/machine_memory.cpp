@@ -31,7 +31,10 @@ void Machine::acquire(int d, int buffer) {
   const Buffer& b = layout_->program.buffers[buffer];
   for (const int k : alive_[d]) {
     const Buffer& other = layout_->program.buffers[k];
-    const bool elsewhere = (b.kind == BufferKind::Outside) != (other.kind == BufferKind::Outside);
+    const auto outside = [](BufferKind kind) {
+      return kind == BufferKind::Outside || kind == BufferKind::StoredState;
+    };
+    const bool elsewhere = outside(b.kind) != outside(other.kind);
     const bool apart = elsewhere || b.bytes == 0 || other.bytes == 0 ||
                        b.offset + b.bytes <= other.offset || other.offset + other.bytes <= b.offset;
     demand(apart, "two buffers share a byte");
@@ -50,11 +53,14 @@ void Machine::check_static(int d) const {
   if (p.buffers.empty()) return;
   for (const int stage : layout_->stages(d))
     for (const BufferKind kind :
-         {BufferKind::Weights, BufferKind::Gradients, BufferKind::Optimizer})
+         {BufferKind::Weights, BufferKind::Gradients, BufferKind::Optimizer,
+          BufferKind::FetchedState, BufferKind::StoredState})
       for (int segment = -1; segment < p.segments[stage]; ++segment) {
         if (!layout_->declared(kind, stage, segment)) continue;
         const int buffer = layout_->kept(d, kind, stage, segment, -1);
-        demand(buffer >= 0 && memory_[buffer].alive, "no room for weights and the like");
+        const bool comes_and_goes = kind == BufferKind::FetchedState;
+        demand(buffer >= 0 && (comes_and_goes || memory_[buffer].alive),
+               "no room for weights and the like");
       }
   for (const int share : shares_[d]) touch(share);
   for (const int k : layout_->by_first(d))
@@ -115,7 +121,8 @@ void Machine::read_inputs(int d, const Instruction& i, Direction direction) {
   const bool forward = direction == Direction::Forward;
   for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
     const Edge& edge = p.edges[e];
-    if ((forward ? edge.to : edge.from) != i.stage || !layout_->flows(edge, forward, i.microbatch))
+    if ((forward ? edge.to : edge.from) != i.stage ||
+        !layout_->flows(edge, forward, layout_->replica(d), i.microbatch))
       continue;
     read(carried(d, BufferKind::Arriving, e, direction, i.microbatch), 1);
   }
@@ -133,7 +140,8 @@ void Machine::write_outputs(int d, const Instruction& i, Direction direction) {
   const bool forward = direction == Direction::Forward;
   for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
     const Edge& edge = p.edges[e];
-    if ((forward ? edge.from : edge.to) != i.stage || !layout_->flows(edge, forward, i.microbatch))
+    if ((forward ? edge.from : edge.to) != i.stage ||
+        !layout_->flows(edge, forward, layout_->replica(d), i.microbatch))
       continue;
     const bool stays = layout_->same_device(edge, layout_->replica(d));
     write(

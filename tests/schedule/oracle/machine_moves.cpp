@@ -25,7 +25,7 @@ void Machine::check_moved_bytes(int d, const Instruction& i) const {
     demand((before < 0) == (after < 0), "comes back without having left, or does not");
     if (before < 0) continue;
     demand(buffers[before].bytes == buffers[after].bytes, "comes back in another size");
-    all_bytes += (buffers[before].bytes + 63) / 64 * 64;
+    all_bytes += (buffers[before].bytes + 4095) / 4096 * 4096;
   }
   const int outside = moved(d, BufferKind::Outside, i);
   demand(all_bytes == 0 || (outside >= 0 && buffers[outside].bytes >= all_bytes),
@@ -57,6 +57,7 @@ void Machine::post_move(int d, const Instruction& i) {
 }
 
 void Machine::wait_move(int d, const Instruction& i) {
+  if (is_state_move(i)) return run_state_move(d, i);
   const Mask part = i.segment < 0 ? all(i.stage) : bit(i.segment);
   int& ran = moves_[{d, i.stage, i.segment, i.microbatch}];
   const int outside = moved(d, BufferKind::Outside, i);
@@ -87,6 +88,37 @@ void Machine::read_kept(int d, const Instruction& i, int level, int segment, Buf
   Instruction named = i;
   named.segment = level;
   read(moved(d, for_input ? kReturned[0] : kReturned[1], named), bit(segment));
+}
+
+// A segment, or all of a stage. What moves has come in, and has not left.
+void Machine::step_stage(int d, int stage, int segment) {
+  for (int k = 0; k < layout_->program.segments[stage]; ++k) {
+    if (segment >= 0 && k != segment) continue;
+    Mask& updated = updated_[d * layout_->program.stages + stage];
+    demand(!(updated & bit(k)), "STEP again");
+    updated |= bit(k);
+    for (const int level : {-1, k})
+      if (layout_->state_moves(d, stage, level))
+        demand(moves_[{d, stage, level, -1}] == 2, "updates state that is not there");
+  }
+}
+
+// IN, its WAIT, OUT and its WAIT come once, in this order, around STEP.
+void Machine::run_state_move(int d, const Instruction& i) {
+  const Op about = i.op == Op::Wait ? i.completes : i.op;
+  const int turn = (about == Op::In ? 0 : 2) + (i.op == Op::Wait ? 1 : 0);
+  demand(moves_[{d, i.stage, i.segment, -1}]++ == turn, "state moves out of turn");
+  demand(i.segment < 0 || !layout_->state_moves(d, i.stage, -1), "state comes in twice");
+  const Mask part = i.segment < 0 ? all(i.stage) : bit(i.segment);
+  const Mask updated = updated_[d * layout_->program.stages + i.stage];
+  demand(i.op != Op::Out || (updated & part) == part, "leaves before it is updated");
+  const int fetched = layout_->kept(d, BufferKind::FetchedState, i.stage, i.segment, -1);
+  const int stored = layout_->kept(d, BufferKind::StoredState, i.stage, i.segment, -1);
+  demand((fetched < 0) == (stored < 0), "state without a place");
+  touch(fetched);
+  touch(stored);
+  const auto& buffers = layout_->program.buffers;
+  demand(fetched < 0 || buffers[fetched].bytes >= buffers[stored].bytes, "no room for state");
 }
 
 }  // namespace cleave::schedule::oracle

@@ -87,7 +87,7 @@ class Mutation {
   }
 
   std::string header() {
-    switch (draw(11)) {
+    switch (draw(12)) {
       case 8:
         if (p_.sharing.empty()) p_.sharing.assign(p_.stages, Sharing::Nothing);
         p_.sharing[draw(p_.stages)] = static_cast<Sharing>(draw(4));
@@ -98,6 +98,14 @@ class Mutation {
         return "change a gradient kind";
       case 10:
         return absence();
+      case 11:
+        if (p_.collecting.empty() || draw(3) == 0)
+          p_.collecting.push_back(draw(p_.stages + 1));
+        else if (draw(2))
+          p_.collecting.pop_back();
+        else
+          nudge(p_.collecting[0]);
+        return "change what is collected";
       case 0:
         return edge();
       case 1:
@@ -172,7 +180,8 @@ class Mutation {
       p_.absent.erase(p_.absent.begin() + draw(static_cast<int>(p_.absent.size())));
       return "drop an absence";
     }
-    p_.absent.push_back({draw(p_.stages + 1), draw(std::max(p_.microbatches, 0) + 1)});
+    p_.absent.push_back({draw(p_.stages + 1), draw(std::max(p_.microbatches, 0) + 1),
+                         draw(2) ? Absence::kEveryReplica : draw(std::max(p_.replicas, 0) + 1)});
     if (draw(4)) std::ranges::sort(p_.absent);
     return "add an absence";
   }

@@ -5,6 +5,7 @@
 #include "cleave/base/check.h"
 #include "cleave/plan/memory/memory.h"
 #include "cleave/schedule/generators.h"
+#include "cleave/schedule/leave_out.h"
 #include "cleave/schedule/passes.h"
 
 namespace cleave::schedule::oracle {
@@ -47,7 +48,7 @@ std::vector<Absence> absences(const PipelineShape& shape, std::mt19937& random) 
 Program pipeline(std::mt19937& random) {
   const auto names = schedule_names();
   for (;;) {
-    const auto name = names[random() % names.size()];
+    const auto name = chance(random, 15) ? "gpipe" : names[random() % names.size()];
     const int most = chance(random, 5) ? 9 : chance(random, 25) ? 5 : 3;
     PipelineShape shape{.devices = draw(random, 1, most), .microbatches = draw(random, 1, most)};
     if (chance(random, 40)) shape.graph = graph(shape.devices, random);
@@ -80,13 +81,25 @@ void add_joints(Program& p, std::mt19937& random) {
     for (int& segments : p.segments) segments = draw(random, 1, 3);
 }
 
+// Losses over all samples of a step, where every F of a stage comes before its backward passes:
+// the last segment of stages that nobody reads.
+void add_collections(Program& p, std::mt19937& random) {
+  if (p.schedule != "gpipe") return;
+  for (int s = 0; s < p.stages; ++s) {
+    const bool read = std::ranges::any_of(p.edges, [&](const Edge& e) { return e.from == s; });
+    const bool absent =
+        std::ranges::any_of(p.absent, [&](const Absence& a) { return a.stage == s; });
+    if (!read && !absent && chance(random, 60)) p.collecting.push_back(s);
+  }
+}
+
 LowerOptions options(const Program& p, std::mt19937& random) {
   LowerOptions options;
   options.replicas = chance(random, 35) ? 2 : 1;
   options.grain = chance(random, 40) ? Grain::Segment : Grain::Stage;
   options.sharing = static_cast<Sharing>(draw(random, 0, 3));
   options.receive_ahead = draw(random, 1, 2);
-  options.offload = chance(random, 40) ? Offload::Activations : Offload::Nothing;
+  options.offload = static_cast<Offload>(chance(random, 60) ? draw(random, 0, 3) : 0);
   if (chance(random, 25))
     for (int s = 0; s < p.stages; ++s)
       options.recompute.push_back(chance(random, 60) ? Recompute::Full : Recompute::None);
@@ -104,8 +117,9 @@ void add_lone_reductions(Program& p) {
   for (int s = 0; s < p.stages; ++s) {
     if (!makes_weight_gradient(gradients_of(p, s))) continue;
     auto& list = p.lists[p.placement[s][0]];
-    const auto tail = std::ranges::find_if(
-        list, [](const Instruction& i) { return i.op >= Op::Tie && !is_move(i); });
+    const auto tail = std::ranges::find_if(list, [](const Instruction& i) {
+      return i.op >= Op::Tie && i.op != Op::Collect && !is_move(i);
+    });
     list.insert(tail, {{.op = Op::Reduce, .stage = s},
                        {.op = Op::Wait, .completes = Op::Reduce, .stage = s}});
   }
@@ -128,9 +142,10 @@ void add_buffers(Program& p, std::mt19937& random) {
     for (int s = 0; s < p.stages; ++s) {
       memory[s].segments.resize(p.segments[s]);
       for (plan::SegmentMemory& m : memory[s].segments)
-        for (std::int64_t* field : {&m.kept_for_input, &m.kept_for_weight, &m.input_kept,
-                                    &m.backward_work, &m.kept_for_recompute, &m.recomputed, &m.x,
-                                    &m.dy, &m.gathered, &m.sums, &m.share, &m.reducing})
+        for (std::int64_t* field :
+             {&m.kept_for_input, &m.kept_for_weight, &m.input_kept, &m.backward_work,
+              &m.kept_for_recompute, &m.recomputed, &m.x, &m.dy, &m.gathered, &m.sums, &m.share,
+              &m.reducing, &m.collected, &m.state})
           *field = bytes();
     }
   }
@@ -139,11 +154,32 @@ void add_buffers(Program& p, std::mt19937& random) {
   if (chance(random, 50)) p.outside_budgets = plan::outside_bytes(p);
 }
 
+// Replicas that take part in different microbatches. Stages that somebody reads are present where a
+// reader is.
+std::vector<Absence> absences_of_replicas(const Program& p, std::mt19937& random) {
+  std::vector<Absence> absent;
+  const Topology topology(p);
+  for (int r = 0; r < p.replicas; ++r)
+    for (int m = 0; m < p.microbatches; ++m)
+      for (int s = p.stages - 1; s >= 0; --s) {
+        const auto reads = [&](const Edge& e) { return e.from == s && e.backward; };
+        const auto gone = [&](const Edge& e) {
+          return !reads(e) || !topology.present(e.to, r, m) ||
+                 std::ranges::count(absent, Absence{e.to, m, r}) > 0;
+        };
+        const bool read = std::ranges::any_of(p.edges, reads);
+        if ((read && std::ranges::all_of(p.edges, gone)) || chance(random, 15))
+          absent.push_back({s, m, r});
+      }
+  return absent;
+}
+
 }  // namespace
 
 Program sample(std::mt19937& random, bool compute_only) {
   Program p = pipeline(random);
   add_joints(p, random);
+  add_collections(p, random);
   if (compute_only) return p;
   p = lower(std::move(p), options(p, random));
   if (chance(random, 15))
@@ -151,6 +187,9 @@ Program sample(std::mt19937& random, bool compute_only) {
       std::erase_if(list, [](const Instruction& i) { return i.op == Op::Norm; });
   if (p.replicas == 1 && chance(random, 10)) add_lone_reductions(p);
   if (chance(random, 40)) add_buffers(p, random);
+  // What is collected is of all microbatches.
+  if (p.collecting.empty() && chance(random, p.replicas > 1 ? 60 : 10))
+    p = leave_out(p, absences_of_replicas(p, random));
   return p;
 }
 

@@ -175,14 +175,17 @@ Span use_of_stage_end(const Tables& t, const Buffer& b) {
 // From the W of the first microbatch to the end of REDUCE, which comes after that of the last.
 Span use_of_sums(const Tables& t, const Buffer& b) {
   const int replica = t.topology.replica[b.device];
+  const Span reduction = t.reduction(b.stage, replica, b.segment);
   Buffer of_microbatch = b;
-  of_microbatch.microbatch = t.next_present(b.stage, 0);
-  if (of_microbatch.microbatch == t.program.microbatches) return {};
+  of_microbatch.microbatch = t.next_present(b.stage, replica, 0);
+  // Without a W of this replica the sum is zero from REDUCE on.
+  if (of_microbatch.microbatch == t.program.microbatches) return reduction;
   const std::int32_t first = Passes(t, of_microbatch).weight_first();
   of_microbatch.microbatch = t.program.microbatches - 1;
-  while (!t.topology.present(b.stage, of_microbatch.microbatch)) --of_microbatch.microbatch;
+  while (!t.topology.present(b.stage, replica, of_microbatch.microbatch))
+    --of_microbatch.microbatch;
   const std::int32_t last = Passes(t, of_microbatch).weight_last();
-  return {first, std::max(last, t.reduction(b.stage, replica, b.segment).last)};
+  return {first, std::max(last, reduction.last)};
 }
 
 // From COLLECT to the last I, or F where there is none, of any microbatch.
@@ -201,6 +204,12 @@ Span use_of_collected(const Tables& t, const Buffer& b) {
   return used;
 }
 
+/// Named as its COLLECT is: after the last segment, or after none where there is one.
+bool is_of_collecting_segment(const Program& p, const Buffer& b) {
+  return collects(p, b.stage) &&
+         b.segment == (p.segments[b.stage] > 1 ? p.segments[b.stage] - 1 : -1);
+}
+
 }  // namespace
 
 bool is_static(const Buffer& b) {
@@ -213,6 +222,10 @@ bool is_kept(const Buffer& b) {
 
 bool is_moved(const Buffer& b) {
   return b.kind >= BufferKind::ReturnedForInput && b.kind <= BufferKind::Outside;
+}
+
+bool is_state(const Buffer& b) {
+  return b.kind == BufferKind::FetchedState || b.kind == BufferKind::StoredState;
 }
 
 bool is_of_gradients(const Buffer& b) {
@@ -229,12 +242,12 @@ bool is_stage_end(const Buffer& b) {
 
 bool belongs(const Tables& t, const Buffer& b) {
   const Program& p = t.program;
-  if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::Outside) return false;
+  if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::StoredState) return false;
   if (b.kind == BufferKind::Scratch) return true;
   const bool per_microbatch = is_kept(b) || is_moved(b) || is_carried(b) || is_stage_end(b);
   if (per_microbatch && (b.microbatch < 0 || b.microbatch >= p.microbatches)) return false;
   if (per_microbatch && b.edge < 0 && b.stage >= 0 && b.stage < p.stages &&
-      !t.topology.present(b.stage, b.microbatch))
+      !t.topology.present(b.stage, t.topology.replica[b.device], b.microbatch))
     return false;
   if (!is_carried(b)) {
     const int first = b.kind == BufferKind::SegmentInput      ? 1
@@ -244,11 +257,13 @@ bool belongs(const Tables& t, const Buffer& b) {
     const bool there = holds(t, b.device, b.stage) && b.segment >= first &&
                        b.segment + behind < p.segments[b.stage];
     return there && (!is_moved(b) || Passes(t, b).move() != nullptr) &&
-           (b.kind != BufferKind::Collected || collects(p, b.stage));
+           (!is_state(b) || t.state_move(b.device, b.stage, b.segment) != nullptr) &&
+           (b.kind != BufferKind::Collected || is_of_collecting_segment(p, b));
   }
   if (b.edge >= std::ssize(p.edges)) return false;
   const Edge& edge = p.edges[b.edge];
-  if (!t.topology.carries(b.edge, b.direction, b.microbatch)) return false;
+  if (!t.topology.carries(b.edge, b.direction, t.topology.replica[b.device], b.microbatch))
+    return false;
   const bool arriving = b.kind == BufferKind::Arriving;
   if (!holds(t, b.device, endpoint(edge, arriving ? Op::Receive : Op::Send, b.direction)))
     return false;
@@ -265,7 +280,11 @@ Span use_of(const Tables& t, const Buffer& b) {
   if (b.kind == BufferKind::Collected) return use_of_collected(t, b);
   const auto size = static_cast<std::int32_t>(t.program.lists[b.device].size());
   const std::int32_t end = std::max(size - 1, 0);
-  if (is_static(b)) return {0, end};
+  if (is_static(b) || b.kind == BufferKind::StoredState) return {0, end};
+  if (b.kind == BufferKind::FetchedState) {
+    const StateMove& move = *t.state_move(b.device, b.stage, b.segment);
+    return {move.in, move.out_wait};
+  }
   const Span reduction = t.reduction(b.stage, t.topology.replica[b.device], b.segment);
   const bool lasts = b.kind == BufferKind::Share && !reduction.empty();
   return lasts ? Span{reduction.first, end} : reduction;

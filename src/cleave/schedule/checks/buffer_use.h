@@ -15,6 +15,9 @@ bool is_kept(const Buffer& buffer);
 /// What OUT makes room for, outside and where it comes back.
 bool is_moved(const Buffer& buffer);
 
+/// Optimizer state that moves, where it is between steps and where STEP has it.
+bool is_state(const Buffer& buffer);
+
 /// What REDUCE works on.
 bool is_of_gradients(const Buffer& buffer);
 

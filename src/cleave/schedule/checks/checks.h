@@ -31,8 +31,12 @@ void check_postings(Tables& tables, Findings& findings);
 /// between. Fills moves.
 void check_moves(Tables& tables, Findings& findings);
 
+/// Optimizer state that moves comes in before its part of STEP and leaves after it. Relies on
+/// gradients. Fills state_moves.
+void check_state_moves(Tables& tables, Findings& findings);
+
 /// Each gradient reduced once after its last W, tied once after that, then NORM, then STEP, then
-/// REFRESH of what replicas have updated shares of.
+/// REFRESH of what replicas have updated shares of. Fills stepped.
 void check_gradients(Tables& tables, Level level, Findings& findings);
 
 /// Each stage that collects does so once, after what it reads of every microbatch was made and
@@ -53,6 +57,7 @@ void check_inventory(const Tables& tables, Findings& findings);
 
 /// What moves out has room outside, and room of its own size when it comes back.
 void check_moved_buffers(const Tables& tables, Findings& findings);
+void check_state_buffers(const Tables& tables, Findings& findings);
 
 /// Buffers alive together share no byte and stay inside the budget.
 void check_space(const Program& program, Findings& findings);

@@ -14,8 +14,9 @@ class ComputeWalk {
   ComputeWalk(Tables& tables, Findings& findings)
       : t_(tables), findings_(findings), next_microbatch_(tables.last_weight.size(), 0) {
     for (int stage = 0; stage < t_.program.stages; ++stage)
-      std::fill_n(next_microbatch_.begin() + t_.segment_index(stage, 0),
-                  t_.program.replicas * t_.segments[stage], t_.next_present(stage, 0));
+      for (int replica = 0; replica < t_.program.replicas; ++replica)
+        std::fill_n(next_microbatch_.begin() + t_.segment_index(stage, replica), t_.segments[stage],
+                    t_.next_present(stage, replica, 0));
   }
 
   void visit(int device, std::int32_t at, const Instruction& i) {
@@ -99,7 +100,7 @@ class ComputeWalk {
       }
       if (i.microbatch > next)
         complain("runs before microbatch ", next, "; W of a stage goes in microbatch order");
-      next = t_.next_present(i.stage, i.microbatch + 1);
+      next = t_.next_present(i.stage, replica_, i.microbatch + 1);
       ++unit_->weight_done;
       t_.last_weight[base + segment] = at_;
     }
@@ -121,7 +122,7 @@ void check_complete(const Tables& t, Level level, Findings& findings) {
   for (int stage = 0; stage < p.stages; ++stage)
     for (int replica = 0; replica < p.replicas; ++replica)
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch, ++unit) {
-        if (!t.topology.present(stage, microbatch)) continue;
+        if (!t.topology.present(stage, replica, microbatch)) continue;
         const int total = t.segments[stage];
         const GradientKind kind = gradients_of(p, stage);
         const auto missing = [&](int done, const char* what) {
@@ -140,8 +141,9 @@ void check_complete(const Tables& t, Level level, Findings& findings) {
 }
 
 void check_pieces(Tables& t, Findings& findings) {
-  std::ranges::sort(t.pieces, {}, [](const Piece& p) { return std::pair(p.key, p.position); });
-  const auto repeat = std::ranges::adjacent_find(t.pieces, {}, &Piece::key);
+  std::ranges::sort(t.pieces, {},
+                    [](const SegmentPosition& p) { return std::pair(p.key, p.position); });
+  const auto repeat = std::ranges::adjacent_find(t.pieces, {}, &SegmentPosition::key);
   if (repeat == t.pieces.end() || findings.any()) return;
   const std::int64_t unit = static_cast<std::int64_t>(repeat->key >> 16);
   const std::int64_t stage_and_replica = unit / t.program.microbatches;

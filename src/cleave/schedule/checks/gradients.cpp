@@ -26,7 +26,7 @@ class GradientWalk {
 
   void device(int d) {
     d_ = d;
-    norm_ = step_ = last_tie_ = -1;
+    norm_ = first_step_ = last_tie_ = -1;
     std::ranges::fill(refreshed_, -1);
     for (const int stage : t_.topology.stages[d])
       for (const int tie : ties_of_[stage]) tied_at_[tie] = -1;
@@ -48,13 +48,39 @@ class GradientWalk {
     if (i.op == Op::Refresh) once(refreshed_[i.stage], at);
     if (i.op == Op::Tie) once(tied_at_[i.edge], at), last_tie_ = at;
     if (i.op == Op::Norm) once(norm_, at);
-    if (i.op == Op::Step) once(step_, at);
+    if (i.op == Op::Step) step(at, i);
   }
 
   void once(std::int32_t& position, std::int32_t at) {
     if (position >= 0)
       findings_.add(d_, at, "is there a second time; the first is instruction ", position);
     position = at;
+  }
+
+  // Of a segment, of a stage, or of all stages of the device.
+  void step(std::int32_t at, const Instruction& i) {
+    if (first_step_ < 0) first_step_ = at;
+    if (i.stage >= 0) return step_stage(at, i.stage, i.segment);
+    bool any = false;
+    for (const int stage : t_.topology.stages[d_]) {
+      if (!learns(stage)) continue;
+      step_stage(at, stage, -1);
+      any = true;
+    }
+    if (!any && first_step_ != at)
+      findings_.add(d_, at, "is there a second time; the first is instruction ", first_step_);
+  }
+
+  void step_stage(std::int32_t at, int stage, int segment) {
+    const int first = std::max(segment, 0);
+    const int last = segment < 0 ? t_.segments[stage] - 1 : segment;
+    const std::int64_t base = t_.segment_index(stage, t_.topology.replica[d_]);
+    for (int k = first; k <= last; ++k) {
+      std::int32_t& position = t_.stepped[base + k];
+      if (position >= 0)
+        return findings_.add(d_, at, "updates again what instruction ", position, " updated");
+      position = at;
+    }
   }
 
   void reduce(std::int32_t at, const Instruction& i) {
@@ -92,8 +118,7 @@ class GradientWalk {
                         t_.summed[base + segment]});
       reduced += t_.reduced[base + segment] >= 0;
     }
-    const bool takes_part = t_.next_present(stage, 0) < p_.microbatches;
-    const bool none_is_fine = p_.replicas == 1 || !final_ || !takes_part;
+    const bool none_is_fine = p_.replicas == 1 || !final_ || !t_.takes_part(stage);
     if (reduced < t_.segments[stage] && !(reduced == 0 && none_is_fine))
       findings_.add(d_, -1, "the gradient of stage ", stage, " is not reduced over its ",
                     p_.replicas, " replicas",
@@ -116,19 +141,35 @@ class GradientWalk {
   }
 
   void finish_optimizer() {
-    const bool any_learns =
-        std::ranges::any_of(t_.topology.stages[d_], [&](int stage) { return learns(stage); });
     if (has_norm_ && norm_ < 0) findings_.add(d_, -1, "NORM is missing; other devices take part");
-    if (final_ && any_learns && step_ < 0) findings_.add(d_, -1, "STEP is missing");
+    for (const int stage : t_.topology.stages[d_])
+      if (final_ && learns(stage) && steps_of(stage).empty()) {
+        const auto what = first_step_ < 0 ? std::string("STEP") : cleave::detail::concat("STEP:", stage);
+        findings_.add(d_, -1, what, " is missing");
+        break;
+      }
     const auto after = [&](std::int32_t at, std::int32_t needed, const char* what) {
       if (at >= 0 && at < needed)
         findings_.add(d_, at, "comes before ", what, " (instruction ", needed, ")");
     };
     after(norm_, ready_, "the device's gradients are complete");
     after(norm_, last_tie_, "the last TIE");
-    after(step_, ready_, "the device's gradients are complete");
-    after(step_, last_tie_, "the last TIE");
-    after(step_, norm_, "NORM");
+    after(first_step_, ready_, "the device's gradients are complete");
+    after(first_step_, last_tie_, "the last TIE");
+    after(first_step_, norm_, "NORM");
+  }
+
+  // The positions between which a stage is updated; empty if some of it is not.
+  Span steps_of(int stage) const {
+    const std::int64_t base = t_.segment_index(stage, t_.topology.replica[d_]);
+    Span steps;
+    for (int segment = 0; segment < t_.segments[stage]; ++segment) {
+      const std::int32_t at = t_.stepped[base + segment];
+      if (at < 0) return {};
+      steps = steps.empty() ? Span{at, at}
+                            : Span{std::min(steps.first, at), std::max(steps.last, at)};
+    }
+    return steps;
   }
 
   // The values of a stage are whole again at the end of the step.
@@ -138,7 +179,7 @@ class GradientWalk {
     const std::int32_t at = refreshed_[stage];
     if (final_ && shared && learns(stage) && at < 0)
       findings_.add(d_, -1, "REFRESH:", stage, " is missing");
-    if (at >= 0 && (step_ < 0 || at < step_))
+    if (at >= 0 && (steps_of(stage).empty() || at < steps_of(stage).last))
       findings_.add(d_, at, "comes before STEP has updated anything");
   }
 
@@ -153,7 +194,7 @@ class GradientWalk {
   std::vector<std::vector<int>> ties_of_;                                       // [stage]
   int d_ = 0;
   std::int32_t norm_ = -1;
-  std::int32_t step_ = -1;
+  std::int32_t first_step_ = -1;
   std::int32_t last_tie_ = -1;
   std::int32_t ready_ = -1;
 };

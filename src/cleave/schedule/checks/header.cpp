@@ -160,33 +160,49 @@ class Presence {
   void check() {
     const Absence* before = nullptr;
     for (const Absence& a : p_.absent) {
+      const bool everywhere = a.replica == Absence::kEveryReplica;
       if (!within(a.stage, p_.stages) || !within(a.microbatch, p_.microbatches))
         return findings_.add(-1, -1, "stage ", a.stage, " is absent from microbatch ", a.microbatch,
                              ", one of which does not exist");
-      if (before != nullptr && a <= *before)
+      if (!everywhere && !within(a.replica, p_.replicas))
+        return findings_.add(-1, -1, "stage ", a.stage, " is absent from microbatch ", a.microbatch,
+                             " of replica ", a.replica, ", which does not exist");
+      if (before != nullptr && (a <= *before || repeats(a, *before)))
         return findings_.add(-1, -1, "absences are not in order, or written twice");
       before = &a;
-      work_ += std::ssize(makers_[a.stage]);
+      work_ += std::ssize(makers_[a.stage]) * (everywhere ? p_.replicas : 1);
     }
     if (work_ > std::max<std::int64_t>(1 << 20, 64 * instruction_count(p_)))
       return findings_.add(-1, -1, "has more absences on more edges than so few instructions need");
     for (const Absence& a : p_.absent)
-      for (const int maker : makers_[a.stage]) count(maker, a.microbatch);
+      for (const int maker : makers_[a.stage])
+        for (int replica = 0; replica < p_.replicas; ++replica)
+          if (a.replica == Absence::kEveryReplica || a.replica == replica)
+            count({maker, a.microbatch, replica});
   }
 
  private:
-  void count(int maker, int microbatch) {
-    if (++missing_[{maker, microbatch}] < readers_[maker]) return;
-    if (std::ranges::binary_search(p_.absent, Absence{maker, microbatch})) return;
-    findings_.add(-1, -1, "stage ", maker, " takes part in microbatch ", microbatch,
-                  ", but nobody that reads it does");
+  /// What is absent from every replica comes first of its stage and microbatch, and alone.
+  static bool repeats(const Absence& a, const Absence& before) {
+    return before.replica == Absence::kEveryReplica && a.stage == before.stage &&
+           a.microbatch == before.microbatch;
+  }
+
+  void count(const Absence& maker) {
+    if (++missing_[maker] < readers_[maker.stage]) return;
+    if (std::ranges::binary_search(p_.absent, maker)) return;
+    if (std::ranges::binary_search(p_.absent, Absence{maker.stage, maker.microbatch})) return;
+    findings_.add(
+        -1, -1, "stage ", maker.stage, " takes part in microbatch ", maker.microbatch,
+        p_.replicas > 1 ? cleave::detail::concat(" of replica ", maker.replica) : std::string(),
+        ", but nobody that reads it does");
   }
 
   const Program& p_;
   Findings& findings_;
   std::vector<int> readers_;              // [stage] edges that bring a gradient
   std::vector<std::vector<int>> makers_;  // [stage] where they bring it to
-  std::map<std::pair<int, int>, int> missing_;
+  std::map<Absence, int> missing_;        // of one replica -> readers that are absent
   std::int64_t work_ = 0;
 };
 

@@ -59,7 +59,7 @@ class Inventory {
       while (end < entries_.size() && entries_[end].what == entries_[begin].what) ++end;
       const Buffer& b = p_.buffers[entries_[begin].index];
       const bool of_stage = is_kept(b) || is_stage_end(b) || is_static(b) || is_of_gradients(b) ||
-                            b.kind == BufferKind::Collected;
+                            is_state(b) || b.kind == BufferKind::Collected;
       if (of_stage && b.kind != BufferKind::Scratch)
         check_alike(b, std::span(entries_).subspan(begin, end - begin));
       begin = end;
@@ -129,7 +129,7 @@ class Inventory {
         }
         b.device = p_.placement[like.stage][replica];
         b.microbatch = microbatch;
-        if (per_microbatch && !t_.topology.present(b.stage, microbatch)) continue;
+        if (per_microbatch && !t_.topology.present(b.stage, replica, microbatch)) continue;
         const Sort wanted = sort(b);
         if (wanted != Sort::Exempt && sorts_there[static_cast<int>(wanted)])
           findings_.add(b.device, -1, "buffer ", text_of(b), " is missing");
@@ -152,7 +152,7 @@ class Inventory {
     for (int replica = 0; replica < p_.replicas; ++replica)
       for (int microbatch = 0; microbatch < p_.microbatches; ++microbatch)
         for (const BufferKind kind : {BufferKind::Arriving, BufferKind::Leaving}) {
-          if (!t_.topology.carries(edge, direction, microbatch)) break;
+          if (!t_.topology.carries(edge, direction, replica, microbatch)) break;
           if (kind == BufferKind::Leaving && !t_.crosses(edge, replica)) continue;
           const Op post = kind == BufferKind::Arriving ? Op::Receive : Op::Send;
           Buffer wanted{.kind = kind, .edge = edge, .direction = direction};

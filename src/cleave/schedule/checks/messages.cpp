@@ -106,7 +106,7 @@ void check_messages(Tables& tables, Findings& findings) {
       if (!tables.crosses(edge, replica)) continue;
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
         for (const Direction direction : {Direction::Forward, Direction::Backward})
-          if (tables.topology.carries(edge, direction, microbatch))
+          if (tables.topology.carries(edge, direction, replica, microbatch))
             checks.check({edge, replica, direction, microbatch});
       }
       if (findings.full()) return;
@@ -123,7 +123,7 @@ void check_local_edges(const Tables& t, Findings& findings) {
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
         const Unit& from = t.unit(edge.from, replica, microbatch);
         const Unit& to = t.unit(edge.to, replica, microbatch);
-        if (!t.topology.carries(e, Direction::Forward, microbatch)) continue;
+        if (!t.topology.carries(e, Direction::Forward, replica, microbatch)) continue;
         if (to.forward.first < from.forward.last)
           findings.add(device, to.forward.first, "runs before F of stage ", edge.from,
                        " (instruction ", from.forward.last, "), which feeds it");

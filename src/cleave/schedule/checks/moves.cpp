@@ -2,7 +2,7 @@
 #include <map>
 #include <tuple>
 
-#include "cleave/base/units.h"
+#include "cleave/base/disk_blocks.h"
 #include "cleave/schedule/checks/checks.h"
 #include "cleave/schedule/effects.h"
 
@@ -27,7 +27,7 @@ class MoveChecks {
       const auto& list = t_.program.lists[device];
       for (std::int32_t at = 0; at < std::ssize(list); ++at) {
         const Instruction& i = list[at];
-        if (!is_move(i)) continue;
+        if (!is_move(i) || is_state_move(i)) continue;
         const std::int64_t unit = t_.unit_index(i.stage, t_.topology.replica[device], i.microbatch);
         Move& move = found[{unit, i.segment}];
         move.unit = unit;
@@ -118,7 +118,8 @@ MovedBuffers buffers_of_moves(const Tables& t) {
   MovedBuffers buffers;
   for (const Buffer& b : t.program.buffers) {
     const bool kept = b.kind == BufferKind::KeptForInput || b.kind == BufferKind::KeptForWeight;
-    if (!kept && b.kind < BufferKind::ReturnedForInput) continue;
+    const bool moved = b.kind >= BufferKind::ReturnedForInput && b.kind <= BufferKind::Outside;
+    if (!kept && !moved) continue;
     const std::int64_t unit = t.unit_index(b.stage, t.topology.replica[b.device], b.microbatch);
     if (t.move(unit, b.segment) != nullptr) buffers[{unit, b.segment, b.kind}] = &b;
   }
@@ -152,7 +153,7 @@ void check_moved_buffers(const Tables& tables, Findings& findings) {
           std::pair(BufferKind::KeptForWeight, BufferKind::ReturnedForWeight)}) {
       const Buffer* before = find(kept);
       const Buffer* after = find(returned);
-      if (before != nullptr) moved += aligned(before->bytes);
+      if (before != nullptr) moved += disk_blocks(before->bytes);
       const bool same = (before == nullptr) == (after == nullptr) &&
                         (before == nullptr || before->bytes == after->bytes);
       if (!same)

@@ -31,6 +31,8 @@ class Operands {
         return tie_complaint(device, i);
       case Operand::Nothing:
         return std::nullopt;
+      case Operand::Update:
+        return i.stage < 0 ? std::nullopt : stage_complaint(device, i);
       default:
         return stage_complaint(device, i);
     }
@@ -53,14 +55,20 @@ class Operands {
     if (!holds(device, i.stage)) return concat("stage ", i.stage, " is not on this device");
     if (i.segment < -1 || i.segment >= p_.segments[i.stage])
       return concat("names segment ", i.segment, " of ", p_.segments[i.stage]);
+    if (i.op == Op::Step || is_state_move(i)) return update_complaint(i);
     if (!is_compute(i.op) && !is_move(i)) return collective_complaint(i);
     if (const auto complaint = microbatch_complaint(i)) return complaint;
-    if (!topology_.present(i.stage, i.microbatch))
+    if (!topology_.present(i.stage, topology_.replica[device], i.microbatch))
       return concat("stage ", i.stage, " is absent from microbatch ", i.microbatch);
     if (level_ == Level::Forward || wanted(subject(i), gradients_of(p_, i.stage)))
       return std::nullopt;
     return concat("is not wanted: the gradient kind of stage ", i.stage, " is ",
                   name_of(gradients_of(p_, i.stage)));
+  }
+
+  std::optional<std::string> update_complaint(const Instruction& i) const {
+    if (makes_weight_gradient(gradients_of(p_, i.stage))) return std::nullopt;
+    return cleave::detail::concat("stage ", i.stage, " makes no weight gradient");
   }
 
   static bool wanted(Op op, GradientKind kind) {
@@ -115,7 +123,8 @@ class Operands {
     if (holds(device, edge.from) && holds(device, edge.to))
       return concat("both ends of edge ", i.edge, " are on this device");
     if (const auto complaint = microbatch_complaint(i)) return complaint;
-    if (topology_.carries(i.edge, i.direction, i.microbatch)) return std::nullopt;
+    if (topology_.carries(i.edge, i.direction, topology_.replica[device], i.microbatch))
+      return std::nullopt;
     return concat("an end of edge ", i.edge, " is absent from microbatch ", i.microbatch);
   }
 
@@ -137,7 +146,9 @@ class Operands {
 // tables are never made for it.
 void check_counts(const Program& p, Level level, Findings& findings) {
   const std::int64_t count = instruction_count(p);
-  const std::int64_t absences = std::ssize(p.absent) * p.replicas;
+  std::int64_t absences = 0;
+  for (const Absence& a : p.absent)
+    absences += a.replica == Absence::kEveryReplica ? p.replicas : 1;
   const auto at_most = [&](std::int64_t a, std::int64_t b) {
     return b == 0 || a <= (count + kMostEdgesPerStage * absences) / b;
   };

@@ -107,7 +107,7 @@ class Run {
     const int replica = t_.topology.replica[d];
     for (const int e : (forward ? t_.topology.incoming : t_.topology.outgoing)[i.stage]) {
       const Edge& edge = p_.edges[e];
-      if (!t_.topology.carries(e, direction, i.microbatch)) continue;
+      if (!t_.topology.carries(e, direction, replica, i.microbatch)) continue;
       const int from = forward ? edge.from : edge.to;
       const int peer = p_.placement[from][replica];
       if (peer == d) continue;

@@ -1,6 +1,7 @@
 #include "cleave/schedule/checks/tables.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace cleave::schedule::checks {
@@ -23,6 +24,7 @@ Tables::Tables(const Program& sane)
   last_weight.assign(total * program.replicas, -1);
   reduced.assign(total * program.replicas, -1);
   summed.assign(total * program.replicas, -1);
+  stepped.assign(total * program.replicas, -1);
   postings.resize(static_cast<std::size_t>(program.stages) * program.replicas);
   units.resize(unit_index(program.stages, 0, 0));
 
@@ -62,6 +64,13 @@ const Message& Tables::message(int edge, int replica, Direction direction, int m
   return messages[(row * 2 + static_cast<int>(direction)) * program.microbatches + microbatch];
 }
 
+const StateMove* Tables::state_move(int device, int stage, int segment) const {
+  const auto key = [](const StateMove& m) { return std::tuple(m.device, m.stage, m.segment); };
+  const std::tuple wanted(device, stage, segment);
+  const auto found = std::ranges::lower_bound(state_moves, wanted, {}, key);
+  return found != state_moves.end() && key(*found) == wanted ? &*found : nullptr;
+}
+
 Span Tables::reduction(int stage, int replica, int segment) const {
   if (segment >= segments[stage]) return {};
   const std::int64_t index = segment_index(stage, replica) + std::max(segment, 0);
@@ -83,9 +92,16 @@ std::size_t Tables::completed_by(int stage, int replica, std::int32_t wait) cons
   return all.size();
 }
 
-int Tables::next_present(int stage, int microbatch) const {
-  while (microbatch < program.microbatches && !topology.present(stage, microbatch)) ++microbatch;
+int Tables::next_present(int stage, int replica, int microbatch) const {
+  while (microbatch < program.microbatches && !topology.present(stage, replica, microbatch))
+    ++microbatch;
   return microbatch;
+}
+
+bool Tables::takes_part(int stage) const {
+  for (int replica = 0; replica < program.replicas; ++replica)
+    if (next_present(stage, replica, 0) < program.microbatches) return true;
+  return false;
 }
 
 const Move* Tables::move(std::int64_t unit, int segment) const {
@@ -101,7 +117,7 @@ std::uint64_t Tables::piece_key(std::int64_t unit, int segment, Op op) {
 
 std::int32_t Tables::piece_position(std::int64_t unit, int segment, Op op) const {
   const std::uint64_t key = piece_key(unit, segment, op);
-  const auto found = std::ranges::lower_bound(pieces, key, {}, &Piece::key);
+  const auto found = std::ranges::lower_bound(pieces, key, {}, &SegmentPosition::key);
   return found != pieces.end() && found->key == key ? found->position : -1;
 }
 

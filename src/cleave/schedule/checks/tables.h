@@ -59,8 +59,20 @@ struct Move {
   std::int32_t in_wait = -1;
 };
 
+/// Optimizer state of a stage or segment on its way in and back: positions of the four
+/// instructions.
+struct StateMove {
+  std::int32_t device = -1;
+  std::int32_t stage = -1;
+  std::int32_t segment = -1;
+  std::int32_t in = -1;
+  std::int32_t in_wait = -1;
+  std::int32_t out = -1;
+  std::int32_t out_wait = -1;
+};
+
 /// An instruction that names its segment.
-struct Piece {
+struct SegmentPosition {
   std::uint64_t key = 0;  ///< unit, segment, op; see Tables::piece_key
   std::int32_t position = -1;
 };
@@ -93,14 +105,21 @@ struct Tables {
     return postings[static_cast<std::size_t>(stage) * program.replicas + replica];
   }
 
-  /// The first microbatch from this one on in which the stage takes part; their number if none.
-  int next_present(int stage, int microbatch) const;
+  /// The first microbatch from this one on in which the stage takes part on this replica; their
+  /// number if none.
+  int next_present(int stage, int replica, int microbatch) const;
+
+  /// Whether it takes part in any microbatch of any replica.
+  bool takes_part(int stage) const;
 
   /// Position of `op` on this segment of the unit, where instructions name it; -1 otherwise.
   std::int32_t piece_position(std::int64_t unit, int segment, Op op) const;
 
   /// Of what F of this segment (-1: the stage as a whole) keeps; null: it does not move.
   const Move* move(std::int64_t unit, int segment) const;
+
+  /// Of the optimizer state of this segment (-1: the stage as a whole); null: it does not move.
+  const StateMove* state_move(int device, int stage, int segment) const;
 
   const Program& program;
   Topology topology;
@@ -109,11 +128,13 @@ struct Tables {
   std::vector<std::int32_t> last_weight;       ///< [segment_index + segment] position of the last W
   std::vector<std::int32_t> reduced;           ///< [segment_index + segment] position of the REDUCE
   std::vector<std::int32_t> summed;            ///< [segment_index + segment] position of its WAIT
+  std::vector<std::int32_t> stepped;           ///< [segment_index + segment] position of its STEP
   std::vector<std::vector<Posting>> postings;  ///< [stage * replicas + replica] as posted
-  std::vector<Piece> pieces;                   ///< sorted
+  std::vector<SegmentPosition> pieces;         ///< sorted
   std::vector<std::int32_t> slot;  ///< [edge * replicas + replica], -1: both ends on one device
   std::vector<Message> messages;
   std::vector<Move> moves;  ///< by unit and segment
+  std::vector<StateMove> state_moves;  ///< by device, stage and segment
 
  private:
   std::vector<std::int64_t> first_segment_;  ///< [stage] sum of `segments` of the stages before

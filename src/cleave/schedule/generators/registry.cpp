@@ -142,12 +142,16 @@ Program generate(std::string_view name, const PipelineShape& shape) {
   if (resolved.chunks == 0) resolved.chunks = schedule.chunks;
   check(schedule, resolved);
   if (!shape.graph.empty()) check_graph(schedule, resolved);
-  for (const auto& [stage, microbatch] : shape.absent)
+  for (const auto& [stage, microbatch, replica] : shape.absent) {
     require(stage >= 0 && stage < resolved.devices * resolved.chunks && microbatch >= 0 &&
                 microbatch < shape.microbatches,
             "stage ", stage, " cannot be absent from microbatch ", microbatch, "; there are ",
             resolved.devices * resolved.chunks, " stages and ", shape.microbatches,
             " microbatches, from 0 on");
+    require(replica == Absence::kEveryReplica, "stage ", stage, " is absent from microbatch ",
+            microbatch, " of replica ", replica,
+            ", and schedules are made for all replicas at once");
+  }
   Program program = schedule.generate(resolved);
   program.absent = shape.absent;
   if (!shape.frozen.empty()) freeze(program, shape.frozen);

@@ -46,8 +46,9 @@ void ActionIndex::check_complete(const Program& program, const Topology& topolog
   const bool trains = std::ranges::any_of(backward_, [](int at) { return at >= 0; });
   for (std::size_t at = 0; at < forward_.size(); ++at) {
     const int stage = static_cast<int>(at / microbatches_ % stages_);
+    const int replica = static_cast<int>(at / (microbatches_ * stages_));
     const int microbatch = static_cast<int>(at % microbatches_);
-    if (!topology.present(stage, microbatch)) continue;
+    if (!topology.present(stage, replica, microbatch)) continue;
     require(forward_[at] >= 0, "no device runs ", stage, 'F', microbatch);
     const GradientKind kind = gradients_of(program, stage);
     if (!trains || kind == GradientKind::None) continue;

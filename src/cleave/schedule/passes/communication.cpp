@@ -112,7 +112,7 @@ class Writer {
 
   void add(int edge, Direction direction, const Instruction& i, bool peer_is_to) {
     const Edge& e = program_.edges[edge];
-    if (!topology_.carries(edge, direction, i.microbatch)) return;
+    if (!topology_.carries(edge, direction, replica_, i.microbatch)) return;
     const int peer = program_.placement[peer_is_to ? e.to : e.from][replica_];
     if (peer != device_) messages_.push_back({edge, direction, i.microbatch, peer});
   }

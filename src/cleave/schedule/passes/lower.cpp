@@ -16,6 +16,7 @@ constexpr std::array kPasses = {
     Pass{"parameters", shard_parameters},
     Pass{"gradients", add_gradients},
     Pass{"moves", add_moves},
+    Pass{"state moves", add_state_moves},
 };
 
 }  // namespace

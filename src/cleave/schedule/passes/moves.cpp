@@ -88,7 +88,7 @@ std::vector<Instruction> with_moves(const std::vector<Instruction>& list,
 }  // namespace
 
 Program add_moves(Program program, const LowerOptions& options) {
-  if (options.offload == Offload::Nothing) return program;
+  if (!moves_activations(options.offload)) return program;
   const Topology topology(program);
   for (auto& list : program.lists) list = with_moves(list, topology);
   return program;

@@ -12,6 +12,10 @@ Program replicate(Program program, const LowerOptions& options) {
   require(program.replicas == 1 || options.replicas == 1, "the program has ", program.replicas,
           " replicas already");
   if (options.replicas == 1) return program;
+  const auto of_one = [](const Absence& a) { return a.replica != Absence::kEveryReplica; };
+  require(std::ranges::none_of(program.absent, of_one), "the program is to be copied for ",
+          options.replicas,
+          " replicas, and says already what one of them is absent from; leave that out later");
 
   const int devices = program.devices;
   program.replicas = options.replicas;

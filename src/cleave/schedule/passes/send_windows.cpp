@@ -50,7 +50,7 @@ class Rush {
     if (op == Op::Forward) return forward(i);
     if (!reads(op, Thing::OutputGradient)) return true;
     for (const int e : topology_.outgoing[i.stage])
-      if (topology_.carries(e, Direction::Backward, i.microbatch) &&
+      if (topology_.carries(e, Direction::Backward, 0, i.microbatch) &&
           !backward_[slot(p_.edges[e].to, i.microbatch)])
         return false;
     backward_[slot(i.stage, i.microbatch)] = 1;
@@ -59,7 +59,7 @@ class Rush {
 
   bool forward(const Instruction& i) {
     const auto carries = [&](int e) {
-      return topology_.carries(e, Direction::Forward, i.microbatch);
+      return topology_.carries(e, Direction::Forward, 0, i.microbatch);
     };
     for (const int e : topology_.incoming[i.stage])
       if (carries(e) && !forward_[slot(p_.edges[e].from, i.microbatch)]) return false;
