@@ -1,6 +1,6 @@
 // Directories of models that read images, as transformers saved them (scripts/hugging_face_golden
 // --images): they are read, written and read again. That the arithmetic is theirs is for
-// vision_golden_test and vlm_golden_test, which go by the same names.
+// vision_golden_test, vlm_golden_test and contrastive_golden_test, which go by the same names.
 
 #include <filesystem>
 #include <set>
@@ -70,7 +70,8 @@ TEST_P(HuggingFaceImages, WriteAConfigThatSaysTheSame) {
   EXPECT_EQ(model::read_config_json(model::config_json(shape, "float32"), "ours"), shape);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, HuggingFaceImages, ::testing::Values("vit", "llava", "smolvlm"),
+INSTANTIATE_TEST_SUITE_P(Families, HuggingFaceImages,
+                         ::testing::Values("vit", "llava", "smolvlm", "clip", "siglip"),
                          [](const auto& info) { return info.param; });
 
 TEST(HuggingFaceImage, SizesFollowFromTheConfig) {
@@ -89,6 +90,56 @@ TEST(HuggingFaceImage, SizesFollowFromTheConfig) {
   EXPECT_EQ(smolvlm.shuffle, 2);
   EXPECT_EQ(smolvlm.image_rows(), 4);
   EXPECT_FALSE(smolvlm.vision.class_token);
+
+  const ModelShape clip = shape_in(images_directory() / "clip");
+  EXPECT_EQ(clip.features, 12);
+  EXPECT_EQ(clip.context, 9);
+  EXPECT_TRUE(clip.vision.class_token);
+
+  const ModelShape siglip = shape_in(images_directory() / "siglip");
+  EXPECT_EQ(siglip.features, 16);
+  EXPECT_EQ(siglip.gelu, GeluForm::Tanh);
+  EXPECT_FALSE(siglip.vision.class_token);
+}
+
+// The config.json of openai/clip-vit-base-patch32 and google/siglip-base-patch16-224, but for what
+// says nothing of the model.
+TEST(HuggingFaceImage, PublishedPairsAreThePresets) {
+  const ModelShape clip = model::read_config_json(
+      R"({"model_type": "clip", "projection_dim": 512, "logit_scale_init_value": 2.6592,
+          "text_config": {"bos_token_id": 0, "eos_token_id": 2, "dropout": 0.0,
+                          "hidden_act": "quick_gelu", "hidden_size": 512,
+                          "intermediate_size": 2048, "layer_norm_eps": 1e-05,
+                          "max_position_embeddings": 77, "model_type": "clip_text_model",
+                          "num_attention_heads": 8, "num_hidden_layers": 12,
+                          "projection_dim": 512, "vocab_size": 49408},
+          "text_config_dict": null,
+          "vision_config": {"dropout": 0.0, "hidden_act": "quick_gelu", "hidden_size": 768,
+                            "image_size": 224, "intermediate_size": 3072, "patch_size": 32,
+                            "model_type": "clip_vision_model", "num_attention_heads": 12,
+                            "num_hidden_layers": 12, "projection_dim": 512}})",
+      "config.json");
+  EXPECT_EQ(clip, model::find_preset("clip-vit-b-32").shape);
+  const ModelShape siglip = model::read_config_json(
+      R"({"model_type": "siglip", "initializer_factor": 1.0,
+          "text_config": {"hidden_size": 768, "intermediate_size": 3072, "vocab_size": 32000,
+                          "model_type": "siglip_text_model", "num_attention_heads": 12},
+          "vision_config": {"hidden_size": 768, "intermediate_size": 3072, "patch_size": 16,
+                            "model_type": "siglip_vision_model", "num_attention_heads": 12}})",
+      "config.json");
+  EXPECT_EQ(siglip, model::find_preset("siglip-b-16").shape);
+}
+
+TEST(HuggingFaceImage, TowersWithDifferentActivationsAreRefused) {
+  EXPECT_EQ(user_error([] {
+              model::read_config_json(
+                  R"({"model_type": "clip", "vision_config": {"patch_size": 32},
+                      "text_config": {"hidden_act": "gelu"}})",
+                  "config.json");
+            }),
+            "config.json (text_config) has \"hidden_act\": \"gelu\", but cleave has one activation "
+            "for both "
+            "towers; use another checkpoint");
 }
 
 // The config.json of llava-1.5-7b leaves most sizes of its language model out.

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "cleave/base/check.h"
+#include "cleave/model/clip_config.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
 #include "cleave/model/towers.h"
@@ -132,6 +133,7 @@ constinit const Family clip = {.name = "clip",
                                .presets = kClipPresets,
                                .learns_positions = true,
                                .usual_vocabulary = 49408,
+                               .hugging_face = &kClipNames,
                                .reads_images = true,
                                .pairs = true};
 

@@ -21,7 +21,7 @@ constexpr RopeType kRopeTypes[] = {{"default", Kind::None},
                                    {"llama3", Kind::Llama3},
                                    {"yarn", Kind::Yarn}};
 
-/// By how much YaRN lets what has been turned grow, for a stretch by `factor`.
+/// The factor by which YaRN lets turned elements grow when it stretches by `factor`.
 double yarn_magnitude(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }

@@ -40,6 +40,43 @@ void write_image(const ModelShape& shape, ConfigJsonText& config) {
   config.set("num_channels", shape.channels);
 }
 
+ConfigJson needed_table(const ConfigJson& config, std::string_view key) {
+  const std::optional<ConfigJson> part = config.table(key);
+  if (!part) config.refuse(key, "cleave needs it to know the model");
+  return *part;
+}
+
+void read_image_tower(const ConfigJson& config, const TowerDefaults& defaults, ModelShape& shape) {
+  const ConfigJson tower = needed_table(config, "vision_config");
+  VisionShape& vision = shape.vision;
+  vision.layers = tower.whole("num_hidden_layers", defaults.sizes.layers);
+  vision.hidden = tower.whole("hidden_size", defaults.sizes.hidden);
+  vision.heads = tower.whole("num_attention_heads", defaults.sizes.heads);
+  vision.ffn = tower.whole("intermediate_size", defaults.sizes.ffn);
+  vision.norm_eps = tower.number("layer_norm_eps", defaults.sizes.norm_eps);
+  vision.class_token = defaults.sizes.class_token;
+  shape.gelu = read_gelu(tower, "hidden_act", defaults.gelu);
+  read_image(tower, defaults.image, shape);
+  if (!tower.truth("vision_use_head", true))
+    tower.refuse("vision_use_head", "cleave's tower ends in its head");
+  // Of a contrastive head, and of how images are cut up before the tower sees them.
+  for (const char* key : {"projection_dim", "vocab_size", "initializer_factor", "max_image_size",
+                          "size", "tie_word_embeddings", "use_base_siglip"})
+    tower.pass_over(key);
+  tower.finish();
+}
+
+void write_image_tower(const ModelShape& shape, const std::string& type, ConfigJsonText& tower) {
+  tower.set("model_type", type);
+  tower.set("num_hidden_layers", shape.vision.layers);
+  tower.set("hidden_size", shape.vision.hidden);
+  tower.set("num_attention_heads", shape.vision.heads);
+  tower.set("intermediate_size", shape.vision.ffn);
+  tower.set("layer_norm_eps", shape.vision.norm_eps);
+  tower.set("hidden_act", gelu_name(shape.gelu));
+  write_image(shape, tower);
+}
+
 Shape stored_image_shape(const ModelShape& model, std::string_view name, const Shape& shape) {
   if (name.ends_with("patch_embeddings.projection.weight") ||
       name.ends_with("embeddings.patch_embedding.weight"))

@@ -23,6 +23,21 @@ struct ImageDefaults {
 void read_image(const ConfigJson& config, const ImageDefaults& defaults, ModelShape& shape);
 void write_image(const ModelShape& shape, ConfigJsonText& config);
 
+/// An object inside a config.json. Throws UserError if it is not there.
+ConfigJson needed_table(const ConfigJson& config, std::string_view key);
+
+/// What sizes that a vision_config leaves out stand for.
+struct TowerDefaults {
+  VisionShape sizes;
+  ImageDefaults image;
+  std::string gelu;
+};
+
+/// The vision_config of a model with a tower of images: as it is read, and its keys as they are
+/// written.
+void read_image_tower(const ConfigJson& config, const TowerDefaults& defaults, ModelShape& shape);
+void write_image_tower(const ModelShape& shape, const std::string& type, ConfigJsonText& tower);
+
 /// The shape that Hugging Face's tools give to a tensor, with the same elements in the same order:
 /// patches are embedded by a convolution, and learned rows may have dims of 1 before them.
 Shape stored_image_shape(const ModelShape& model, std::string_view name, const Shape& shape);

@@ -10,7 +10,7 @@
 namespace cleave::model {
 namespace {
 
-// Of one tensor; its bytes, times the microbatches alive, are still counted exactly.
+// One tensor has at most this many: its bytes, times the microbatches alive, still count exactly.
 constexpr double kMostElements = 1e14;
 
 void check_flow(const ModelShape& shape, const spec::Flow& flow, std::int64_t loss_blocks) {

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "cleave/base/check.h"
+#include "cleave/model/clip_config.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
 #include "cleave/model/towers.h"
@@ -165,6 +166,7 @@ constinit const Family siglip = {.name = "siglip",
                                  .presets = kSiglipPresets,
                                  .learns_positions = true,
                                  .usual_vocabulary = 32000,
+                                 .hugging_face = &kSiglipNames,
                                  .reads_images = true,
                                  .pairs = true};
 

@@ -112,7 +112,7 @@ void read_vit(const ConfigJson& config, ModelShape& shape) {
   shape.vocab = shape.classes;
   shape.context = shape.patches() + 1;
   shape.tie_embeddings = false;
-  // Of heads that a classifier does not have.
+  // These keys describe heads that a classifier does not have.
   for (const char* key : {"encoder_stride", "pooler_act", "pooler_output_size", "num_labels"})
     config.pass_over(key);
 }

@@ -170,7 +170,9 @@ Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks)
   graph.segments = std::move(segments);
   graph.inputs.insert(
       graph.inputs.begin(),
-      {"patches", {"patches", flow.dtype, {rows.sequences * s.patches(), s.patch_values()}}});
+      {.name = "patches",
+       .tensor = {"patches", flow.dtype, {rows.sequences * s.patches(), s.patch_values()}},
+       .optional = true});
   graph.inputs.push_back({"places", {"places", DType::I32, {flow.tokens()}}});
   const int head = static_cast<int>(graph.segments.size()) - 1;
   graph.edges = {{{Graph::kData, "patches"}, {0, "x"}},

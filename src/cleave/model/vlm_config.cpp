@@ -16,22 +16,8 @@ constexpr ModelShape kLlamaSizes = {.layers = 32,
                                     .vocab = 32000,
                                     .context = 2048};
 
-/// What sizes that a vision_config leaves out stand for.
-struct TowerDefaults {
-  VisionShape sizes;
-  ImageDefaults image;
-  std::string gelu;
-};
-
-const ConfigJson& needed(const std::optional<ConfigJson>& part, const ConfigJson& config,
-                         std::string_view key) {
-  if (!part) config.refuse(key, "cleave needs it to know the model");
-  return *part;
-}
-
 void read_language(const ConfigJson& config, ModelShape& shape) {
-  const std::optional<ConfigJson> part = config.table("text_config");
-  const ConfigJson& text = needed(part, config, "text_config");
+  const ConfigJson text = needed_table(config, "text_config");
   if (text.text("model_type", "llama") != "llama")
     text.refuse("model_type", "cleave joins images to the language models of Llama");
   read_decoder(text, {.sizes = &kLlamaSizes}, shape);
@@ -39,29 +25,10 @@ void read_language(const ConfigJson& config, ModelShape& shape) {
   text.refuse_if_true("use_resampler", "cleave has no resampler");
   text.refuse_if_true("qk_layer_norms", "cleave has no norms of q and k here");
   shape.mlp_bias = text.truth("mlp_bias", false);
-  // Of a resampler that is not used, and of the shuffle, which the outer config has.
+  // The resampler is not used, and the outer config has the shuffle.
   for (const char* key : {"perceiver_config", "pixel_shuffle_factor"}) text.pass_over(key);
   text.finish();
   shape.tie_embeddings = config.truth("tie_word_embeddings", false);
-}
-
-void read_tower(const ConfigJson& config, const TowerDefaults& defaults, ModelShape& shape) {
-  const std::optional<ConfigJson> part = config.table("vision_config");
-  const ConfigJson& tower = needed(part, config, "vision_config");
-  VisionShape& vision = shape.vision;
-  vision.layers = tower.whole("num_hidden_layers", defaults.sizes.layers);
-  vision.hidden = tower.whole("hidden_size", defaults.sizes.hidden);
-  vision.heads = tower.whole("num_attention_heads", defaults.sizes.heads);
-  vision.ffn = tower.whole("intermediate_size", defaults.sizes.ffn);
-  vision.norm_eps = tower.number("layer_norm_eps", defaults.sizes.norm_eps);
-  vision.class_token = defaults.sizes.class_token;
-  shape.gelu = read_gelu(tower, "hidden_act", defaults.gelu);
-  read_image(tower, defaults.image, shape);
-  // Of a contrastive head, and of how images are cut up before the tower sees them.
-  for (const char* key : {"projection_dim", "vocab_size", "initializer_factor", "max_image_size",
-                          "size", "tie_word_embeddings", "use_base_siglip"})
-    tower.pass_over(key);
-  tower.finish();
 }
 
 void write_language(const ModelShape& shape, ConfigJsonText& config) {
@@ -75,24 +42,17 @@ void write_language(const ModelShape& shape, ConfigJsonText& config) {
 
 void write_tower(const ModelShape& shape, const std::string& type, ConfigJsonText& config) {
   ConfigJsonText tower;
-  tower.set("model_type", type);
-  tower.set("num_hidden_layers", shape.vision.layers);
-  tower.set("hidden_size", shape.vision.hidden);
-  tower.set("num_attention_heads", shape.vision.heads);
-  tower.set("intermediate_size", shape.vision.ffn);
-  tower.set("layer_norm_eps", shape.vision.norm_eps);
-  tower.set("hidden_act", gelu_name(shape.gelu));
-  write_image(shape, tower);
+  write_image_tower(shape, type, tower);
   config.set("vision_config", tower);
 }
 
 void read_llava(const ConfigJson& config, ModelShape& shape) {
   read_language(config, shape);
-  read_tower(config,
-             {{.layers = 12, .hidden = 768, .heads = 12, .ffn = 3072, .class_token = true},
-              {.image = 224, .patch = 32},
-              "quick_gelu"},
-             shape);
+  read_image_tower(config,
+                   {{.layers = 12, .hidden = 768, .heads = 12, .ffn = 3072, .class_token = true},
+                    {.image = 224, .patch = 32},
+                    "quick_gelu"},
+                   shape);
   shape.image_token = config.whole("image_token_index", config.whole("image_token_id", 32000));
   if (config.whole("vision_feature_layer", -2) != -2)
     config.refuse("vision_feature_layer", "cleave takes the layer before the last, which is -2");
@@ -103,7 +63,7 @@ void read_llava(const ConfigJson& config, ModelShape& shape) {
     config.refuse("projector_hidden_act", "cleave has \"gelu\" there");
   if (!config.truth("multimodal_projector_bias", true))
     config.refuse("multimodal_projector_bias", "cleave's projector has biases");
-  // Of a processor, and of losses elsewhere.
+  // These are for the image processor, and for losses that others compute.
   for (const char* key : {"image_seq_length", "ignore_index", "vocab_size"}) config.pass_over(key);
 }
 
@@ -123,16 +83,16 @@ void write_llava(const ModelShape& shape, ConfigJsonText& config) {
 
 void read_smolvlm(const ConfigJson& config, ModelShape& shape) {
   read_language(config, shape);
-  read_tower(config,
-             {{.layers = 12,
-               .hidden = 1152,
-               .heads = 16,
-               .ffn = 3072,
-               .norm_eps = 1e-6,
-               .class_token = false},
-              {.image = 224, .patch = 32},
-              "gelu_pytorch_tanh"},
-             shape);
+  read_image_tower(config,
+                   {{.layers = 12,
+                     .hidden = 1152,
+                     .heads = 16,
+                     .ffn = 3072,
+                     .norm_eps = 1e-6,
+                     .class_token = false},
+                    {.image = 224, .patch = 32},
+                    "gelu_pytorch_tanh"},
+                   shape);
   shape.image_token = config.whole("image_token_id", 128257);
   shape.shuffle = config.whole("scale_factor", 2);
   for (const char* key : {"_pad_token_id", "image_seq_len", "vocab_size"}) config.pass_over(key);

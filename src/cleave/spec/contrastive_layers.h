@@ -7,7 +7,7 @@
 
 namespace cleave {
 
-/// Of layers of kind "attention_pool".
+/// What a layer of kind "attention_pool" needs to know.
 struct PoolAttributes {
   std::int64_t sequence = 0;  ///< rows of each sequence
   std::int64_t heads = 0;

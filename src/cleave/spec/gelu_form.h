@@ -8,7 +8,7 @@ namespace cleave {
 /// (CLIP).
 enum class GeluForm : std::uint8_t { Tanh, Exact, Quick };
 
-/// Of layers of kind "gelu"; those without attributes compute the tanh form.
+/// What a layer of kind "gelu" computes; without attributes it computes the tanh form.
 struct GeluAttributes {
   GeluForm form = GeluForm::Tanh;
 

@@ -165,6 +165,25 @@ const std::string* input_at(const Graph& graph, int segment, const std::string& 
   return edge != nullptr && edge->from.segment == Graph::kData ? &edge->from.name : nullptr;
 }
 
+std::vector<bool> optional_segments(const Graph& graph) {
+  std::vector<bool> optional(graph.segments.size(), true);
+  const auto is_optional = [&](const Graph::Port& from) {
+    if (from.segment != Graph::kData) return static_cast<bool>(optional[from.segment]);
+    return std::ranges::find(graph.inputs, from.name, &Graph::Input::name)->optional;
+  };
+  for (int s = 0; s < std::ssize(graph.segments); ++s)
+    for (const Graph::Edge& edge : graph.edges)
+      if (edge.to.segment == s && !is_optional(edge.from)) optional[s] = false;
+  for (const Graph::Edge& edge : graph.edges) {
+    if (edge.from.segment == Graph::kData || !optional[edge.from.segment]) continue;
+    const bool can =
+        optional[edge.to.segment] ||
+        (edge.to.name == "x" && graph.segments[edge.to.segment].layers.front().does_without_x);
+    if (!can) return std::vector<bool>(graph.segments.size(), false);
+  }
+  return optional;
+}
+
 std::int64_t loss_count(const Graph& graph) {
   std::int64_t count = 0;
   for (const Graph::Result& result : graph.results) {

@@ -37,6 +37,7 @@ struct Graph {
     std::string name;
     TensorSpec tensor;
     std::int64_t below = 0;  ///< i32: what ids are less than
+    bool optional = false;   ///< samples may lack it
 
     friend bool operator==(const Input&, const Input&) = default;
   };
@@ -78,6 +79,11 @@ std::vector<Graph::Port> readers_of(const Graph& graph, int segment);
 
 /// The name of the input that is loaded into a port; null if another segment writes it.
 const std::string* input_at(const Graph& graph, int segment, const std::string& port);
+
+/// [segment] true: it reads nothing but optional inputs, be it through other segments, and has no
+/// part in microbatches that lack them. Nobody is optional where a segment that is not reads one
+/// that is and could not do without.
+std::vector<bool> optional_segments(const Graph& graph);
 
 /// How many losses a microbatch gives: one for each token or other sample.
 std::int64_t loss_count(const Graph& graph);

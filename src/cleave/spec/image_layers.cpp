@@ -95,6 +95,7 @@ LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinS
   const std::int64_t tokens = flow.tokens();
   LayerSpec spec = rows_layer("image_join", name, {"x", flow.dtype, {shape.rows, shape.features}},
                               {"y", flow.dtype, {tokens, shape.features}});
+  spec.does_without_x = true;
   spec.dy_until = Until::Weight;
   for (const char* port : {"tokens", "places"})
     spec.reads.push_back({{port, DType::I32, {tokens}}, port, Until::Weight});

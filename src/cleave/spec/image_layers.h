@@ -9,7 +9,7 @@
 
 namespace cleave {
 
-/// Of layers that add rows to sequences, or take some of them.
+/// What layers need to know that add rows to sequences, or take some of them.
 struct SequenceAttributes {
   std::int64_t sequence = 0;  ///< rows of each sequence; with the one that is added
 
@@ -20,7 +20,7 @@ struct SequenceAttributes {
 /// class was found, else 0.
 bool counts_hits(const Graph& graph);
 
-/// Of layers of kind "pixel_shuffle".
+/// What a layer of kind "pixel_shuffle" needs to know.
 struct ShuffleAttributes {
   std::int64_t side = 0;  ///< rows of x along a side of an image
   std::int64_t by = 0;    ///< rows along a side of a square

@@ -71,7 +71,7 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-/// By which rule a parameter may be cut among the shards of its layer.
+/// The rule by which a parameter may be cut among the shards of its layer.
 enum class CutRule : std::uint8_t {
   Whole,       ///< every device holds all of it
   Column,      ///< by the features that the layer makes; those of attention go by heads
@@ -128,14 +128,14 @@ struct NormAttributes {
 };
 struct QkNormAttributes {
   /// Columns of a token that are normed: `rows` rows of `width` elements, from column `first` on.
-  struct Part {
+  struct Columns {
     std::int64_t first = 0;
     std::int64_t rows = 0;
     std::int64_t width = 0;
 
-    friend bool operator==(const Part&, const Part&) = default;
+    friend bool operator==(const Columns&, const Columns&) = default;
   };
-  std::vector<Part> parts;  ///< of q and of k; what follows them stays as it is
+  std::vector<Columns> parts;  ///< of q and of k; what follows them stays as it is
   float epsilon = 1e-6f;
   NormWeight form = NormWeight::Plain;
 
@@ -187,13 +187,14 @@ struct LayerSpec {
   Until dy_until = Until::Input;       ///< Input, or Weight if W reads dy
   bool dx_is_dy = false;               ///< I copies nothing: the gradient passes through
   bool cheap = false;                  ///< element by element: y is computed again rather than kept
+  bool does_without_x = false;         ///< it also runs where nothing arrives as x
   int skip = -1;                       ///< y = x + the x of layer `skip` of this segment
   std::vector<ReadTensor> reads;       ///< besides x and `skip`
   std::vector<ParameterSpec> parameters;
   std::vector<TensorSpec> constants;  ///< tables that never change; one copy per stage and name
   std::vector<TensorSpec> caches;     ///< generating: what F adds to from call to call
   std::vector<TensorSpec> sums;       ///< lasting, f32: what W adds to besides the gradients
-  /// Of a layer that runs once per step: x of all microbatches of the step, in the order of their
+  /// For a layer that runs once per step: x of all microbatches of the step, in the order of their
   /// numbers, then what it makes of them before any F. Empty: it knows one microbatch at a time.
   std::vector<TensorSpec> collected;
   std::vector<KeptTensor> kept_by_forward;  ///< besides x and y

@@ -16,7 +16,7 @@ struct MapShape {
   friend bool operator==(const MapShape&, const MapShape&) = default;
 };
 
-/// Of layers of kind "pad" and "upsample".
+/// What layers of kind "pad" and "upsample" need to know.
 struct MapAttributes {
   MapShape map;         ///< x
   std::int64_t by = 1;  ///< pixels of margin on each side; how many times as wide and high
@@ -24,7 +24,7 @@ struct MapAttributes {
   friend bool operator==(const MapAttributes&, const MapAttributes&) = default;
 };
 
-/// Of layers of kind "group_norm" and "mean_pixels".
+/// What layers of kind "group_norm" and "mean_pixels" need to know.
 struct GroupAttributes {
   std::int64_t channels = 1;
   std::int64_t groups = 1;

@@ -7,7 +7,7 @@
 
 namespace cleave {
 
-/// Of layers of kind "concat_port".
+/// What a layer of kind "concat_port" needs to know.
 struct ConcatAttributes {
   std::int64_t places = 1;  ///< of each row; each has features of its own
 

@@ -20,14 +20,14 @@ struct WindowShape {
   friend bool operator==(const WindowShape&, const WindowShape&) = default;
 };
 
-/// Of layers of kind "convolution" and "max_pool".
+/// What layers of kind "convolution" and "max_pool" need to know.
 struct WindowAttributes {
   WindowShape window;
 
   friend bool operator==(const WindowAttributes&, const WindowAttributes&) = default;
 };
 
-/// Of layers of kind "channels_first".
+/// What a layer of kind "channels_first" needs to know.
 struct ChannelAttributes {
   std::int64_t channels = 1;
 
