@@ -61,13 +61,13 @@ TEST(Summary, KeepsUpdatesOutOfTheCostAndTransfersOutOfBusy) {
 // The device was at its messages from 1 to 2, 3 to 5 and 8 to 9.
 TEST(Overlap, CountsTimeOnceAndWithoutTheMessagesThemselves) {
   const auto exchange = [](Op op, double begin, double end, double waited_before, double waited) {
-    return Exchange{.begin = begin,
-                    .end = end,
-                    .waited_before = waited_before,
-                    .waited = waited,
-                    .instruction = {.op = op}};
+    return CollectiveSpan{.begin = begin,
+                          .end = end,
+                          .waited_before = waited_before,
+                          .waited = waited,
+                          .instruction = {.op = op}};
   };
-  const std::vector<Exchange> exchanges = {
+  const std::vector<CollectiveSpan> exchanges = {
       exchange(Op::Gather, 0, 10, 0, 4), exchange(Op::Reduce, 1, 4, 0, 2),
       exchange(Op::Reduce, 2, 6, 1, 2), exchange(Op::Reduce, 8, 9, 3, 1)};
   const auto reduces = [](Op op) { return op == Op::Reduce; };

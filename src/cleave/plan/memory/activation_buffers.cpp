@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cleave/base/units.h"
+#include "cleave/base/disk_blocks.h"
 
 namespace cleave::plan {
 
@@ -21,7 +21,7 @@ class ActivationBuffers {
       : program_(program), topology_(topology), memory_(memory), marks_(marks), list_(list) {}
 
   void add(int stage, int m) {
-    if (!topology_.present(stage, m)) return;
+    if (!topology_.present(stage, topology_.replica[list_.device()], m)) return;
     for (int piece = 0; piece < marks_.pieces(stage); ++piece) {
       add_kept(stage, m, piece);
       add_passed(stage, m, piece);
@@ -62,7 +62,8 @@ class ActivationBuffers {
     } else {
       keep(BufferKind::KeptForInput, for_input, written, at.out_done);
       keep(BufferKind::KeptForWeight, for_weight, written, at.out_done);
-      keep(BufferKind::Outside, aligned(for_input) + aligned(for_weight), at.out, at.in_done);
+      keep(BufferKind::Outside, disk_blocks(for_input) + disk_blocks(for_weight), at.out,
+           at.in_done);
       keep(BufferKind::ReturnedForInput, for_input, at.in, at.end_of(Op::BackwardInput));
       keep(BufferKind::ReturnedForWeight, for_weight, at.in, at.end_of(Op::BackwardWeight));
     }
@@ -193,7 +194,7 @@ class ActivationBuffers {
   }
 
   bool carries(int e, Direction direction, int m) const {
-    return topology_.carries(e, direction, m);
+    return topology_.carries(e, direction, topology_.replica[list_.device()], m);
   }
 
   void add_message(BufferKind kind, int e, Direction direction, int m, int first, int last) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "cleave/base/disk_blocks.h"
 #include "cleave/plan/memory/activation_buffers.h"
 
 namespace cleave::plan {
@@ -39,6 +40,7 @@ class DeviceBuffers {
     add_gathered();
     add_gradients();
     add_collected();
+    add_state();
     return std::move(list_).take();
   }
 
@@ -50,7 +52,43 @@ class DeviceBuffers {
     list_.add_lasting({.kind = BufferKind::Weights, .stage = stage, .bytes = bytes.weights});
     list_.add_lasting(
         {.kind = BufferKind::Gradients, .stage = stage, .bytes = apart ? 0 : bytes.gradients});
-    list_.add_lasting({.kind = BufferKind::Optimizer, .stage = stage, .bytes = bytes.optimizer});
+    const bool moves = std::ranges::any_of(instructions_, [&](const Instruction& i) {
+      return schedule::is_state_move(i) && i.stage == stage;
+    });
+    list_.add_lasting(
+        {.kind = BufferKind::Optimizer, .stage = stage, .bytes = moves ? 0 : bytes.optimizer});
+  }
+
+  // What a segment's optimizer state takes, or that of a whole stage.
+  std::int64_t state_bytes(const Instruction& move) const {
+    const StageMemory& stage = memory_[move.stage];
+    if (move.segment < 0) return stage.optimizer;
+    if (!stage.segments.empty()) return stage.segments[move.segment].state;
+    const int segments = program_.segments[move.stage];
+    return (stage.optimizer + segments - 1) / segments;
+  }
+
+  // Both are whole blocks of a disk, wherever the state is in fact: one copy moves all of it. One
+  // block more lets it begin on a border of its memory too.
+  void add_state() {
+    std::map<std::pair<int, int>, int> fetched;  // stage and segment -> its IN
+    for (int at = 0; at < static_cast<int>(instructions_.size()); ++at) {
+      const Instruction& i = instructions_[at];
+      if (!schedule::is_state_move(i)) continue;
+      if (i.op == Op::In) fetched[{i.stage, i.segment}] = at;
+      if (i.op != Op::Wait || i.completes != Op::Out) continue;
+      const std::int64_t state = disk_blocks(state_bytes(i));
+      Buffer buffer{.kind = BufferKind::FetchedState,
+                    .stage = i.stage,
+                    .segment = i.segment,
+                    .bytes = state > 0 ? state + kDiskBlock : 0,
+                    .first = fetched[{i.stage, i.segment}],
+                    .last = at};
+      list_.add(buffer);
+      buffer.kind = BufferKind::StoredState;
+      buffer.bytes = state;
+      list_.add_lasting(buffer);
+    }
   }
 
   void add_gathered() {
@@ -98,10 +136,12 @@ class DeviceBuffers {
     }
   }
 
-  // The first W of what a REDUCE sums up.
-  int first_weight(const Instruction& reduce) const {
+  // The first W of what the REDUCE at a position sums up; itself if there is none.
+  int first_weight(const Instruction& reduce, int at) const {
+    const int replica = topology_.replica[list_.device()];
     int m = 0;
-    while (!topology_.present(reduce.stage, m)) ++m;
+    while (m < program_.microbatches && !topology_.present(reduce.stage, replica, m)) ++m;
+    if (m == program_.microbatches) return at;
     if (reduce.segment >= 0) return marks_.piece(reduce.stage, m, reduce.segment).weight;
     int first = list_.end();
     for (int piece = 0; piece < marks_.pieces(reduce.stage); ++piece)
@@ -129,7 +169,7 @@ class DeviceBuffers {
                    .last = last});
       };
       if (apart) {
-        add(BufferKind::Sums, bytes.sums, first_weight(i), end);
+        add(BufferKind::Sums, bytes.sums, first_weight(i, at), end);
         add(BufferKind::Share, bytes.share, at, list_.end());
       }
       add(BufferKind::Reducing, bytes.reducing, at, end);

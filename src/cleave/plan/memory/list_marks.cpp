@@ -41,6 +41,7 @@ void ListMarks::note(const schedule::Topology& topology, const Instruction& i, i
   if (i.op == Op::Receive) messages_[slot(i.edge, i.direction, i.microbatch)].posted = at;
   if (i.op == Op::Wait && i.completes == Op::Send)
     messages_[slot(i.edge, i.direction, i.microbatch)].completed = at;
+  if (schedule::is_state_move(i)) return;  // of no microbatch
   if (!schedule::is_compute(i.op) && !schedule::is_move(i)) return;
   const Op op = topology.acts_as(i);
   const int first = std::max(0, i.segment);

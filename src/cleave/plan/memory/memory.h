@@ -30,6 +30,7 @@ struct SegmentMemory {
   std::int64_t share = 0;      ///< of `sums` where those end, from REDUCE on
   std::int64_t reducing = 0;   ///< from REDUCE to its WAIT
   std::int64_t collected = 0;  ///< from COLLECT to the last I of the step
+  std::int64_t state = 0;      ///< of `optimizer`, this segment's; from IN to OUT where it moves
 };
 
 /// What one stage occupies, in bytes.
@@ -37,7 +38,7 @@ struct StageMemory {
   // Whole step, once.
   std::int64_t weights = 0;
   std::int64_t gradients = 0;  ///< or the `sums` and shares of its segments
-  std::int64_t optimizer = 0;
+  std::int64_t optimizer = 0;  ///< outside, where OUT and IN move it
   std::int64_t saved = 0;    ///< of these, what checkpoints hold; no buffer of its own
   std::int64_t scratch = 0;  ///< what any of its instructions needs while it runs; devices take the
                              ///< largest of their stages

@@ -188,14 +188,19 @@ StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptio
                                                        : state.owned + state.frozen;
     const std::int64_t lasting = layout.shares_state() ? state.owned_share : state.owned;
     state.values = take(layout.weights, values, options.dtype);
-    if (options.dtype != DType::F32) state.masters = take(layout.weights, lasting, DType::F32);
+    state.state = layout.optimizer;
+    if (options.dtype != DType::F32)
+      state.masters = take(options.masters_with_slots ? layout.optimizer : layout.weights, lasting,
+                           DType::F32);
+    const std::int64_t before_slots = layout.optimizer;
     state.gradients = take(layout.gradients, options.sums * state.elements, DType::F32);
     take(layout.saved, lasting, DType::F32);
     add_slots(state, layout);
+    state.state_end = layout.optimizer;
+    layout.saved += layout.optimizer - before_slots;
     layout.segments.push_back(std::move(state));
     add_constants(segment, layout);
   }
-  layout.saved += layout.optimizer;
   return layout;
 }
 

@@ -50,9 +50,12 @@ struct SegmentState {
   std::int64_t owned_share = 0;
   std::int64_t frozen_share = 0;
   std::int64_t values = 0;          ///< Weights: what layers compute with, in the model's dtype
-  std::int64_t masters = 0;         ///< Weights: f32; not used if the model's dtype is f32
+  std::int64_t masters = 0;         ///< Weights: f32; not used if the model's dtype is f32;
+                                    ///< Optimizer, where StateOptions say so
   std::int64_t gradients = 0;       ///< Gradients: the sums one behind the other, if they last
   std::vector<std::int64_t> slots;  ///< Optimizer: [i] slot i of the parameters that have so many
+  std::int64_t state = 0;           ///< Optimizer: where what this segment has of it begins
+  std::int64_t state_end = 0;
 
   /// Where a place of the flat order is among the values that this stage owns.
   std::int64_t owned_at(std::int64_t at) const {
@@ -78,6 +81,9 @@ struct StateOptions {
   int sums = 1;                            ///< gradient sums of each segment
   int zero = 0;  ///< what replicas share: 1 masters and slots, 2 gradients too, 3 values too
   int replicas = 1;
+  /// True: master weights lie among the optimizer's slots, since only STEP reads them; in f32 they
+  /// are the values, and stay.
+  bool masters_with_slots = false;
 };
 
 /// The lasting memory of a stage: per element 2 + 4 + 4 bytes in bf16, 4 + 4 in f32, and 4 for each

@@ -130,7 +130,7 @@ class AutoScheduler {
     return named;
   }
 
-  // Of the schedule as it is: split into I and W it may be better already.
+  // The goals are those of the schedule as it is: split into I and W it may be better already.
   void set_goals(const Program& named) {
     const Summary summary =
         summarise(named, simulate(named, costs_, {.record = Record::DevicesOnly}));

@@ -223,7 +223,7 @@ class BeamSearch {
     double passes = 0;
     double tail = kNever;
     for (const int stage : stages_of_[device])
-      for (const Pass pass : {kForward, kInput, kWeight}) {
+      for (const PassKind pass : {kForward, kInput, kWeight}) {
         const int lane = lane_of(stage, pass);
         const int left = microbatches() - partial.done[lane];
         if (left == 0) continue;

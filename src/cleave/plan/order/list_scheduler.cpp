@@ -66,7 +66,7 @@ class ListScheduler {
   }
 
   // The best lane of one pass at `time`, or -1; lowers `soon` to when one could start later.
-  int pick(int device, Pass pass, double time, double& soon) const {
+  int pick(int device, PassKind pass, double time, double& soon) const {
     int best = -1;
     const std::vector<int>& stages = stages_of_[device];
     for (std::size_t k = 0; k < stages.size(); ++k) {

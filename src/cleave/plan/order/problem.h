@@ -14,19 +14,19 @@ namespace cleave::plan::ordering {
 // lanes, and the n-th entry of a lane is microbatch n.
 
 /// What a lane does for its stage.
-enum Pass { kForward, kInput, kWeight };
+enum PassKind { kForward, kInput, kWeight };
 inline constexpr int kPasses = 3;
 
 inline constexpr double kNever = std::numeric_limits<double>::infinity();
 
-constexpr int lane_of(int stage, Pass pass) {
+constexpr int lane_of(int stage, PassKind pass) {
   return stage * kPasses + pass;
 }
 constexpr int stage_of(int lane) {
   return lane / kPasses;
 }
-constexpr Pass pass_of(int lane) {
-  return static_cast<Pass>(lane % kPasses);
+constexpr PassKind pass_of(int lane) {
+  return static_cast<PassKind>(lane % kPasses);
 }
 
 /// A lane waits for the same microbatch in another stage's lane, `delay` after its end.

@@ -1,5 +1,6 @@
 #include "cleave/plan/time/costs.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cleave/base/check.h"
@@ -30,6 +31,12 @@ namespace {
 
 double share_of(double stage, const Program& program, const Instruction& instruction) {
   return instruction.segment < 0 ? stage : stage / program.segments[instruction.stage];
+}
+
+/// STEP may come in pieces, of which each takes an equal share.
+double pieces_of_step(const Program& program, int device) {
+  const auto pieces = std::ranges::count(program.lists[device], Op::Step, &Instruction::op);
+  return static_cast<double>(std::max<std::ptrdiff_t>(1, pieces));
 }
 
 }  // namespace
@@ -72,7 +79,7 @@ double duration(const Program& program, const Costs& costs, int device,
     case Op::Norm:
       return costs.norm;
     case Op::Step:
-      return costs.steps.empty() ? 0 : costs.steps[device];
+      return costs.steps.empty() ? 0 : costs.steps[device] / pieces_of_step(program, device);
     case Op::Collect:
       return costs.stages[instruction.stage].collect;
     case Op::Send:

@@ -134,11 +134,11 @@ int peak_alive(const std::vector<Instruction>& list, const Program& program) {
 
 }  // namespace
 
-Overlap overlap(std::span<const Exchange> exchanges, bool (*counts)(Op)) {
+Overlap overlap(std::span<const CollectiveSpan> exchanges, bool (*counts)(Op)) {
   Overlap result;
   double end = 0;     // of what was on its way at once
   double waited = 0;  // by then
-  for (const Exchange& exchange : exchanges) {
+  for (const CollectiveSpan& exchange : exchanges) {
     if (!counts(exchange.instruction.op) || exchange.end <= end) continue;
     const bool joins = exchange.begin < end;
     const double length = exchange.end - (joins ? end : exchange.begin);

@@ -38,7 +38,7 @@ struct Span {
 
 /// A collective on its way between devices, while the device computed or waited for it. Those that
 /// compute instructions post are inside layers, over the tensor axis.
-struct Exchange {
+struct CollectiveSpan {
   std::int32_t device = 0;
   CollectiveKind kind = CollectiveKind::AllReduce;
   double begin = 0;          ///< posted, in Trace::unit
@@ -59,7 +59,7 @@ struct Trace {
   std::string unit = "s";  ///< "s", or empty for the plain numbers of `cleave schedule`
   int devices = 0;
   std::vector<Span> spans = {};
-  std::vector<Exchange> exchanges = {};  ///< measured; of one device in the order of `begin`
+  std::vector<CollectiveSpan> exchanges = {};  ///< measured; of one device in the order of `begin`
 };
 
 struct DeviceSummary {
@@ -82,8 +82,8 @@ struct Overlap {
   double share() const { return in_flight > 0 ? hidden / in_flight : 1; }
 };
 
-/// Of the `exchanges` of one device whose instruction `counts`.
-Overlap overlap(std::span<const Exchange> exchanges, bool (*counts)(schedule::Op));
+/// How far the `exchanges` of one device whose instruction `counts` were hidden.
+Overlap overlap(std::span<const CollectiveSpan> exchanges, bool (*counts)(schedule::Op));
 
 /// What a timeline comes to.
 ///

@@ -50,4 +50,25 @@ std::vector<std::int64_t> balance(std::span<const double> costs, int stages) {
   });
 }
 
+bool may_begin_stage(const Graph& model, std::size_t segment) {
+  const SegmentSpec& one = model.segments[segment];
+  return one.block || (segment > 0 && one.module != model.segments[segment - 1].module);
+}
+
+std::vector<std::int64_t> parts_of(const Graph& model) {
+  std::vector<std::int64_t> parts = {0};
+  std::int64_t left = block_count(model);
+  bool begun = false;  // the part has no block yet, and is not the first
+  for (std::size_t s = 0; s < model.segments.size(); ++s) {
+    const bool block = model.segments[s].block;
+    const bool between = left > 0 && parts.size() > 1;
+    const bool opens = !begun && (block || left == 0 || (between && may_begin_stage(model, s)));
+    if (opens) parts.push_back(0);
+    begun = !block && (opens || begun);
+    left -= block ? 1 : 0;
+    ++parts.back();
+  }
+  return parts;
+}
+
 }  // namespace cleave::plan

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "cleave/spec/graph.h"
+
 namespace cleave::plan {
 
 /// What a group of a chain takes. Of cuts the one is best that lacks least; then the one whose
@@ -22,5 +24,13 @@ std::vector<std::int64_t> cut_chain(
 
 /// The same for items with the given costs, on devices that are alike.
 std::vector<std::int64_t> balance(std::span<const double> costs, int stages);
+
+/// Whether a stage may begin with a segment of a model: a block, or what begins a module.
+bool may_begin_stage(const Graph& model, std::size_t segment);
+
+/// [part] segments of what no cut by blocks divides: what comes before the blocks, each block with
+/// what goes with it, and what comes after them. What stands between two blocks goes with the first
+/// of them, unless a module begins with it: then with the second.
+std::vector<std::int64_t> parts_of(const Graph& model);
 
 }  // namespace cleave::plan

@@ -41,7 +41,7 @@ bool Messages::blocks(int device, const Instruction& instruction, double time) {
   }
   const auto arrives = [&](const std::vector<int>& edges, Direction direction) {
     return std::ranges::any_of(edges, [&](int e) {
-      if (!implied_[e] || !setting_.topology.carries(e, direction, instruction.microbatch))
+      if (!implied_[e] || !setting_.topology.carries(e, direction, replica, instruction.microbatch))
         return false;
       Message& m = message(e, direction, replica, instruction.microbatch);
       return blocks_on(device, m, m.receiver_waits, time);
@@ -84,7 +84,8 @@ void Messages::post_implied(int device, const Instruction& instruction, double t
   const int replica = setting_.topology.replica[device];
   for (const int e : forward ? setting_.topology.outgoing[instruction.stage]
                              : setting_.topology.incoming[instruction.stage]) {
-    if (!implied_[e] || !setting_.topology.carries(e, direction, instruction.microbatch)) continue;
+    if (!implied_[e] || !setting_.topology.carries(e, direction, replica, instruction.microbatch))
+      continue;
     const Instruction send{
         .op = Op::Send, .direction = direction, .microbatch = instruction.microbatch, .edge = e};
     transfer(message(e, direction, replica, instruction.microbatch), send, replica, time);

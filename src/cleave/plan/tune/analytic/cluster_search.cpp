@@ -35,7 +35,7 @@ bool fits_on(Workload workload, std::int64_t devices) {
 LayoutSpace space_of(const Workload& workload) {
   using enum schedule::Recompute;
   LayoutSpace space{.devices = workload.cluster.devices,
-                    .layers = workload.model.layers,
+                    .layers = workload.model.blocks(),
                     .batch = workload.batch,
                     .given = {.chunks = 1},
                     .tensor = {},

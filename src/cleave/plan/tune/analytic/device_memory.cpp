@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/plan/hardware/formats.h"
+#include "cleave/plan/tune/analytic/module_cost.h"
 #include "cleave/plan/tune/analytic/pipeline_time.h"
 
 namespace cleave::plan {
@@ -31,6 +32,10 @@ DeviceMemory state_memory(const Layout& layout, double parameters) {
   return {.weights = kWeight * parameters / over(3),
           .gradients = gradient * parameters / over(2),
           .optimizer = kOptimizer * parameters / over(1)};
+}
+
+double gathered_bytes(double parameters) {
+  return kGatheredBlocks * kWeight * parameters;
 }
 
 namespace {
@@ -67,6 +72,7 @@ double parameters_of(const Workload& workload, const Holding& holding, const Mod
 
 std::vector<double> device_parameters(const Workload& workload, const Layout& layout,
                                       const ModelCost& cost) {
+  if (!cost.parts.empty()) return module_parameters(workload, layout, cost.parts);
   std::vector<double> parameters;
   for (const Holding& holding : holdings(workload, layout)) {
     parameters.push_back(parameters_of(workload, holding, cost));
@@ -76,6 +82,7 @@ std::vector<double> device_parameters(const Workload& workload, const Layout& la
 
 std::vector<DeviceMemory> device_memory(const Workload& workload, const Layout& layout,
                                         const ModelCost& cost, const std::vector<double>& alive) {
+  if (!cost.parts.empty()) return module_memory(workload, layout, cost.parts, alive);
   const double block = kept_bytes(cost.block, recompute_of(layout));
   // Full recompute has one block's tensors at a time besides the entries of all.
   const double work =
@@ -84,7 +91,7 @@ std::vector<DeviceMemory> device_memory(const Workload& workload, const Layout& 
   for (const Holding& holding : holdings(workload, layout)) {
     DeviceMemory memory = state_memory(layout, parameters_of(workload, holding, cost));
     if (layout.zero == 3 && layout.data > 1) {
-      memory.weights += kGatheredBlocks * kWeight * cost.block.parameters;
+      memory.weights += gathered_bytes(cost.block.parameters);
     }
     memory.activations = alive[devices.size()] * holding.blocks * block;
     memory.work = work;

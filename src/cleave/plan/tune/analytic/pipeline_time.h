@@ -23,7 +23,7 @@ int device_of_stage(const Layout& layout, int stage);
 /// and interleaved (with microbatches in whole rounds of the devices) take exactly this.
 double pipeline_bound(const PipelineWork& work);
 
-/// By the schedule's own program and the simulator. Past a few rounds of the pipeline every further
+/// Simulates the schedule's own program. Past a few rounds of the pipeline every further
 /// microbatch takes the same time, so the program has at most that many and the rest is added.
 double pipeline_seconds(const PipelineWork& work);
 

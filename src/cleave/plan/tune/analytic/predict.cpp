@@ -6,6 +6,7 @@
 #include "cleave/model/family.h"
 #include "cleave/plan/hardware/formats.h"
 #include "cleave/plan/hardware/kernel_time.h"
+#include "cleave/plan/tune/analytic/module_cost.h"
 #include "cleave/plan/tune/analytic/pipeline_time.h"
 
 namespace cleave::plan {
@@ -16,11 +17,6 @@ namespace {
 constexpr double kOptimizerTraffic = 42;
 
 ModelCost model_cost(const Workload& workload, const Layout& layout) {
-  ModelShape one = workload.model;
-  one.layers = 1;
-  one.context = std::max(one.context, workload.sequence);
-  const Graph model = model::graph_of(
-      one, {.sequences = layout.microbatch, .sequence = workload.sequence, .dtype = DType::BF16});
   const SegmentContext context{
       .hardware = *workload.cluster.hardware,
       .attention = workload.attention,
@@ -30,6 +26,10 @@ ModelCost model_cost(const Workload& workload, const Layout& layout) {
       .separate_projections = !workload.model.kind->known_to_early_software &&
                               workload.cluster.hardware->software == Software::Early,
       .accumulates = microbatches(workload, layout) > 1};
+  if (has_modules(workload.model)) return {.parts = part_costs(workload, layout, context)};
+  Workload one = workload;
+  one.model.layers = 1;
+  const Graph model = model_graph(one, layout.microbatch);
   return {.embedding = segment_cost(model.segments[0], context),
           .block = segment_cost(model.segments[1], context),
           .head = segment_cost(model.segments[2], context)};
@@ -43,6 +43,9 @@ double most_parameters(const Workload& workload, const Layout& layout, const Mod
 }  // namespace
 
 double model_flops(const Workload& workload) {
+  if (has_modules(workload.model))
+    return static_cast<double>(workload.batch) *
+           static_cast<double>(flops(model_graph(workload, 1)));
   const ModelShape& m = workload.model;
   const double hidden = static_cast<double>(m.hidden);
   const double attention = hidden * static_cast<double>(2 * (m.heads + m.kv_heads) * m.head_size());
@@ -72,7 +75,15 @@ const std::vector<double>& Predictor::alive_of(const Layout& layout) {
   return alive_.emplace(key, alive_microbatches(layout, count)).first->second;
 }
 
-Prediction Predictor::memory(const Layout& layout) {
+Layout Predictor::with_cut(const Layout& layout) {
+  if (!has_modules(workload_.model) || !layout.partition.empty()) return layout;
+  Layout cut = layout;
+  cut.partition = cut_modules(workload_, layout, cost_of(layout).parts, alive_of(layout));
+  return cut;
+}
+
+Prediction Predictor::memory(const Layout& given) {
+  const Layout layout = with_cut(given);
   Prediction prediction{.layout = layout};
   prediction.devices = device_memory(workload_, layout, cost_of(layout), alive_of(layout));
   const auto most = std::ranges::max_element(prediction.devices, {}, &DeviceMemory::all);
@@ -95,7 +106,7 @@ double Predictor::after_pipeline(const PipelineWork& work, TimeParts& parts) {
     parts.data_communication += (layout.zero == 1 ? 2 : 1) * pass;
   }
   if (hardware.software == Software::Current) {
-    // Behind the last microbatch's backward and the first one's F.
+    // It hides behind the last microbatch's backward pass and the first one's F.
     parts.data_communication = exposed_seconds(parts.data_communication, busiest_device(work));
   }
   const double split = layout.zero >= 1 ? static_cast<double>(layout.data) : 1;
@@ -103,15 +114,17 @@ double Predictor::after_pipeline(const PipelineWork& work, TimeParts& parts) {
   return parts.data_communication + parts.optimizer;
 }
 
-double Predictor::bound(const Layout& layout) {
+double Predictor::bound(const Layout& given) {
+  const Layout layout = with_cut(given);
   const std::vector<StageCosts> stages = stage_times(workload_, layout, cost_of(layout));
   const PipelineWork work{layout, microbatches(workload_, layout), stages};
   TimeParts parts;
   return pipeline_bound(work) + after_pipeline(work, parts);
 }
 
-Prediction Predictor::predict(const Layout& layout) {
-  check(workload_, layout);
+Prediction Predictor::predict(const Layout& given) {
+  check(workload_, given);
+  const Layout layout = with_cut(given);
   Prediction prediction = memory(layout);
   const ModelCost& cost = cost_of(layout);
   const std::vector<StageCosts> stages = stage_times(workload_, layout, cost);
@@ -122,7 +135,7 @@ Prediction Predictor::predict(const Layout& layout) {
   prediction.step_seconds = pipeline + after_pipeline(work, parts);
   const double count = static_cast<double>(work.microbatches);
   const double blocks =
-      count * static_cast<double>(workload_.model.layers) / static_cast<double>(layout.pipeline);
+      count * static_cast<double>(workload_.model.blocks()) / static_cast<double>(layout.pipeline);
   const BlockOverheads block = block_overheads(workload_, layout, cost);
   parts.recompute = blocks * block.recompute;
   parts.tensor_communication = blocks * block.tensor_communication;

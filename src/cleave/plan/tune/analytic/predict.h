@@ -41,6 +41,8 @@ class Predictor : public Oracle {
  private:
   const ModelCost& cost_of(const Layout& layout);
   const std::vector<double>& alive_of(const Layout& layout);
+  /// Cut into stages, where that takes more than counting blocks.
+  Layout with_cut(const Layout& layout);
   double after_pipeline(const PipelineWork& work, TimeParts& parts);
 
   Workload workload_;

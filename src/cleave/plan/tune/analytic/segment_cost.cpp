@@ -1,6 +1,7 @@
 #include "cleave/plan/tune/analytic/segment_cost.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "cleave/base/check.h"
 #include "cleave/plan/hardware/formats.h"
@@ -50,6 +51,9 @@ constexpr LogitBytes kGatheredLogits = {28, 28, 28};
 /// of all collectives, where products are cut into pieces that each wait for their part alone.
 constexpr double kExposed = 0.5;
 
+constexpr std::string_view kRowKinds[] = {"class_token", "positions", "without_first",
+                                          "pixel_shuffle", "image_join"};
+
 double to_double(std::int64_t value) {
   return static_cast<double>(value);
 }
@@ -85,7 +89,8 @@ class Walk {
       visit(layer);
     }
     const LayerSpec& first = segment.layers.front();
-    cost_.entry = first.kind == "embedding" ? 0 : elements(first.x) * kElement / tokens_share();
+    const bool kept = first.kind != "embedding" && context_.wants_gradient;
+    cost_.entry = kept ? elements(first.x) * kElement / tokens_share() : 0;
     cost_.work += 2 * elements(segment.layers.back().x) * kElement / tokens_share();
     return cost_;
   }
@@ -95,7 +100,7 @@ class Walk {
 
   double tokens_share() const { return context_.sequence_parallel ? tensor_ : 1; }
 
-  /// By how much a tensor at this place of the chain is smaller than the spec says.
+  /// How much smaller a tensor at this place of the chain is than the spec says.
   double share() const { return split_ ? tensor_ : tokens_share(); }
 
   void keep(const LayerSpec& layer) {
@@ -108,10 +113,11 @@ class Walk {
   void stream(const Passes& passes, double bytes) {
     if (context_.kernels == Kernels::Eager) bytes *= kUnfused;
     cost_.forward += stream_seconds(hardware_, passes.forward * bytes);
-    cost_.input += stream_seconds(hardware_, passes.backward * bytes);
+    if (context_.wants_gradient) cost_.input += stream_seconds(hardware_, passes.backward * bytes);
   }
 
   void communicate(double SegmentCost::*pass, double seconds) {
+    if (pass == &SegmentCost::input && !context_.wants_gradient) return;
     const bool overlaps = context_.sequence_parallel && context_.kernels == Kernels::Fused &&
                           hardware_.software == Software::Current;
     if (overlaps) seconds *= kExposed;
@@ -119,8 +125,9 @@ class Walk {
     cost_.tensor_communication += seconds;
   }
 
-  void own(double parameters) {
-    cost_.parameters += parameters;
+  void own(const LayerSpec& layer, double parameters) {
+    hold(layer, parameters);
+    if (!trains(layer)) return;
     if (context_.accumulates || context_.kernels == Kernels::Eager) {
       cost_.weight += stream_seconds(hardware_, kAccumulateBytes * parameters);
     }
@@ -134,10 +141,26 @@ class Walk {
     if (layer.kind == "embedding") return embedding(layer);
     if (layer.kind == "residual") return residual(bytes / share());
     if (layer.kind == "gelu") return stream(kGelu, bytes / share());
+    if (std::ranges::count(kRowKinds, layer.kind) > 0) return rows(layer);
     if (layer.kind == "swiglu" || layer.kind == "geglu") return swiglu(bytes / share());
     CLEAVE_CHECK(layer.kind.ends_with("norm"), "no analytic cost for layer kind ", layer.kind);
     stream(kNorm, bytes / share());
-    cost_.parameters += to_double(parameter_count(layer));
+    hold(layer, to_double(parameter_count(layer)));
+  }
+
+  /// Parameters whose gradients cost nothing to speak of.
+  void hold(const LayerSpec& layer, double parameters) {
+    cost_.parameters += parameters;
+    if (trains(layer)) cost_.trained += parameters;
+  }
+
+  /// Rows that are moved, with learned ones or without. What is never computed with takes no room.
+  void rows(const LayerSpec& layer) {
+    stream({2, 2}, elements(layer.y) * kElement / tokens_share());
+    double parameters = 0;
+    for (const ParameterSpec& parameter : layer.parameters)
+      if (!parameter.idle) parameters += to_double(parameter.elements());
+    hold(layer, parameters);
   }
 
   void linear(const LayerSpec& layer) {
@@ -148,11 +171,13 @@ class Walk {
     if (column) x_ = x;
     (column ? forward.n : forward.k) /= context_.tensor;
     cost_.forward += matmul_seconds(hardware_, forward);
-    cost_.input += matmul_seconds(hardware_, {forward.m, forward.k, forward.n});
-    cost_.weight += matmul_seconds(hardware_, {forward.n, forward.k, forward.m});
-    own(to_double(parameter_count(layer)) / tensor_);
+    if (!layer.backward_input.empty())
+      cost_.input += matmul_seconds(hardware_, {forward.m, forward.k, forward.n});
+    if (!layer.backward_weight.empty())
+      cost_.weight += matmul_seconds(hardware_, {forward.n, forward.k, forward.m});
+    own(layer, to_double(parameter_count(layer)) / tensor_);
     split_ = column;
-    if (layer.as<LinearAttributes>().bias == Bias::Add) {
+    if (layer.as<LinearAttributes>().bias == Bias::Add && !layer.backward_weight.empty()) {
       cost_.weight += stream_seconds(hardware_, y / share());
     }
     if (column) {
@@ -175,7 +200,7 @@ class Walk {
     }
     if (context_.attention == AttentionKernel::Flash) {
       for (const KeptTensor& kept : layer.kept_by_forward) {
-        cost_.kept += to_double(kept.tensor.bytes()) / tensor_;
+        if (kept.until != Until::Forward) cost_.kept += to_double(kept.tensor.bytes()) / tensor_;
       }
       flash_attention(shape, heads);
     } else {
@@ -189,7 +214,8 @@ class Walk {
         4 * to_double(shape.sequences * heads * shape.head_dim) * scores_seen(shape);
     cost_.core_attention = flash_seconds(hardware_, flops, FlashPass::Forward, context_.kernels);
     cost_.forward += cost_.core_attention;
-    cost_.input += flash_seconds(hardware_, 2.5 * flops, FlashPass::Backward, context_.kernels);
+    if (context_.wants_gradient)
+      cost_.input += flash_seconds(hardware_, 2.5 * flops, FlashPass::Backward, context_.kernels);
   }
 
   void plain_attention(const AttentionShape& shape, std::int64_t heads, double qkv) {
@@ -200,12 +226,12 @@ class Walk {
                             matmul_seconds(hardware_, {s, shape.head_dim, s, batch});
     const double before = cost_.forward;
     cost_.forward += products;
-    cost_.input += 2 * products;
+    if (context_.wants_gradient) cost_.input += 2 * products;
     stream(kSoftmax, scores * kElement);
     stream(kMasking, scores * kElement);
     stream({kTranspose, kTranspose}, qkv);
     cost_.core_attention = cost_.forward - before;
-    cost_.scores = kScoreBytes * scores;
+    cost_.scores = context_.wants_gradient ? kScoreBytes * scores : 0;
     cost_.kept += cost_.scores;
   }
 
@@ -213,7 +239,7 @@ class Walk {
     // Dropout went out of use together with attention in pieces.
     const bool dropout = context_.attention == AttentionKernel::Plain;
     stream(dropout ? kDropout : kResidual, bytes);
-    if (dropout) cost_.kept += bytes / kElement * kMaskBytes;
+    if (dropout && context_.wants_gradient) cost_.kept += bytes / kElement * kMaskBytes;
   }
 
   void swiglu(double bytes) {
@@ -227,7 +253,7 @@ class Walk {
   void embedding(const LayerSpec& layer) {
     const double y = elements(layer.y) * kElement;
     stream(kEmbedding, y / tokens_share());
-    cost_.parameters += to_double(parameter_count(layer)) / tensor_;
+    hold(layer, to_double(parameter_count(layer)) / tensor_);
     communicate(&SegmentCost::forward, context_.sequence_parallel
                                            ? gather_seconds(hardware_, y, group_)
                                            : all_reduce_seconds(hardware_, y, group_));
@@ -241,8 +267,8 @@ class Walk {
     const std::int64_t columns = (vocabulary + context_.tensor - 1) / context_.tensor;
     cost_.forward += matmul_seconds(hardware_, {tokens, columns, features});
     cost_.input += matmul_seconds(hardware_, {tokens, features, columns});
-    cost_.weight += matmul_seconds(hardware_, {columns, features, tokens});
-    own(to_double(columns * features));
+    if (trains(layer)) cost_.weight += matmul_seconds(hardware_, {columns, features, tokens});
+    own(layer, to_double(columns * features));
     communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x, group_));
 
     const bool gathered = context_.separate_projections;

@@ -16,6 +16,7 @@ struct SegmentCost {
   double core_attention = 0;        ///< the part of `forward` that selective recompute repeats
   double tensor_communication = 0;  ///< the part of `forward` and `input` spent in collectives
   double parameters = 0;            ///< on this device
+  double trained = 0;               ///< those of them that learn
   double kept = 0;                  ///< bytes from F to the backward, nothing recomputed
   double scores = 0;                ///< the part of `kept` that selective recompute drops
   double entry = 0;                 ///< all that full recompute keeps: x of the segment
@@ -33,6 +34,7 @@ struct SegmentContext {
   bool sequence_parallel = false;
   bool separate_projections = false;  ///< gate and up apart, the loss on gathered logits
   bool accumulates = true;            ///< more than one microbatch per step: gradients are added up
+  bool wants_gradient = true;         ///< it has a backward pass
 };
 
 /// Walks the layers of `segment`. Between a linear layer and the next, features are split over the

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/plan/hardware/formats.h"
+#include "cleave/plan/tune/analytic/module_cost.h"
 
 namespace cleave::plan {
 namespace {
@@ -12,12 +13,13 @@ using schedule::Recompute;
 /// Communication that runs beside arithmetic takes processors and memory bandwidth away from it.
 constexpr double kContention = 0.2;
 
-double recomputed(const SegmentCost& block, Recompute recompute) {
+}  // namespace
+
+double recomputed_seconds(const SegmentCost& block, Recompute recompute) {
+  if (block.backward() == 0) return 0;
   if (recompute == Recompute::Full) return block.forward;
   return recompute == Recompute::Selective ? block.core_attention : 0;
 }
-
-}  // namespace
 
 double exposed_seconds(double communication, double arithmetic) {
   return std::max(0.0, communication - arithmetic) +
@@ -54,44 +56,39 @@ double hop_seconds(const Workload& workload, const Layout& layout) {
   return overlaps ? exposed_seconds(seconds, seconds) : seconds;
 }
 
-namespace {
-
-/// Exposed communication of a block in F and in the backward, for ZeRO 2 and 3.
-struct Exposed {
-  double forward = 0;
-  double backward = 0;
-};
-
 Exposed zero_exposed(const Workload& workload, const Layout& layout, const SegmentCost& block) {
   if (layout.zero < 2 || layout.data == 1) return {};
   const Hardware& hardware = *workload.cluster.hardware;
   const CollectiveGroup group = data_group(workload, layout);
   const double pass = gather_seconds(hardware, kElement * block.parameters, group);
-  const double backward = block.backward() + recomputed(block, recompute_of(layout));
+  const double forward = layout.zero == 3 ? exposed_seconds(pass, block.forward) : 0;
+  if (block.backward() == 0) return {forward, 0};
+  const double backward = block.backward() + recomputed_seconds(block, recompute_of(layout));
   if (layout.zero == 2) return {0, exposed_seconds(pass, backward)};
-  const double reduce = gather_seconds(hardware, kGradient * block.parameters, group);
-  return {exposed_seconds(pass, block.forward), exposed_seconds(pass + reduce, backward)};
+  const double reduce = gather_seconds(hardware, kGradient * block.trained, group);
+  return {forward, exposed_seconds(pass + reduce, backward)};
 }
-
-}  // namespace
 
 BlockOverheads block_overheads(const Workload& workload, const Layout& layout,
                                const ModelCost& cost) {
+  if (!cost.parts.empty()) return module_overheads(workload, layout, cost.parts);
   const Exposed zero = zero_exposed(workload, layout, cost.block);
-  return {.recompute = recomputed(cost.block, recompute_of(layout)),
+  return {.recompute = recomputed_seconds(cost.block, recompute_of(layout)),
           .tensor_communication = cost.block.tensor_communication,
           .data_communication = zero.forward + zero.backward};
 }
 
 std::vector<StageCosts> stage_times(const Workload& workload, const Layout& layout,
                                     const ModelCost& cost) {
+  if (!cost.parts.empty()) return module_times(workload, layout, cost.parts);
   const int stages = layout.stages();
   const std::vector<std::int64_t> blocks = blocks_of_stages(workload.model.layers, stages);
   const double hop = hop_seconds(workload, layout);
   const Exposed zero = zero_exposed(workload, layout, cost.block);
   const StageCosts block{
       .forward = cost.block.forward + zero.forward,
-      .input = cost.block.input + recomputed(cost.block, recompute_of(layout)) + zero.backward,
+      .input =
+          cost.block.input + recomputed_seconds(cost.block, recompute_of(layout)) + zero.backward,
       .weight = cost.block.weight};
   std::vector<StageCosts> times(stages);
   for (int s = 0; s < stages; ++s) {

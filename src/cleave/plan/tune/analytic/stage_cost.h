@@ -9,11 +9,18 @@
 
 namespace cleave::plan {
 
+/// What no cut of a model with modules divides: a block, if there is one, and what goes with it.
+struct PartCost {
+  SegmentCost block;
+  SegmentCost rest;
+};
+
 /// The three kinds of segments of a transformer, as one layout runs them.
 struct ModelCost {
   SegmentCost embedding;
   SegmentCost block;
   SegmentCost head;
+  std::vector<PartCost> parts = {};  ///< instead of them, of a model with modules
 };
 
 /// Blocks of each stage. Where stages do not divide the layers, the first and the last, which also
@@ -34,6 +41,16 @@ struct BlockOverheads {
 };
 BlockOverheads block_overheads(const Workload& workload, const Layout& layout,
                                const ModelCost& cost);
+
+/// Exposed communication of a block in F and in the backward, for ZeRO 2 and 3.
+struct Exposed {
+  double forward = 0;
+  double backward = 0;
+};
+Exposed zero_exposed(const Workload& workload, const Layout& layout, const SegmentCost& block);
+
+/// What is computed again of a block that has a backward pass.
+double recomputed_seconds(const SegmentCost& block, schedule::Recompute recompute);
 
 /// What `communication` adds to `arithmetic` that runs at the same time.
 double exposed_seconds(double communication, double arithmetic);

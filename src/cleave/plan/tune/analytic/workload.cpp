@@ -5,7 +5,9 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/nearest.h"
+#include "cleave/model/family.h"
 #include "cleave/schedule/generators.h"
+#include "cleave/spec/trainable.h"
 
 namespace cleave::plan {
 namespace {
@@ -22,6 +24,8 @@ void check_tensor(const ModelShape& model, int tensor) {
   };
   divides("heads", model.heads);
   divides("ffn", model.ffn);
+  divides("the heads of the tower", model.vision.heads);
+  divides("the ffn of the tower", model.vision.ffn);
   require(model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0, "tp ", tensor,
           " and kv_heads ", model.kv_heads, " do not divide one another; choose a divisor of it");
 }
@@ -41,8 +45,20 @@ void check_schedule(const Layout& layout) {
 
 }  // namespace
 
+Graph model_graph(const Workload& workload, std::int64_t sequences) {
+  ModelShape shape = workload.model;
+  shape.context = std::max(shape.context, workload.sequence);
+  Graph model = model::graph_of(shape, {.sequences = sequences,
+                                        .sequence = workload.sequence,
+                                        .dtype = DType::BF16,
+                                        .images = workload.images});
+  train_only(model.segments, workload.trained);
+  return model;
+}
+
 bool splits(const ModelShape& model, int tensor) {
-  return model.heads % tensor == 0 && model.ffn % tensor == 0 &&
+  return model.heads % tensor == 0 && model.ffn % tensor == 0 && model.vision.heads % tensor == 0 &&
+         model.vision.ffn % tensor == 0 &&
          (model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0);
 }
 
@@ -66,7 +82,7 @@ void check(const Workload& workload, const Layout& layout) {
           " devices, but the cluster has ", workload.cluster.devices, "; make the product ",
           workload.cluster.devices);
   const std::int64_t stages = std::int64_t{layout.pipeline} * layout.chunks;
-  const std::int64_t layers = workload.model.layers;
+  const std::int64_t layers = workload.model.blocks();
   require(stages <= layers + (layers > 1 ? 2 : 0), "pp ", layout.pipeline, " x chunks ",
           layout.chunks, " are ", stages, " stages, more than the ", layers,
           " layers, the embedding and the head; use fewer");

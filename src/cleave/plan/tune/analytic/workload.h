@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "cleave/model/model_shape.h"
 #include "cleave/plan/hardware/hardware.h"
 #include "cleave/plan/tune/layout.h"
+#include "cleave/spec/graph.h"
 
 namespace cleave::plan {
 
@@ -15,7 +18,12 @@ struct Workload {
   std::int64_t batch = 0;  ///< sequences per step, all devices together
   Cluster cluster;
   AttentionKernel attention = AttentionKernel::Flash;
+  std::int64_t images = 1;                ///< of a sequence, for models that read both
+  std::vector<std::string> trained = {};  ///< modules, or patterns of names; empty: all
 };
+
+/// The model for microbatches of so many sequences, with what learns of it.
+Graph model_graph(const Workload& workload, std::int64_t sequences);
 
 /// ZeRO-3 runs are those of PyTorch's FSDP, the others those of Megatron.
 Kernels kernels_of(const Layout& layout);
