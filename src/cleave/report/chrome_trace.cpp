@@ -69,7 +69,7 @@ void add_spans(Events& events, const plan::Trace& trace, std::size_t process, st
 /// Several may be on their way at once, so they are not slices of the device's own lane.
 void add_exchanges(Events& events, const plan::Trace& trace, std::size_t process, std::size_t& id) {
   const double microseconds = trace.unit == "s" ? 1e6 : 1e3;
-  for (const plan::Exchange& exchange : trace.exchanges) {
+  for (const plan::CollectiveSpan& exchange : trace.exchanges) {
     const auto add = [&](char phase, double time, const std::string& more) {
       events.add(
           R"("ph":"{}","cat":"collective","id":{},"name":"{}","pid":{},"tid":{},"ts":{:.12g}{})",

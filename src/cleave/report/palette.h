@@ -41,8 +41,8 @@ std::string_view name_of(Paint paint);
 /// One letter for terminals: F I W B R C S, and a dot for waits.
 char letter_of(Paint paint);
 
-/// Of chunk `chunk` among `chunks`: later chunks are lighter. The full colours stay apart for the
-/// three common kinds of colour blindness, on white and on black (the test measures it).
+/// The colour of chunk `chunk` among `chunks`; later ones are lighter. Full colours stay apart for
+/// the three common kinds of colour blindness, on white and on black (the test measures it).
 Colour colour_of(Paint paint, int chunk = 0, int chunks = 1);
 
 /// Black or white, whichever reads better on `colour`.

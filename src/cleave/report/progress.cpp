@@ -31,6 +31,11 @@ std::string rate(double value) {
   return fmt::format("{:.{}f}{}", value, decimals, kUnits[unit]);
 }
 
+/// "0.0031", "0.35", "12.3": enough digits to see it move.
+std::string position(double epochs) {
+  return epochs < 0.1 ? fmt::format("{:.2g}", epochs) : fmt::format("{:.2f}", epochs);
+}
+
 std::string repeated(std::string_view cell, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += cell;
@@ -95,9 +100,10 @@ void Progress::show(const ProgressStep& step, double now, std::string_view time_
 std::string Progress::fields(const ProgressStep& s, int columns) const {
   // A limit that is beaten was measured on a machine that was busy, and says nothing.
   const double share = s.limit_seconds ? *s.limit_seconds / step_.value() : 2;
-  std::array<std::string, 7> all = {
+  std::array<std::string, 8> all = {
       fmt::format("loss {:.4f}", s.loss),
       rate(s.tokens / step_.value()) + " tokens/s",
+      s.epochs > 0 ? "epoch " + position(s.epochs) : "",
       pace_.value() > 0 ? fmt::format("{:.3g} steps/s", 1 / pace_.value()) : "",
       share <= 1 ? fmt::format("{:.0f}% of matmul limit", 100 * share) : "",
       fmt::format("grad norm {:.3g}", s.gradient_norm),

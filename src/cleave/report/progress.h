@@ -20,6 +20,7 @@ struct ProgressStep {
   double seconds = 0;                        ///< that the step took
   std::optional<double> limit_seconds = {};  ///< that its matmuls alone would take
   std::int64_t memory_bytes = 0;             ///< the highest peak of all devices
+  double epochs = 0;                         ///< through the data; 0: not known
   bool last = false;                         ///< the run ends after it
 };
 

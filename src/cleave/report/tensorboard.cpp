@@ -57,7 +57,7 @@ std::string event_of(double seconds, std::int64_t step, std::string_view rest) {
          varint(static_cast<std::uint64_t>(step)) + std::string(rest);
 }
 
-/// Of Summary.Value: 1 tag, 2 simple_value, an f32.
+/// Fields of Summary.Value: 1 is the tag, 2 simple_value, an f32.
 std::string scalar(std::string_view tag, double value) {
   return message(1, message(1, tag) + key(2, Wire::Fixed32) + raw(static_cast<float>(value)));
 }

@@ -94,17 +94,17 @@ void append_spans(std::string& out, const std::vector<plan::Span>& spans, Words&
 }
 
 void append_exchanges(std::string& out, const plan::Trace& trace, Words& words) {
-  using plan::Exchange;
-  const std::vector<Exchange>& rows = trace.exchanges;
+  using plan::CollectiveSpan;
+  const std::vector<CollectiveSpan>& rows = trace.exchanges;
   fmt::format_to(std::back_inserter(out), ",\"exchanges\":{{\"count\":{}", rows.size());
-  append_column(out, "device", rows, [](const Exchange& e) { return e.device; });
-  append_column(out, "begin", rows, [](const Exchange& e) { return e.begin; });
-  append_column(out, "end", rows, [](const Exchange& e) { return e.end; });
-  append_column(out, "waited", rows, [](const Exchange& e) { return e.waited; });
-  append_column(out, "bytes", rows, [](const Exchange& e) { return e.bytes; });
+  append_column(out, "device", rows, [](const CollectiveSpan& e) { return e.device; });
+  append_column(out, "begin", rows, [](const CollectiveSpan& e) { return e.begin; });
+  append_column(out, "end", rows, [](const CollectiveSpan& e) { return e.end; });
+  append_column(out, "waited", rows, [](const CollectiveSpan& e) { return e.waited; });
+  append_column(out, "bytes", rows, [](const CollectiveSpan& e) { return e.bytes; });
   append_column(out, "kind", rows,
-                [&](const Exchange& e) { return words.index_of(name_of(e.kind)); });
-  append_column(out, "word", rows, [&](const Exchange& e) {
+                [&](const CollectiveSpan& e) { return words.index_of(name_of(e.kind)); });
+  append_column(out, "word", rows, [&](const CollectiveSpan& e) {
     return words.index_of(schedule::to_string(e.instruction));
   });
   out += '}';

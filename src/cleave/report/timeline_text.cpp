@@ -49,7 +49,10 @@ double time_unit(const plan::Trace& trace, double shortest) {
 class Picture {
  public:
   Picture(const Timeline& timeline, const Terminal& terminal)
-      : timeline_(timeline), ink_(terminal.ink), chunk_of_(chunk_of_stage(timeline.trace)) {
+      : timeline_(timeline),
+        ink_(terminal.ink),
+        chunk_of_(chunk_of_stage(timeline.trace)),
+        terminal_columns_(terminal.columns) {
     for (int chunk : chunk_of_) chunks_ = std::max(chunks_, chunk + 1);
     gutter_ = fmt::format("{}", timeline.trace.devices - 1).size() + 2;
     choose_scale(std::max(terminal.columns - static_cast<int>(gutter_), 10));
@@ -66,7 +69,7 @@ class Picture {
       append_row(out, rows[device]);
       out += '\n';
     }
-    return out += std::string(gutter_, ' ') + legend() + '\n';
+    return out += legend() + '\n';
   }
 
  private:
@@ -183,17 +186,37 @@ class Picture {
     return fmt::format("\x1b[48;5;{};38;5;{}m", 16 + index, text);
   }
 
+  /// Entries in lines no longer than the terminal, each under the picture.
   std::string legend() const {
-    std::string out;
+    const std::string margin(gutter_, ' ');
+    std::string out = margin;
+    std::size_t used = gutter_;
+    const auto add = [&](const std::string& entry, std::size_t columns) {
+      const std::size_t gap = used > gutter_ ? kLegendGap : 0;
+      if (gap > 0 && used + gap + columns > static_cast<std::size_t>(terminal_columns_)) {
+        out += '\n' + margin;
+        used = gutter_;
+      } else {
+        out.append(gap, ' ');
+        used += gap;
+      }
+      out += entry;
+      used += columns;
+    };
     for (const Shade& shade : used_) {
       std::string text(name_of(shade.first));
       if (shade.second > 0) text = fmt::format("chunk {}", shade.second);
-      out += ink_ != Ink::Plain ? escape(shade) + "  " + escape(kIdle) + ' ' + text
-                                : fmt::format("{} {}", letter(shade), text);
-      out += "   ";
+      if (ink_ == Ink::Plain) {
+        add(fmt::format("{} {}", letter(shade), text), text.size() + 2);
+      } else {
+        add(escape(shade) + "  " + escape(kIdle) + ' ' + text, text.size() + 3);
+      }
     }
-    return out += ink_ == Ink::Plain ? ". idle" : "";
+    if (ink_ == Ink::Plain) add(". idle", 6);
+    return out;
   }
+
+  static constexpr std::size_t kLegendGap = 3;
 
   const Timeline& timeline_;
   Ink ink_;
@@ -202,6 +225,7 @@ class Picture {
   std::size_t gutter_ = 0;
   double scale_ = 1;
   int columns_ = 0;
+  int terminal_columns_;
   bool labelled_ = false;
   std::set<Shade> used_;
 };
