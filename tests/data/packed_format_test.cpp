@@ -131,6 +131,11 @@ TEST(Compression, IsUnpackedForTextAndTokens) {
   EXPECT_EQ(tokens_in(dir.write("a.txt.gz", gzip(text))), bytes);
   EXPECT_EQ(tokens_in(dir.write("b.txt.zst", zstd(text))), bytes);
   EXPECT_EQ(tokens_in(dir.write("c.bin.gz", gzip(packed(kNarrow)))), kTokens);
+  const auto archive = dir.write("zip.gz", gzip("PK\3\4" + text));
+  EXPECT_EQ(user_error([&] { tokens_in(archive); }),
+            archive +
+                " is .gz of a zip archive (.npz, .pt and .zip are such), neither text nor "
+                "tokens");
   const auto cut = dir.write("cut.txt.gz", gzip(text).substr(0, 1000));
   EXPECT_EQ(user_error([&] { tokens_in(cut); }), cut + " is a gzip file that was cut off");
 }

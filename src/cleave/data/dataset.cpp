@@ -56,7 +56,7 @@ Dataset::Dataset(const std::vector<Source>& sources, const Query& query)
   if (sources.size() > 1) turns_.emplace(kTurns, query.seed, "data turns");
 }
 
-/// Of the source's own sequences, counted from 0.
+/// The window of one of the source's own sequences, which count from 0.
 std::int64_t Dataset::window_of(const Share& share, std::int64_t sequence) const {
   const std::int64_t count = share.source.count;
   return share.before +

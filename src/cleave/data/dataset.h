@@ -35,7 +35,7 @@ class Dataset {
 
   Dataset(const std::vector<Source>& sources, const Query& query);
 
-  /// Of all sources together, one source after another.
+  /// How many windows all sources have together, one source after another.
   std::int64_t windows() const { return windows_; }
 
   /// [source] -> how many of the windows are its own.
@@ -105,7 +105,7 @@ class Data {
 
   const Dataset& training() const { return *training_; }
 
-  /// Of everything that training and validation read: Samples::digest().
+  /// A digest of everything that training and validation read: Samples::digest().
   std::uint64_t digest() const;
 
   /// What its owner tells of the samples of a path, which must have a weight of its own.

@@ -7,7 +7,7 @@
 
 namespace cleave::data {
 
-/// Of samples that nothing is learned from.
+/// The number of samples that nothing is learned from: they stay as they are.
 inline constexpr std::int64_t kAsItIs = -1;
 
 /// Which of the images of a run is read: what its change is drawn by.

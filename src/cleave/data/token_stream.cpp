@@ -109,7 +109,7 @@ void TokenStream::add_file(const fs::path& path, const StreamOptions& options, b
     require(foreign.empty(), path.string(), " is ", foreign, ", neither text nor tokens");
     layout = PackedLayout{.offset = 0, .count = bytes, .width = 1};
   }
-  Piece piece{.path = path, .layout = *layout};
+  TokenFile piece{.path = path, .layout = *layout};
   if (is_text) {
     piece.text = bytes;
     piece.starts = {0};
@@ -135,6 +135,9 @@ void TokenStream::add_unpacked(const fs::path& path, const StreamOptions& option
   if (!layout && (options.tokenizer != nullptr || is_json_lines(path))) {
     return add_text(path, options);
   }
+  const std::string_view foreign = layout ? std::string_view() : foreign_kind(head);
+  require(foreign.empty(), path.string(), " is ", path.extension().string(), " of ", foreign,
+          ", neither text nor tokens");
   add_piece({.path = path,
              .layout = layout.value_or(PackedLayout{.offset = 0, .count = size, .width = 1}),
              .text = layout ? std::nullopt : std::optional(size),
@@ -162,7 +165,7 @@ void TokenStream::add_text(const fs::path& path, const StreamOptions& options) {
 }
 
 void TokenStream::check_borders() const {
-  for (const Piece& piece : pieces_) {
+  for (const TokenFile& piece : pieces_) {
     require(!piece.starts.empty() || end_token_, piece.path.string(),
             " has tokens, and nothing says where their documents end, which data.documents = "
             "\"apart\" needs; set data.tokenizer to one with an end token, or leave "
@@ -171,7 +174,7 @@ void TokenStream::check_borders() const {
 }
 
 void TokenStream::read_begins(std::int64_t offset, std::span<std::int32_t> begins) const {
-  const auto read = [&](const Piece& piece, std::int64_t index, std::int64_t count,
+  const auto read = [&](const TokenFile& piece, std::int64_t index, std::int64_t count,
                         std::int64_t done) {
     const auto here =
         begins.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(count));
@@ -185,7 +188,7 @@ void TokenStream::read_begins(std::int64_t offset, std::span<std::int32_t> begin
 
 std::optional<std::int64_t> TokenStream::text_bytes() const {
   std::int64_t sum = 0;
-  for (const Piece& piece : pieces_) {
+  for (const TokenFile& piece : pieces_) {
     if (!piece.text) return std::nullopt;
     sum += *piece.text;
   }
@@ -193,10 +196,11 @@ std::optional<std::int64_t> TokenStream::text_bytes() const {
 }
 
 bool TokenStream::has_text() const {
-  return std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.text.has_value(); });
+  return std::ranges::any_of(pieces_,
+                             [](const TokenFile& piece) { return piece.text.has_value(); });
 }
 
-void TokenStream::add_piece(Piece piece) {
+void TokenStream::add_piece(TokenFile piece) {
   piece.first = size_;
   size_ += piece.layout.count;
   masks_ = masks_ || piece.masks;
@@ -206,7 +210,7 @@ void TokenStream::add_piece(Piece piece) {
 /// Calls `use(piece, index, count, done)` for each stretch of [first, end) in one piece.
 template <class Use>
 void TokenStream::for_each_piece(std::int64_t first, std::int64_t end, Use use) const {
-  auto piece = std::ranges::upper_bound(pieces_, first, {}, &Piece::first) - 1;
+  auto piece = std::ranges::upper_bound(pieces_, first, {}, &TokenFile::first) - 1;
   for (std::int64_t at = first; at < end; ++piece) {
     const std::int64_t index = at - piece->first;
     const std::int64_t count = std::min(end - at, piece->layout.count - index);
@@ -216,7 +220,7 @@ void TokenStream::for_each_piece(std::int64_t first, std::int64_t end, Use use) 
 }
 
 /// From the beginning of the piece's tokens.
-void TokenStream::read_bytes(const Piece& piece, std::int64_t offset,
+void TokenStream::read_bytes(const TokenFile& piece, std::int64_t offset,
                              std::span<std::byte> bytes) const {
   const std::int64_t place = piece.layout.offset + offset;
   if (piece.given.read) {
@@ -232,8 +236,8 @@ void TokenStream::read_bytes(const Piece& piece, std::int64_t offset,
   }
 }
 
-void TokenStream::read_piece(const Piece& piece, std::int64_t index, std::span<std::int32_t> tokens,
-                             As as) const {
+void TokenStream::read_piece(const TokenFile& piece, std::int64_t index,
+                             std::span<std::int32_t> tokens, As as) const {
   const int width = piece.layout.width;
   alignas(std::int32_t) std::array<std::byte, kReadStep> buffer;
   const auto step = static_cast<std::int64_t>(kReadStep) / width;
@@ -258,7 +262,7 @@ void TokenStream::read(std::int64_t offset, std::span<std::int32_t> tokens) cons
   CLEAVE_CHECK(offset >= 0 && offset + std::ssize(tokens) <= size_, offset, " + ", tokens.size(),
                " of ", size_);
   for_each_piece(offset, offset + std::ssize(tokens),
-                 [&](const Piece& piece, std::int64_t index, std::int64_t count,
+                 [&](const TokenFile& piece, std::int64_t index, std::int64_t count,
                      std::int64_t done) { read_piece(piece, index, tokens.subspan(done, count)); });
 }
 
@@ -266,7 +270,7 @@ void TokenStream::read_targets(std::int64_t offset, std::span<std::int32_t> toke
   if (!masks_) return read(offset, tokens);
   for_each_piece(
       offset, offset + std::ssize(tokens),
-      [&](const Piece& piece, std::int64_t index, std::int64_t count, std::int64_t done) {
+      [&](const TokenFile& piece, std::int64_t index, std::int64_t count, std::int64_t done) {
         read_piece(piece, index, tokens.subspan(done, count), As::Targets);
       });
 }
@@ -287,27 +291,31 @@ std::int64_t TokenStream::targets(std::int64_t first, std::int64_t end) const {
 
 void TokenStream::check_tokens(std::int64_t first, std::int64_t end) const {
   std::vector<std::int32_t> tokens(std::size_t{1} << 16);
-  for_each_piece(
-      first, end, [&](const Piece& piece, std::int64_t index, std::int64_t count, std::int64_t) {
-        if (piece.layout.width == 1 && vocab_ >= 256) return;
-        for (std::int64_t done = 0; done < count;) {
-          const std::int64_t here = std::min(count - done, std::ssize(tokens));
-          read_piece(piece, index + done, std::span(tokens).first(static_cast<std::size_t>(here)));
-          done += here;
-        }
-      });
+  for_each_piece(first, end,
+                 [&](const TokenFile& piece, std::int64_t index, std::int64_t count, std::int64_t) {
+                   if (piece.layout.width == 1 && vocab_ >= 256) return;
+                   for (std::int64_t done = 0; done < count;) {
+                     const std::int64_t here = std::min(count - done, std::ssize(tokens));
+                     read_piece(piece, index + done,
+                                std::span(tokens).first(static_cast<std::size_t>(here)));
+                     done += here;
+                   }
+                 });
 }
 
 std::uint64_t TokenStream::digest() const {
   Hasher hasher;
   std::vector<std::byte> block(kDigestBlock);
-  const auto bytes_in = [](const Piece& piece) { return piece.layout.count * piece.layout.width; };
+  const auto bytes_in = [](const TokenFile& piece) {
+    return piece.layout.count * piece.layout.width;
+  };
   // Blocks spread evenly, so that data of any size takes a second or so.
   std::int64_t total = 0;
-  for (const Piece& piece : pieces_) total += (bytes_in(piece) + kDigestBlock - 1) / kDigestBlock;
+  for (const TokenFile& piece : pieces_)
+    total += (bytes_in(piece) + kDigestBlock - 1) / kDigestBlock;
   const std::int64_t stride = std::max<std::int64_t>(1, total / kDigestBlocks);
   std::int64_t number = 0;
-  for (const Piece& piece : pieces_) {
+  for (const TokenFile& piece : pieces_) {
     hasher.add(std::to_string(bytes_in(piece)) + "\n");
     for (std::int64_t at = 0; at < bytes_in(piece); at += kDigestBlock, ++number) {
       if (number % stride != 0) continue;
@@ -320,7 +328,7 @@ std::uint64_t TokenStream::digest() const {
   return hasher.digest();
 }
 
-void TokenStream::fail_vocab(const Piece& piece, std::int64_t index, std::int64_t value) const {
+void TokenStream::fail_vocab(const TokenFile& piece, std::int64_t index, std::int64_t value) const {
   throw UserError(
       detail::concat(piece.path.string(), " has token ", value, " at position ", index,
                      ", but model.vocab is ", vocab_, "; set model.vocab to at least ", value + 1,

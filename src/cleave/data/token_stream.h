@@ -89,7 +89,7 @@ class TokenStream {
 
  private:
   /// The tokens of one file: in memory, or on disk; or those that the program gives.
-  struct Piece {
+  struct TokenFile {
     std::filesystem::path path;
     PackedLayout layout;
     std::int64_t first = 0;                 // token
@@ -105,14 +105,15 @@ class TokenStream {
   void add_file(const std::filesystem::path& path, const StreamOptions& options, bool listed);
   void add_unpacked(const std::filesystem::path& path, const StreamOptions& options);
   void add_text(const std::filesystem::path& path, const StreamOptions& options);
-  void add_piece(Piece piece);
-  void read_bytes(const Piece& piece, std::int64_t offset, std::span<std::byte> bytes) const;
+  void add_piece(TokenFile piece);
+  void read_bytes(const TokenFile& piece, std::int64_t offset, std::span<std::byte> bytes) const;
   enum class As : std::uint8_t { Tokens, Targets };
-  void read_piece(const Piece& piece, std::int64_t index, std::span<std::int32_t> tokens,
+  void read_piece(const TokenFile& piece, std::int64_t index, std::span<std::int32_t> tokens,
                   As as = As::Tokens) const;
   template <class Use>
   void for_each_piece(std::int64_t first, std::int64_t end, Use use) const;
-  [[noreturn]] void fail_vocab(const Piece& piece, std::int64_t index, std::int64_t value) const;
+  [[noreturn]] void fail_vocab(const TokenFile& piece, std::int64_t index,
+                               std::int64_t value) const;
 
   std::filesystem::path path_;
   TokenType type_;
@@ -121,7 +122,7 @@ class TokenStream {
   std::int64_t text_bytes_ = 0;            // that were tokenized
   bool masks_ = false;                     // of some piece
   std::optional<std::int32_t> end_token_;  // of documents, if there is a tokenizer that has one
-  std::vector<Piece> pieces_;
+  std::vector<TokenFile> pieces_;
 };
 
 }  // namespace cleave::data

@@ -54,7 +54,7 @@ bool ParallelTokenizer::may_cut(std::string_view text, std::size_t at) {
 }
 
 void ParallelTokenizer::add_parts(std::string_view document, std::size_t index,
-                                  std::vector<Part>& parts) {
+                                  std::vector<TextSpan>& parts) {
   const std::size_t first = parts.size();
   std::size_t begin = 0;
   while (document.size() - begin > kLongPart) {
@@ -71,7 +71,7 @@ void ParallelTokenizer::add_parts(std::string_view document, std::size_t index,
   parts.back().framing = static_cast<Framing>(static_cast<int>(parts.back().framing) | ends);
 }
 
-void ParallelTokenizer::encode_parts(std::vector<Part>& parts,
+void ParallelTokenizer::encode_parts(std::vector<TextSpan>& parts,
                                      const std::function<void(std::int64_t)>& progress) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
@@ -101,11 +101,11 @@ void ParallelTokenizer::encode_parts(std::vector<Part>& parts,
 std::vector<std::vector<std::int32_t>> ParallelTokenizer::encode(
     std::span<const std::string_view> documents,
     const std::function<void(std::int64_t bytes)>& progress) {
-  std::vector<Part> parts;
+  std::vector<TextSpan> parts;
   for (std::size_t i = 0; i < documents.size(); ++i) add_parts(documents[i], i, parts);
   encode_parts(parts, progress);
   std::vector<std::vector<std::int32_t>> tokens(documents.size());
-  for (Part& part : parts) {
+  for (TextSpan& part : parts) {
     auto& all = tokens[part.document];
     if (all.empty()) {
       all = std::move(part.tokens);

@@ -34,16 +34,17 @@ class ParallelTokenizer {
       const std::function<void(std::int64_t bytes)>& progress = {});
 
  private:
-  struct Part {
+  struct TextSpan {
     std::string_view text;
     std::size_t document = 0;
     Framing framing = Framing::None;
     std::vector<std::int32_t> tokens;
   };
 
-  void add_parts(std::string_view document, std::size_t index, std::vector<Part>& parts);
+  void add_parts(std::string_view document, std::size_t index, std::vector<TextSpan>& parts);
   bool may_cut(std::string_view text, std::size_t at);
-  void encode_parts(std::vector<Part>& parts, const std::function<void(std::int64_t)>& progress);
+  void encode_parts(std::vector<TextSpan>& parts,
+                    const std::function<void(std::int64_t)>& progress);
 
   TokenizeOptions options_;
   std::vector<std::unique_ptr<TextEncoder>> encoders_;  // by thread

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <string>
 
 #include "cleave/base/check.h"
@@ -29,8 +30,19 @@ double box_weight(double distance) {
   return distance > -0.5 && distance <= 0.5 ? 1 : 0;
 }
 
-constexpr ResizeFilter kResizeFilters[] = {
-    {"bicubic", 2, bicubic_weight}, {"bilinear", 1, bilinear_weight}, {"box", 0.5, box_weight}};
+double sinc(double x) {
+  if (x == 0) return 1;
+  return std::sin(x * std::numbers::pi) / (x * std::numbers::pi);
+}
+
+double lanczos_weight(double distance) {
+  return distance >= -3 && distance < 3 ? sinc(distance) * sinc(distance / 3) : 0;
+}
+
+constexpr ResizeFilter kResizeFilters[] = {{"bicubic", 2, bicubic_weight},
+                                           {"bilinear", 1, bilinear_weight},
+                                           {"box", 0.5, box_weight},
+                                           {"lanczos", 3, lanczos_weight}};
 
 /// Along one side: which pixels each pixel of the result adds up, and by which weights.
 struct Taps {

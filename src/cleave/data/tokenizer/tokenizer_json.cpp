@@ -47,7 +47,7 @@ std::unique_ptr<Model> read_bpe(const Json& json) {
           "cleave does not; set \"dropout\" to null");
   BpeParts parts;
   for (const auto& [token, id] : json.at("vocab").items()) {
-    parts.vocabulary.add(token, id.get<std::int32_t>());
+    parts.vocabulary.add(token, id.get<std::int64_t>());
   }
   for (const Json& merge : json.at("merges")) parts.merges.push_back(read_merge(merge));
   const auto unknown = value_or<std::string>(json, "unk_token", "");

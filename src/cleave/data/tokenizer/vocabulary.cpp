@@ -10,9 +10,10 @@ constexpr std::int32_t kMostTokens = 1 << 24;
 
 }  // namespace
 
-void Vocabulary::add(std::string_view token, std::int32_t id) {
-  require(id >= 0 && id < kMostTokens, "token \"", token, "\" has number ", id,
+void Vocabulary::add(std::string_view token, std::int64_t number) {
+  require(number >= 0 && number < kMostTokens, "token \"", token, "\" has number ", number,
           ", which must be from 0 to ", kMostTokens - 1);
+  const auto id = static_cast<std::int32_t>(number);
   ids_.insert_or_assign(std::string(token), id);
   if (id >= size()) tokens_.resize(static_cast<std::size_t>(id) + 1);
   tokens_[id] = token;

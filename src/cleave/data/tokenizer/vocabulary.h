@@ -13,7 +13,7 @@ namespace cleave::data::tokenizer {
 class Vocabulary {
  public:
   /// A name that is there already gets the new number; so does a number its new name.
-  void add(std::string_view token, std::int32_t id);
+  void add(std::string_view token, std::int64_t number);
 
   std::optional<std::int32_t> id_of(std::string_view token) const;
 
