@@ -43,7 +43,7 @@ class Compute {
   void set_scratch(std::span<std::byte> bytes);
   std::span<std::byte> scratch() const { return scratch_; }
 
-  /// Of a build with oneDNN.
+  /// Only a build with oneDNN has these.
   Kernels& kernels() { return *kernels_; }
 
  private:

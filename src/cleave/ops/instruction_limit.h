@@ -9,7 +9,7 @@ namespace cleave::ops {
 /// What x86 processors have learned over the years, each level with all before it.
 enum class InstructionLevel : std::uint8_t { Scalar, Sse4, Avx2, Avx512, Avx512Bf16, Amx };
 
-/// Of a name such as "avx2"; throws UserError for a name that is none.
+/// The level that a name such as "avx2" stands for; throws UserError if it stands for none.
 InstructionLevel instruction_level(std::string_view name);
 
 /// The level beyond which no kernel goes, whatever the processor has: that of the environment

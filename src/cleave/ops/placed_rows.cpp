@@ -37,13 +37,14 @@ void place_rows(Compute& compute, const PlacedTokens& tokens, ConstView x, Const
   check_view("placed x", x, x.dtype(), {x.size(0), hidden});
   check_view("placed table", table, x.dtype(), {table.size(0), hidden});
   check_view("placed y", y, x.dtype(), {count, hidden});
-  check_tokens(tokens, x.size(0), table.size(0));
+  const std::int64_t rows = x ? x.size(0) : 0;
+  check_tokens(tokens, rows, table.size(0));
   const auto* id = tokens.ids.as<std::int32_t>();
   const auto* place = tokens.places.as<std::int32_t>();
   parallel_for(compute, count, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const std::byte* row =
-          is_placed(place[t], x.size(0)) ? row_bytes(x, place[t]) : row_bytes(table, id[t]);
+          is_placed(place[t], rows) ? row_bytes(x, place[t]) : row_bytes(table, id[t]);
       std::memcpy(row_bytes(y, t), row, hidden * size_of(x.dtype()));
     }
   });

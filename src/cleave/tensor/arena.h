@@ -26,6 +26,7 @@ class Arena {
   std::int64_t bytes() const { return bytes_; }
   Memory& memory() const { return memory_; }
   std::byte* at(std::int64_t offset) const { return base_ + offset; }
+  bool contains(const std::byte* at) const { return at >= base_ && at < base_ + bytes_; }
 
   void acquire(std::int64_t offset, std::int64_t bytes);
   void release(std::int64_t offset);

@@ -28,7 +28,7 @@ std::string options_of(DType dtype) {
          (dtype == DType::BF16 ? "1" : "0");
 }
 
-/// Of everything that the compiled form depends on.
+/// A hash of everything that the compiled form depends on.
 std::string key_of(cl_device_id device, DType dtype) {
   Hasher hasher;
   for (const cl_device_info what : {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION,

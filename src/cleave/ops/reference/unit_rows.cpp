@@ -17,7 +17,7 @@ void unit_rows(ConstView x, View y, View inverse) {
   }
 }
 
-// By the matrix of derivatives, element by element: dy_i/dx_k = inverse · (i == k) - y_i · y_k ·
+// Uses the matrix of derivatives, element by element: dy_i/dx_k = inverse · (i == k) - y_i · y_k ·
 // inverse.
 void unit_rows_backward(ConstView dy, ConstView x, ConstView inverse, View dx) {
   for (std::int64_t row = 0; row < x.size(0); ++row) {

@@ -10,7 +10,7 @@ struct CacheSizes {
   std::int64_t last;
 };
 
-/// Of this machine, asked once. Where the system does not say: 512 KiB and 8 MiB.
+/// The caches of this machine, asked once; 512 KiB and 8 MiB where the system does not say.
 const CacheSizes& cache_sizes();
 
 }  // namespace cleave::ops

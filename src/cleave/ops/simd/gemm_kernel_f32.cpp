@@ -16,8 +16,8 @@ namespace cleave::ops::HWY_NAMESPACE {
 enum class Into { Overwrite, Accumulate };
 
 // The accumulators, a row of b and one broadcast of a must fit in the registers: 8·3 + 3 + 1 of 32
-// with AVX-512 and NEON, 4·3 + 3 + 1 of 16 otherwise. The loops are unrolled so that they stay
-// there.
+// with AVX-512, 4·3 + 3 + 1 of 16 otherwise. AArch64 has a kernel of its own. The loops are
+// unrolled so that they stay there.
 template <int kRows, int kVectors, Into kInto>
 void multiply(const GemmTile& tile) {
   const std::int64_t steps = tile.steps;
@@ -68,7 +68,7 @@ void multiply(const GemmTile& tile) {
   { multiply<rows, 1, mode>, multiply<rows, 2, mode>, multiply<rows, 3, mode> }
 
 const GemmKernel* f32_kernel() {
-  constexpr int kRows = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 8 : 4;
+  constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
   static const GemmKernel kernel{
       .lanes = static_cast<int>(kLanes),
       .rows = kRows,
@@ -88,6 +88,7 @@ const GemmKernel* choose_kernel(DType dtype, Arithmetic arithmetic) {
   if (wanted && HWY_TARGET <= HWY_AVX3) {
     if (const GemmKernel* kernel = bf16_gemm_kernel()) return kernel;
   }
+  if (HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON) return neon_gemm_kernel();
   return f32_kernel();
 }
 
