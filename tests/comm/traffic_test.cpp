@@ -63,15 +63,15 @@ TEST(Traffic, CollectivesAreLoggedWithTheBytesTheySend) {
 
     const Sent sent = comm.sent() - before;
     ASSERT_EQ(log.exchanges().size(), 3u);
-    const Exchange& first = log.exchanges()[0];
-    const Exchange& second = log.exchanges()[1];
+    const LoggedCollective& first = log.exchanges()[0];
+    const LoggedCollective& second = log.exchanges()[1];
     EXPECT_EQ(first.kind, CollectiveKind::AllReduce);
     EXPECT_EQ(second.kind, CollectiveKind::Broadcast);
     EXPECT_EQ(first.bytes, sent.reduce);
     EXPECT_EQ(2 * second.bytes + log.exchanges()[2].bytes, sent.gather);
     EXPECT_LE(first.begin, second.begin);
     EXPECT_LE(first.spent_before, second.spent_before);
-    for (const Exchange& exchange : log.exchanges()) {
+    for (const LoggedCollective& exchange : log.exchanges()) {
       EXPECT_LE(exchange.begin, exchange.end);
       EXPECT_LE(exchange.spent, exchange.end - exchange.begin);
     }

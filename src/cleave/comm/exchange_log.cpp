@@ -15,7 +15,7 @@ std::size_t ExchangeLog::begin(CollectiveKind kind) {
 
 void ExchangeLog::end(std::size_t entry, std::int64_t bytes) {
   if (entry >= exchanges_.size()) return;
-  Exchange& exchange = exchanges_[entry];
+  LoggedCollective& exchange = exchanges_[entry];
   exchange.end = Clock::now();
   exchange.spent = spent_ + (exchange.end - entered_) - exchange.spent_before;
   exchange.bytes = bytes;

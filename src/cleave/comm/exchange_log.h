@@ -14,7 +14,7 @@ namespace cleave::comm {
 using Clock = std::chrono::steady_clock;
 
 /// A collective that was on its way, as one device saw it.
-struct Exchange {
+struct LoggedCollective {
   CollectiveKind kind = CollectiveKind::AllReduce;
   Clock::time_point begin = {};       ///< when it was posted
   Clock::time_point end = {};         ///< when it was complete
@@ -61,10 +61,10 @@ class ExchangeLog {
   Clock::duration spent() const { return spent_; }
 
   /// In the order in which they were posted.
-  std::span<const Exchange> exchanges() const { return exchanges_; }
+  std::span<const LoggedCollective> exchanges() const { return exchanges_; }
 
  private:
-  std::vector<Exchange> exchanges_;
+  std::vector<LoggedCollective> exchanges_;
   int stays_ = 0;
   Clock::time_point entered_;
   Clock::duration spent_ = {};

@@ -46,17 +46,17 @@ class MpiTransfer final : public Operation {
   int awaited() const override { return message_.peer; }
 
  private:
-  struct Piece {
+  struct Chunk {
     MPI_Request request;
     int bytes;
   };
 
   void check_peer(int code) const;
-  void check_size(const Piece& piece, const MPI_Status& status) const;
+  void check_size(const Chunk& piece, const MPI_Status& status) const;
 
   MpiTransport& owner_;
   Message message_;
-  std::vector<Piece> pieces_;
+  std::vector<Chunk> pieces_;
   std::size_t arrived_ = 0;  ///< pieces
 };
 
@@ -100,8 +100,8 @@ void MpiTransfer::start(const Message& message, MPI_Comm comm, std::size_t large
   do {
     const std::span<std::byte> bytes = rest.first(std::min(rest.size(), largest_piece));
     rest = rest.subspan(bytes.size());
-    Piece& piece = pieces_.emplace_back(
-        Piece{.request = MPI_REQUEST_NULL, .bytes = static_cast<int>(bytes.size())});
+    Chunk& piece = pieces_.emplace_back(
+        Chunk{.request = MPI_REQUEST_NULL, .bytes = static_cast<int>(bytes.size())});
     const bool sends = message.direction == Direction::Send;
     check_mpi(sends ? MPI_Issend(bytes.data(), piece.bytes, MPI_BYTE, message.member, message.tag,
                                  comm, &piece.request)
@@ -137,7 +137,7 @@ void MpiTransfer::check_peer(int code) const {
   }
 }
 
-void MpiTransfer::check_size(const Piece& piece, const MPI_Status& status) const {
+void MpiTransfer::check_size(const Chunk& piece, const MPI_Status& status) const {
   if (message_.direction == Direction::Send) return;
   int bytes = 0;
   check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes));

@@ -24,8 +24,6 @@ namespace fs = std::filesystem;
 using std::chrono::hours;
 using std::chrono::system_clock;
 
-constexpr hours kClockTolerance{24};
-
 void check_openssl(bool ok, SourceLocation where = SourceLocation::current()) {
   if (ok) [[likely]]
     return;
@@ -91,7 +89,8 @@ void set_name(X509_NAME* at, const std::string& name) {
                                            static_cast<int>(name.size()), -1, 0) == 1);
 }
 
-X509Pointer new_certificate(EVP_PKEY& holder, const std::string& name, hours valid) {
+X509Pointer new_certificate(EVP_PKEY& holder, const std::string& name, hours valid,
+                            hours begins = -kClockTolerance) {
   X509Pointer certificate(X509_new());
   check_openssl(certificate != nullptr);
   check_openssl(X509_set_version(certificate.get(), X509_VERSION_3) == 1);
@@ -104,7 +103,7 @@ X509Pointer new_certificate(EVP_PKEY& holder, const std::string& name, hours val
   const auto seconds = [](hours time) {
     return static_cast<long>(std::chrono::seconds(time).count());
   };
-  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -seconds(kClockTolerance));
+  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), seconds(begins));
   X509_gmtime_adj(X509_getm_notAfter(certificate.get()), seconds(valid));
   check_openssl(X509_set_pubkey(certificate.get(), &holder) == 1);
   set_name(X509_get_subject_name(certificate.get()), name);
@@ -235,13 +234,13 @@ bool is_signed_by(const std::string& certificate, std::string_view text,
 }
 
 std::string certify(const Identity& authority, const std::string& public_key,
-                    const std::string& name, hours valid) {
+                    const std::string& name, hours valid, hours begins) {
   const KeyPointer holder(PEM_read_bio_PUBKEY(bio_of(public_key).get(), nullptr, nullptr, nullptr));
   require(holder != nullptr && EVP_PKEY_get_id(holder.get()) == EVP_PKEY_ED25519,
           "a certificate was asked for something that is not an Ed25519 key");
   const KeyPointer signer = key_of_pem(authority.key);
   const X509Pointer issuer = certificate_of_pem(authority.certificate);
-  const X509Pointer certificate = new_certificate(*holder, name, valid);
+  const X509Pointer certificate = new_certificate(*holder, name, valid, begins);
   check_openssl(X509_set_issuer_name(certificate.get(), X509_get_subject_name(issuer.get())) == 1);
   add_extension(*certificate, *issuer, NID_basic_constraints, "critical,CA:FALSE");
   add_extension(*certificate, *issuer, NID_authority_key_identifier, "keyid");

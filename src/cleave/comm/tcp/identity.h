@@ -31,10 +31,14 @@ Identity make_authority(const std::string& name, std::chrono::hours valid);
 std::string make_key();
 std::string public_key_of(const std::string& key);
 
-/// A certificate of `authority` for the holder of a public key. It begins a day early, so that a
-/// device whose clock is behind can use it at once.
+/// How long before now a certificate begins, so that clocks may differ.
+inline constexpr std::chrono::hours kClockTolerance{24};
+
+/// A certificate of `authority` for the holder of a public key, from `begins` until `valid` after
+/// now.
 std::string certify(const Identity& authority, const std::string& public_key,
-                    const std::string& name, std::chrono::hours valid);
+                    const std::string& name, std::chrono::hours valid,
+                    std::chrono::hours begins = -kClockTolerance);
 
 /// The signature of a key's holder under a text, in hexadecimal digits, and whether it is that of a
 /// certificate's holder.

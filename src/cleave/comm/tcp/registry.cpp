@@ -21,7 +21,7 @@ constexpr std::size_t kTokenDigits = 32, kFingerprintDigits = 64;
 constexpr const char* kTables =
     "CREATE TABLE IF NOT EXISTS devices("
     " fingerprint TEXT PRIMARY KEY, name TEXT NOT NULL, enrolled INTEGER NOT NULL,"
-    " expires INTEGER NOT NULL, revoked INTEGER);"
+    " expires INTEGER NOT NULL, revoked INTEGER, first TEXT);"
     "CREATE TABLE IF NOT EXISTS invitations("
     " token TEXT PRIMARY KEY, expires INTEGER NOT NULL, used INTEGER);";
 
@@ -36,6 +36,12 @@ system_clock::time_point time_of_seconds(std::int64_t seconds) {
 std::int64_t now_in_seconds() {
   return seconds_of(system_clock::now());
 }
+
+// A registry of an earlier version does not know which certificates are of one device.
+constexpr const char* kFirstIsThere =
+    "SELECT 1 FROM pragma_table_info('devices') WHERE name = 'first'";
+constexpr const char* kAddFirst =
+    "ALTER TABLE devices ADD COLUMN first TEXT; UPDATE devices SET first = fingerprint;";
 
 /// One statement of SQL and its arguments.
 class Statement {
@@ -102,8 +108,12 @@ Registry::Registry(const std::filesystem::path& directory)
   if (sqlite3_open(file.c_str(), &database_->handle) != SQLITE_OK)
     throw IoError("cannot open " + file + ": " + sqlite3_errmsg(database_->handle));
   sqlite3_busy_timeout(database_->handle, 5000);
-  if (sqlite3_exec(database_->handle, kTables, nullptr, nullptr, nullptr) != SQLITE_OK)
-    throw IoError("cannot use " + file + ": " + sqlite3_errmsg(database_->handle));
+  const auto change = [&](const char* tables) {
+    if (sqlite3_exec(database_->handle, tables, nullptr, nullptr, nullptr) != SQLITE_OK)
+      throw IoError("cannot use " + file + ": " + sqlite3_errmsg(database_->handle));
+  };
+  change(kTables);
+  if (!Statement(database_->handle, kFirstIsThere).step()) change(kAddFirst);
 }
 
 Registry::~Registry() = default;
@@ -139,28 +149,30 @@ std::string Registry::enrol(const std::string& token, const std::string& public_
     require(look.is_null(0), "that invitation was used already; ask for another");
     throw UserError("that invitation has expired; ask for another");
   }
-  return certify_and_note(public_key, name, valid);
+  return certify_and_note(public_key, name, valid, "");
 }
 
 std::string Registry::renew(const std::string& fingerprint, const std::string& public_key,
                             hours valid) {
-  Statement look(database_->handle, "SELECT name FROM devices WHERE fingerprint = ?");
+  Statement look(database_->handle, "SELECT name, first FROM devices WHERE fingerprint = ?");
   require(look.bind(fingerprint).step(), "this server has enrolled no such device");
-  return certify_and_note(public_key, look.text(0), valid);
+  return certify_and_note(public_key, look.text(0), valid, look.text(1));
 }
 
 std::string Registry::certify_and_note(const std::string& public_key, const std::string& name,
-                                       hours valid) {
+                                       hours valid, const std::string& first) {
   require(!name.empty() && name.size() <= 64, "the name of a device has 1 to 64 bytes, not ",
           name.size());
   const std::string certificate = certify(authority_, public_key, name, valid);
   const CertificateFacts facts = read_certificate(certificate);
   Statement(database_->handle,
-            "INSERT INTO devices(fingerprint, name, enrolled, expires) VALUES(?, ?, ?, ?)")
+            "INSERT INTO devices(fingerprint, name, enrolled, expires, first)"
+            " VALUES(?, ?, ?, ?, ?)")
       .bind(facts.fingerprint)
       .bind(name)
       .bind(now_in_seconds())
       .bind(seconds_of(facts.ends))
+      .bind(first.empty() ? facts.fingerprint : first)
       .step();
   return certificate;
 }
@@ -174,11 +186,12 @@ std::string Registry::fault_of(const std::string& fingerprint) const {
 std::vector<DeviceRecord> Registry::devices() const {
   std::vector<DeviceRecord> records;
   Statement look(database_->handle,
-                 "SELECT name, fingerprint, enrolled, expires, revoked FROM devices"
-                 " ORDER BY enrolled, name");
+                 "SELECT name, fingerprint, enrolled, expires, revoked, first FROM devices"
+                 " ORDER BY enrolled, name, rowid");
   while (look.step())
     records.push_back({.name = look.text(0),
                        .fingerprint = look.text(1),
+                       .first = look.text(5),
                        .enrolled = time_of_seconds(look.number(2)),
                        .expires = time_of_seconds(look.number(3)),
                        .revoked = !look.is_null(4)});
@@ -189,14 +202,20 @@ DeviceRecord Registry::revoke(const std::string& which) {
   std::vector<DeviceRecord> matching;
   for (const DeviceRecord& device : devices()) {
     const bool fits = device.name == which || device.fingerprint.starts_with(which);
-    if (fits && !device.revoked) matching.push_back(device);
+    if (!fits || device.revoked) continue;
+    const auto same = std::ranges::find(matching, device.first, &DeviceRecord::first);
+    if (same == matching.end()) {
+      matching.push_back(device);
+    } else {
+      *same = device;
+    }
   }
   require(matching.size() == 1, "\"", which, "\" names ", matching.size(),
           " devices with a certificate; give a name or the beginning of a fingerprint that cleave "
-          "serve devices lists once");
-  Statement(database_->handle, "UPDATE devices SET revoked = ? WHERE fingerprint = ?")
+          "serve devices lists of one device only");
+  Statement(database_->handle, "UPDATE devices SET revoked = ? WHERE first = ?")
       .bind(now_in_seconds())
-      .bind(matching[0].fingerprint)
+      .bind(matching[0].first)
       .step();
   return matching[0];
 }

@@ -11,10 +11,11 @@
 
 namespace cleave::comm {
 
-/// A device that has, or had, a certificate of this server.
+/// A certificate of this server, which a device has or had.
 struct DeviceRecord {
   std::string name;
   std::string fingerprint;
+  std::string first;  ///< fingerprint of what it enrolled with, before it was renewed
   std::chrono::system_clock::time_point enrolled, expires;
   bool revoked = false;
 };
@@ -49,13 +50,14 @@ class Registry {
 
   std::vector<DeviceRecord> devices() const;
 
-  /// By name, or by how its fingerprint begins. Throws UserError unless that is exactly one device.
+  /// All certificates of a device, by its name or by how a fingerprint begins; returns the last.
+  /// Throws UserError unless that is exactly one device.
   DeviceRecord revoke(const std::string& which);
 
  private:
   struct Database;
   std::string certify_and_note(const std::string& public_key, const std::string& name,
-                               std::chrono::hours valid);
+                               std::chrono::hours valid, const std::string& first);
 
   Identity authority_;
   std::unique_ptr<Database> database_;

@@ -1,6 +1,8 @@
 #include "cleave/comm/tcp/seats.h"
 
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 
 #include "cleave/base/units.h"
 
@@ -14,6 +16,13 @@ constexpr std::ptrdiff_t kRemembered = 32;
 std::string who_is(const Seat& seat) {
   if (seat.device == kNobody) return "\"" + seat.name + "\"";
   return detail::concat("device ", seat.device, " (", seat.name, ")");
+}
+
+/// Not std::to_string(), which has no place for nanoseconds.
+std::string in_full(double seconds) {
+  std::ostringstream text;
+  text << std::setprecision(9) << seconds;
+  return text.str();
 }
 
 }  // namespace
@@ -97,6 +106,7 @@ std::size_t Seats::device_for(const Seat& seat) const {
 
 void Seats::begin(const EpochSetup& setup) {
   ++epoch_;
+  relayed_.clear();
   for (Seat& seat : all_) seat.device = kNobody;
   std::vector<Seat*> devices;
   for (const std::int64_t number : setup.seats) {
@@ -194,8 +204,14 @@ Letter Seats::status(const RunStatus& run, const std::deque<std::string>& events
                    std::to_string(run.step_seconds),
                    std::to_string(epoch_),
                    run.layout,
-                   std::to_string(events.size())};
+                   std::to_string(events.size()),
+                   std::to_string(run.links.size())};
   letter.insert(letter.end(), events.begin(), events.end());
+  for (const LinkStatus& link : run.links)
+    letter.insert(letter.end(),
+                  {std::to_string(link.first), std::to_string(link.second),
+                   relayed_.contains({link.first, link.second}) ? "relayed" : "direct",
+                   in_full(link.latency), in_full(link.per_byte)});
   for (const Seat& seat : all_)
     letter.insert(letter.end(),
                   {seat.device == kNobody ? "" : std::to_string(seat.device), seat.name,

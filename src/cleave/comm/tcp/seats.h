@@ -1,12 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cleave/base/check.h"
@@ -94,6 +97,9 @@ class Seats {
 
   const std::vector<Seat>& all() const { return all_; }
 
+  /// Two devices of the present epoch reach each other through the server.
+  void note_relayed(int first, int second) { relayed_.insert(std::minmax(first, second)); }
+
   /// What somebody is told who asks how things are.
   Letter status(const RunStatus& run, const std::deque<std::string>& events) const;
 
@@ -110,6 +116,7 @@ class Seats {
   std::vector<std::string> owners_;
   Latecomers latecomers_;
   std::vector<Seat> all_;
+  std::set<std::pair<int, int>> relayed_;  ///< devices of the present epoch
   std::int64_t next_ = 1;
   std::uint32_t epoch_ = 0;
 };

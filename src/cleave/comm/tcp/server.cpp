@@ -220,6 +220,7 @@ asio::awaitable<void> Server::State::relay(SessionPointer session, const Letter&
   const Seat* to = seats.device(number_in(letter[3]));
   admit(from != nullptr && to != nullptr && from != to, "no such devices");
   admit(from->fingerprint == fingerprint, "it is not device ", from->device);
+  seats.note_relayed(from->device, to->device);
   log(detail::concat("device ", from->device, " reaches device ", to->device,
                      " through the server"));
   switchboard.call(session, *to->session);

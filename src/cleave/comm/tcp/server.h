@@ -57,6 +57,14 @@ struct MemberEvent {
 
 const char* to_string(MemberEvent::Kind kind);
 
+/// What is known of the way between two devices of the present epoch.
+struct LinkStatus {
+  int first = 0;
+  int second = 0;
+  double latency = 0;   ///< seconds that a message takes on its way
+  double per_byte = 0;  ///< seconds
+};
+
 /// How far the run is.
 struct RunStatus {
   std::int64_t step = 0;
@@ -64,6 +72,7 @@ struct RunStatus {
   double loss = 0;
   double step_seconds = 0;
   std::string layout;
+  std::vector<LinkStatus> links = {};
 };
 
 /// Where the devices of a run meet: lets them in, tells them of each other, passes on what two of

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "cleave/base/check.h"
+#include "cleave/comm/tcp/certificate_fault.h"
 #include "cleave/comm/tcp/openssl.h"
 
 namespace cleave::comm {
@@ -201,7 +202,7 @@ std::optional<PeerCertificate> Stream::peer() const {
   const long fault = SSL_get_verify_result(session_->ssl.get());
   return PeerCertificate{.name = name_of(*certificate),
                          .fingerprint = fingerprint_of(*certificate),
-                         .fault = fault == X509_V_OK ? "" : X509_verify_cert_error_string(fault)};
+                         .fault = certificate_fault(*certificate, fault)};
 }
 
 std::size_t Stream::read(std::span<std::byte> into) {

@@ -52,6 +52,7 @@ void TcpLines::await_all() {
     if (setup_.server != nullptr) listen_to_server();
     if (setup_.server != nullptr && !setup_.server->epoch_over().empty())
       throw DeviceLost(setup_.server->epoch_over());
+    if (!missing->link->why_lost().empty()) throw DeviceLost(missing->link->why_lost());
     if (!is_missing(*missing) || Clock::now() < deadline) continue;
     throw DeviceLost(
         detail::concat("device ", missing->link->peer(), " did not come within ",

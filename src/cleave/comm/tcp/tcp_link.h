@@ -87,6 +87,7 @@ class TcpLink final : private FrameSink {
   bool idle() const { return first_unseen_ == frames_end_; }  ///< everything said was heard
   std::uint64_t seen() const { return seen_; }
   const std::string& last_break() const { return last_break_; }
+  const std::string& why_lost() const { return lost_; }  ///< empty: it is not
   int socket() const { return stream_ ? stream_->socket() : -1; }
   bool awaits_room() const { return stream_ && stream_->awaits_room(); }
 

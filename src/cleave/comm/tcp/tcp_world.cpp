@@ -1,5 +1,6 @@
 #include "cleave/comm/tcp/tcp_world.h"
 
+#include <new>
 #include <utility>
 
 #include "cleave/base/check.h"
@@ -40,6 +41,9 @@ void TcpWorld::run(const std::string& program,
     throw;
   } catch (const PeerFailed&) {
     say_ready();
+    throw;
+  } catch (const std::bad_alloc&) {
+    line_.say({"failed", "it has less memory than its part of the run needs"});
     throw;
   } catch (const std::exception& error) {
     line_.say({"failed", error.what()});

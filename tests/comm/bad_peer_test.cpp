@@ -1,0 +1,157 @@
+// A device that was let in and then breaks the protocol: the one that it talks to says how, and
+// nothing is written where it does not belong.
+
+#include <cstring>
+#include <thread>
+
+#include "comm/bytes.h"
+#include "support/errors.h"
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "cleave/base/check.h"
+#include "cleave/comm/communicator.h"
+#include "cleave/comm/tcp/opening.h"
+#include "cleave/comm/tcp/tcp_transport.h"
+
+namespace cleave::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMessage = 64;
+
+/// Notices that the other end has posted its receive.
+struct CreditWatch final : FrameSink {
+  std::span<std::byte> begin_frame(const FrameHeader& header) override {
+    seen |= header.kind == FrameKind::Credit;
+    return {};
+  }
+  void end_frame(const FrameHeader& /*header*/) override {}
+
+  bool seen = false;
+};
+
+/// Device 1, which greets as it should, waits until it may send, and then says what it likes.
+void misbehave(std::uint16_t port, const std::vector<std::byte>& bytes) {
+  Stream stream = Stream::connect({"127.0.0.1", port}, nullptr);
+  LetterBox letters(4096);
+  const auto look = [&] {
+    pollfd polled{.fd = stream.socket(), .events = POLLIN, .revents = 0};
+    poll(&polled, 1, 10);
+  };
+  while (!stream.open()) look();
+  letters.put(letter_of({.from = 1, .to = 0, .epoch = 1, .program = "5eed"}));
+  while (!letters.flush(stream)) look();
+  while (!letters.take(stream)) look();
+  CreditWatch credit;
+  FrameReader reader = letters.release_reader();
+  while (reader.advance(stream, credit, 1) == 0 || !credit.seen) look();
+  for (std::size_t at = 0; at < bytes.size();) at += stream.write(std::span(bytes).subspan(at));
+  // Until the other end closes.
+  std::vector<std::byte> rest(1 << 16);
+  try {
+    for (int i = 0; i < 100; ++i) {
+      if (stream.read(rest) == 0) look();
+    }
+  } catch (const ConnectionBroken&) {
+  }
+}
+
+/// A frame with the checksum that its payload should have.
+std::vector<std::byte> frame(FrameHeader header, std::size_t payload) {
+  header.epoch = header.epoch == 0 ? 1 : header.epoch;
+  std::vector<std::byte> bytes(kHeaderBytes + payload, std::byte{7});
+  encode(header, std::span(bytes).first<kHeaderBytes>());
+  if (payload == 0) return bytes;
+  const std::uint64_t sum = hash_of(std::span(bytes).subspan(kHeaderBytes));
+  bytes.resize(bytes.size() + kTrailerBytes);
+  std::memcpy(bytes.data() + kHeaderBytes + payload, &sum, sizeof sum);
+  return bytes;
+}
+
+/// What device 0 says, which waits for a message with tag 0.
+std::string complaint(const std::vector<std::byte>& bytes) {
+  Listener listener({"127.0.0.1", 0});
+  const std::jthread bad([&] { misbehave(listener.port(), bytes); });
+  std::vector<std::byte> room(kMessage, std::byte{1});
+  try {
+    TcpTransport transport(
+        {.device = 0,
+         .peers = {{.address = {"127.0.0.1", listener.port()}}, {.address = {"127.0.0.1", 1}}},
+         .listener = &listener,
+         .program = "5eed",
+         .resume_within = 200ms});
+    Communicator world(transport);
+    world.receive(room, 1, 0).wait();
+  } catch (const DeviceLost& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(BadPeer, IsNamedWithWhatItSent) {
+  FrameHeader data{.kind = FrameKind::Data, .tag = 0, .length = kMessage, .sequence = 1};
+  FrameHeader other_tag = data, other_length = data, later = data, other_epoch = data;
+  FrameHeader acknowledges = data, letter{.kind = FrameKind::Letter, .length = 4};
+  other_tag.tag = 9;
+  other_length.length = 2 * kMessage;
+  later.sequence = 2;
+  other_epoch.epoch = 2;
+  acknowledges.acknowledged = 77;
+  const struct {
+    FrameHeader header;
+    const char* text;
+  } cases[] = {
+      {other_tag, "data with tag 9 and 64 B, which this device has given no credit for"},
+      {other_length, "data with tag 0 and 128 B, which this device has given no credit for"},
+      {later, "frame 2 where frame 1 was due"},
+      {other_epoch, "a frame of epoch 2 in epoch 1"},
+      {acknowledges, "it acknowledges a frame that was not sent"},
+      {letter, "a letter in the middle of a run"}};
+  for (const auto& [header, text] : cases) {
+    const std::string said = complaint(frame(header, header.payload()));
+    EXPECT_TRUE(said.starts_with("device 1 broke the protocol: " + std::string(text))) << said;
+  }
+}
+
+TEST(BadPeer, SendsNoDataTwice) {
+  const FrameHeader data{.kind = FrameKind::Data, .tag = 5, .length = kMessage, .sequence = 1};
+  std::vector<std::byte> credit = frame({.kind = FrameKind::Credit, .length = 8, .sequence = 1}, 0);
+  const std::vector<std::byte> twice =
+      frame({.kind = FrameKind::Credit, .length = 8, .sequence = 1}, 0);
+  credit.insert(credit.end(), twice.begin(), twice.end());
+  const std::string said = complaint(credit);
+  EXPECT_TRUE(said.starts_with("device 1 broke the protocol: frame 1 where frame 2 was due"))
+      << said;
+  EXPECT_TRUE(complaint(frame(data, kMessage)).starts_with("device 1 broke the protocol: "));
+}
+
+TEST(BadPeer, IsNotBelievedWhenAPayloadIsDamaged) {
+  std::vector<std::byte> bytes =
+      frame({.kind = FrameKind::Data, .tag = 0, .length = kMessage, .sequence = 1}, kMessage);
+  bytes[kHeaderBytes + 3] ^= std::byte{1};
+  const std::string said = complaint(bytes);
+  EXPECT_TRUE(said.starts_with("device 1 broke the protocol: the payload of a frame is damaged"))
+      << said;
+}
+
+TEST(BadPeer, IsLostIfItEndsInTheMiddleOfAFrame) {
+  const std::vector<std::byte> bytes =
+      frame({.kind = FrameKind::Data, .tag = 0, .length = kMessage, .sequence = 1}, kMessage);
+  for (const std::size_t length : {kHeaderBytes / 2, kHeaderBytes, kHeaderBytes + kMessage / 2}) {
+    const std::string said = complaint({bytes.begin(), bytes.begin() + length});
+    EXPECT_TRUE(said.starts_with("device 1 is lost (")) << said;
+  }
+}
+
+TEST(BadPeer, CannotAnnounceMoreThanAMessage) {
+  std::vector<std::byte> bytes(kHeaderBytes);
+  encode({.kind = FrameKind::Data, .epoch = 1, .length = kLongestMessage + 1, .sequence = 1},
+         std::span(bytes).first<kHeaderBytes>());
+  const std::string said = complaint(bytes);
+  EXPECT_TRUE(said.starts_with("device 1 broke the protocol: a frame of ")) << said;
+}
+
+}  // namespace
+}  // namespace cleave::comm
