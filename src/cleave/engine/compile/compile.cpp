@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <ranges>
+#include <utility>
 
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/accelerated.h"
 #include "cleave/engine/compile/laid_out.h"
 #include "cleave/engine/compile/lowering.h"
+#include "cleave/engine/compile/optional_stages.h"
 #include "cleave/engine/compile/order_search.h"
+#include "cleave/engine/compile/patterns.h"
 #include "cleave/engine/compile/stage_sizes.h"
 #include "cleave/engine/compile/step_stages.h"
 #include "cleave/engine/compile/traffic.h"
@@ -64,6 +68,9 @@ void check_budgets(const CompiledStep& step) {
 void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica,
                      const schedule::LowerOptions& options) {
   bool fits = false;
+  std::vector<plan::StageMemory> memory = step.memory;
+  if (step.state_moves)  // It is outside when nothing is updated.
+    for (plan::StageMemory& stage : memory) stage.optimizer = 0;
   // What runs once per step does so over as many samples as it has learned from.
   const int most = one_replica.collecting.empty()
                        ? std::min(one_replica.microbatches, kEvaluatedAtOnce)
@@ -71,7 +78,7 @@ void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica,
   const int fewest = one_replica.collecting.empty() ? 1 : most;
   for (int at_once = most; at_once >= fewest && !fits; --at_once) {
     step.evaluation = schedule::forward_only(one_replica, at_once, options);
-    plan::plan_evaluation_memory(step.evaluation, step.memory, step.program);
+    plan::plan_evaluation_memory(step.evaluation, memory, step.program);
     fits = std::ranges::equal(plan::peak_bytes(step.evaluation), step.planned_bytes,
                               std::less_equal());
   }
@@ -86,6 +93,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   const schedule::Program one_replica = step.program;
   const schedule::LowerOptions lowering = lowering_of(step.keep, layout);
   const bool trains = options.purpose == Purpose::Train;
+  if (trains) leave_out_never_present(step, options);
   step.program = trains ? schedule::lower(std::move(step.program), lowering)
                         : schedule::forward_only(one_replica, options.microbatches, lowering);
 
@@ -160,13 +168,14 @@ Ordered scheduled(const Graph& model, const CompileOptions& options, const Compi
   check(model);
   const schedule::PipelineShape shape = shape_of(model, options);
   Ordered found;
-  // Of orders that run every F before the first backward pass, one is as good as another.
+  // If every F comes before the first backward pass, one order is as good as another.
   const bool per_step = std::ranges::any_of(model.segments, runs_per_step);
   const bool any_order = options.layout.schedule == "auto";
   if (any_order && !per_step) {
-    found = find_order(options, shape, compiled);
+    found = find_order(model, options, shape, compiled);
   } else {
-    found.order = schedule::order_of(any_order ? "gpipe" : options.layout.schedule, shape);
+    found.order = with_segments(
+        schedule::order_of(any_order ? "gpipe" : options.layout.schedule, shape), model, options);
     found.step = compiled(found.order);
   }
   check_budgets(found.step);
@@ -175,14 +184,35 @@ Ordered scheduled(const Graph& model, const CompileOptions& options, const Compi
   return found;
 }
 
-/// Moves nothing out unless the plan would not fit.
+/// Bytes that OUT and IN of a step carry, on all devices.
+std::int64_t moved_bytes(const schedule::Program& program) {
+  std::int64_t bytes = 0;
+  for (const schedule::Buffer& b : program.buffers)
+    if (is_outside(b)) bytes += 2 * b.bytes;
+  return bytes;
+}
+
+/// Moves nothing out unless the plan would not fit; then what takes the fewest bytes, and both
+/// activations and optimizer state only if neither is enough.
 CompiledStep compile_to_fit(const Graph& model, CompileOptions options) {
-  options.layout.offload = schedule::Offload::Nothing;
-  try {
-    return compile(model, options);
-  } catch (const DoesNotFit&) {
-    options.layout.offload = schedule::Offload::Activations;
-  }
+  using schedule::Offload;
+  std::optional<CompiledStep> best;
+  const auto attempt = [&](Offload offload) {
+    options.layout.offload = offload;
+    try {
+      CompiledStep step = compile(model, options);
+      if (!best || moved_bytes(step.program) < moved_bytes(best->program)) best = std::move(step);
+    } catch (const DoesNotFit&) {
+      // The next attempt moves more; what the last one says is the user's to read.
+    }
+  };
+  attempt(Offload::Nothing);
+  if (best) return *std::move(best);
+  attempt(Offload::Activations);
+  const bool may_move = options.state_may_move && options.purpose == Purpose::Train;
+  if (may_move) attempt(Offload::Optimizer);
+  if (best) return *std::move(best);
+  options.layout.offload = may_move ? Offload::Both : Offload::Activations;
   return compile(model, options);
 }
 
@@ -216,6 +246,7 @@ CompiledStep compile(const Graph& given, const CompileOptions& options) {
   const auto in_evaluation = schedule::verify(step.evaluation, schedule::Level::Forward);
   CLEAVE_CHECK(in_evaluation.empty(),
                "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));
+  add_patterns(step, options);
   return step;
 }
 
@@ -223,6 +254,30 @@ const std::string& CompiledStep::kind_of(int device) const {
   static const std::string cpu = "cpu";
   if (device_kinds.empty()) return cpu;
   return device_kinds.size() == 1 ? device_kinds[0] : device_kinds.at(device);
+}
+
+int CompiledStep::pattern_of(std::int64_t with_inputs) const {
+  if (input_counts.empty()) return -1;
+  const auto found = std::ranges::find(input_counts, with_inputs, &InputCount::microbatches);
+  CLEAVE_CHECK(found != input_counts.end(), "no program is for ", with_inputs,
+               " microbatches with optional inputs");
+  return found + 1 == input_counts.end() ? -1 : static_cast<int>(found - input_counts.begin());
+}
+
+double CompiledStep::left_out() const {
+  const double all = static_cast<double>(program.microbatches) * program.replicas;
+  double steps = 0;
+  double with = 0;
+  for (const InputCount& count : input_counts) {
+    steps += static_cast<double>(count.steps);
+    with += static_cast<double>(count.microbatches) * static_cast<double>(count.steps);
+  }
+  return steps == 0 ? 0 : 1 - with / (all * steps);
+}
+
+int CompiledStep::evaluation_of(std::int64_t with_inputs) const {
+  const auto found = std::ranges::find(evaluated_counts, with_inputs);
+  return found == evaluated_counts.end() ? -1 : static_cast<int>(found - evaluated_counts.begin());
 }
 
 int CompiledStep::replica_of(int device) const {

@@ -27,6 +27,19 @@ using plan::Layout;
 /// slots, and memory is what F of the microbatches at once needs.
 enum class Purpose : std::uint8_t { Train, Evaluate };
 
+/// In how many microbatches of a step, over all replicas, samples have a model's optional inputs,
+/// and how many steps are like that.
+struct InputCount {
+  int microbatches = 0;
+  std::int64_t steps = 0;
+};
+
+/// The same of what is evaluated: those that have them come first.
+struct EvaluatedInputs {
+  std::int64_t with = 0;
+  std::int64_t microbatches = 0;
+};
+
 struct CompileOptions {
   Layout layout;
   Purpose purpose = Purpose::Train;
@@ -34,8 +47,12 @@ struct CompileOptions {
   int data_shards = 0;    ///< of the logical grid; 0: one per replica
   int tensor_shards = 0;  ///< of the logical grid; 0: one per device of the tensor axis
   int threads = 1;        ///< per device
+  /// What steps the data bring, ascending; empty: all microbatches have all inputs.
+  std::vector<InputCount> optional_inputs = {};
+  EvaluatedInputs evaluated_inputs = {};
   std::vector<std::string> device_kinds;  ///< [device of the run], or one for all; empty: "cpu"
   std::string spill;  ///< directory for what moves out; empty: the host's memory
+  bool state_may_move = true;  ///< false: somebody reads optimizer state between steps
   ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;      ///< of every device
   std::vector<std::int64_t> budgets;                          ///< [device] bytes; empty: no limit
   std::vector<std::int64_t> outside_budgets;                  ///< the same of what moves out
@@ -45,6 +62,17 @@ struct CompileOptions {
   /// What the schedule "auto" is to be good for, by the lowered program; empty: the products'
   /// FLOPs.
   std::function<plan::Costs(const schedule::Program&)> costs;
+
+  /// Whether some microbatch lacks optional inputs.
+  bool leaves_out() const {
+    return !optional_inputs.empty() || evaluated_inputs.with < evaluated_inputs.microbatches;
+  }
+};
+
+/// A program that has no more than its fullest one has, and runs in the same memory.
+struct StepPattern {
+  schedule::Program program;
+  std::vector<comm::Sent> traffic = {};  ///< [device of the run] what a step sends
 };
 
 /// A training step, ready to be run: every instruction and every byte is known and verified.
@@ -59,6 +87,10 @@ struct CompiledStep {
   std::vector<Graph> shares;                     ///< [number at a place]
   schedule::Program program;                     ///< compiled to evaluate alone, it is `evaluation`
   schedule::Program evaluation;                  ///< forward only, in the same memory
+  std::vector<StepPattern> patterns;             ///< of steps with fewer optional inputs
+  std::vector<InputCount> input_counts;          ///< [pattern], then of `program`; or empty
+  std::vector<StepPattern> evaluations;          ///< with fewer optional inputs than `evaluation`
+  std::vector<int> evaluated_counts;             ///< [evaluations] microbatches that have them
   std::vector<std::vector<SegmentSpec>> stages;  ///< [stage] of the whole model
   std::vector<std::vector<plan::Keep>> keep;     ///< [stage][segment] what F keeps
   std::vector<plan::StageMemory> memory;         ///< [stage]
@@ -73,6 +105,7 @@ struct CompiledStep {
   std::vector<std::int64_t> planned_bytes;  ///< [place]
   std::vector<std::int64_t> outside_bytes;  ///< [place] what OUT needs at most at a time
   std::string spill;                        ///< as in CompileOptions
+  bool state_moves = false;  ///< optimizer state and masters of bf16 are outside between steps
   std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
                                             ///< state, to save it while training goes on; or empty
   std::vector<std::int64_t> held_bytes;  ///< [place] before those: earlier and others' state, for
@@ -89,6 +122,18 @@ struct CompiledStep {
   std::int64_t outside_on(int device) const { return outside_bytes[place_of(device)]; }
   /// What a device computes with: a kind of ops/accelerator.h.
   const std::string& kind_of(int device) const;
+  /// Which of `patterns` is for steps in whose microbatches so many have optional inputs, or
+  /// StepInput::kFullest; and which of `evaluations`.
+  int pattern_of(std::int64_t with_inputs) const;
+  int evaluation_of(std::int64_t with_inputs) const;
+  const schedule::Program& program_of(int pattern) const {
+    return pattern < 0 ? program : patterns[static_cast<std::size_t>(pattern)].program;
+  }
+  const std::vector<comm::Sent>& traffic_of(int pattern) const {
+    return pattern < 0 ? traffic : patterns[static_cast<std::size_t>(pattern)].traffic;
+  }
+  /// The share of a run's microbatches that have no optional inputs.
+  double left_out() const;
   /// Which replica a device works for.
   int replica_of(int device) const;
 };

@@ -7,7 +7,6 @@
 
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/lowering.h"
-#include "cleave/engine/compile/stage_sizes.h"
 #include "cleave/engine/compile/step_stages.h"
 #include "cleave/engine/compile/wires.h"
 #include "cleave/parallel/same_order.h"
@@ -164,10 +163,8 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   give_slots(step.model.segments, *options.optimizer, options.hyper);
   step.program = std::move(order);
   auto next = step.model.segments.begin();
-  step.program.segments.clear();
-  for (std::int64_t size : segments_per_stage(model, layout, step.program.stages)) {
+  for (const int size : step.program.segments) {
     step.stages.emplace_back(next, next + size);
-    step.program.segments.push_back(static_cast<int>(size));
     next += size;
   }
   step.mesh = layout.mesh();
@@ -188,6 +185,8 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   step.arithmetic = options.arithmetic;
   step.device_kinds = options.device_kinds;
   step.spill = options.spill;
+  step.state_moves = options.purpose == Purpose::Train &&
+                     schedule::moves_state(layout.offload.value_or(schedule::Offload::Nothing));
   step.keep = keep_of(step.stages, layout.recompute);
   if (options.purpose == Purpose::Train) keep_frozen(step);
   step.tensor_names = tensor_names(model.segments);

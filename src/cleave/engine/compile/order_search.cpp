@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "cleave/engine/compile/optional_stages.h"
 #include "cleave/plan/order/auto_schedule.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
@@ -77,7 +78,7 @@ class OrderSearch {
 
   Ordered take() && { return {std::move(order_), std::move(step_)}; }
 
-  /// Of the order that was found, in the unit of the costs.
+  /// How long the order takes that was found, in the unit of the costs.
   double time() const {
     const plan::Summary summary = plan::summarise(
         order_, plan::simulate(order_, costs_, {.record = plan::Record::DevicesOnly}));
@@ -131,11 +132,12 @@ class OrderSearch {
 
 }  // namespace
 
-Ordered find_order(const CompileOptions& options, const schedule::PipelineShape& shape,
-                   const CompileOrder& compile) {
+Ordered find_order(const Graph& model, const CompileOptions& options,
+                   const schedule::PipelineShape& shape, const CompileOrder& compile) {
   std::optional<Ordered> best;
   auto rank = std::pair(true, std::numeric_limits<double>::infinity());
-  for (const Program& placed : plan::placements(shape)) {
+  for (const Program& whole : plan::placements(shape)) {
+    const Program placed = with_segments(whole, model, options);
     OrderSearch search(options, compile, placed);
     search.run();
     const auto found = std::pair(!search.fits(), search.time());

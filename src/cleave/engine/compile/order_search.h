@@ -18,7 +18,7 @@ struct Ordered {
 
 /// The schedule "auto": the best order found for the options' costs that fits the budgets; if none
 /// does, one that exceeds them. The same arguments give the same program on every device.
-Ordered find_order(const CompileOptions& options, const schedule::PipelineShape& shape,
-                   const CompileOrder& compile);
+Ordered find_order(const Graph& model, const CompileOptions& options,
+                   const schedule::PipelineShape& shape, const CompileOrder& compile);
 
 }  // namespace cleave::engine

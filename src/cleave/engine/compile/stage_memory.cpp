@@ -47,7 +47,8 @@ plan::SegmentMemory memory_of(const Stage& stage, int segment) {
           .sums = state.shares_gradients() ? state.options.sums * parameters.gradient_bytes() : 0,
           .share = state.shares_gradients() ? parameters.share_bytes() : 0,
           .reducing = GradientSync::workspace_bytes(parameters, state.options.replicas),
-          .collected = collected_bytes(stage.segments()[segment])};
+          .collected = collected_bytes(stage.segments()[segment]),
+          .state = parameters.state_end - parameters.state};
 }
 
 }  // namespace

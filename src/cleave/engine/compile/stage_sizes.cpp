@@ -32,17 +32,16 @@ std::vector<std::int64_t> segments_per_stage(const Graph& model, const Layout& l
   std::size_t stage = 0;
   std::int64_t placed = 0;  // blocks in this stage
   std::int64_t left = blocks;
-  for (const SegmentSpec& segment : model.segments) {
-    if (segment.block) {
-      while (placed == layout.partition[stage]) {
-        ++stage;
-        placed = 0;
-      }
-      ++placed;
-      --left;
-    } else if (left == 0) {
+  for (std::size_t s = 0; s < model.segments.size(); ++s) {
+    const bool block = model.segments[s].block;
+    const bool opens = block || (left < blocks && plan::may_begin_stage(model, s));
+    if (left == 0) {
       stage = sizes.size() - 1;
+    } else if (opens) {
+      for (; placed == layout.partition[stage]; placed = 0) ++stage;
     }
+    placed += block ? 1 : 0;
+    left -= block ? 1 : 0;
     ++sizes[stage];
   }
   require(std::ranges::all_of(sizes, [](std::int64_t size) { return size > 0; }),

@@ -3,9 +3,11 @@
 namespace cleave::engine {
 
 void plan_staging(CompiledStep& step) {
+  // A copy would take the memory that state has left.
+  if (step.state_moves) return;
   std::vector<std::int64_t> staging(step.program.devices);
   for (int s = 0; s < step.program.stages; ++s) {
-    // By the first replica, or each its share.
+    // The first replica saves the stage; with ZeRO each replica saves its share.
     const std::vector<int>& places = step.program.placement[s];
     for (std::size_t r = 0; r < (step.zero > 0 ? places.size() : 1); ++r)
       staging[places[r]] += step.memory[s].saved;

@@ -51,7 +51,7 @@ std::int64_t parameters_of(const CompiledStep& step, int device) {
 
 namespace {
 
-/// Of the segments of a stage.
+/// The ports of all segments of a stage.
 std::vector<SegmentPorts> ports_of_stage(const CompiledStep& step, int stage, int number) {
   const Wiring wiring = wiring_of(step);
   std::vector<SegmentPorts> ports;
@@ -98,7 +98,8 @@ std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int numbe
                                                         .tied = tied,
                                                         .sums = step.fold.sums(),
                                                         .zero = step.zero,
-                                                        .replicas = step.program.replicas},
+                                                        .replicas = step.program.replicas,
+                                                        .masters_with_slots = step.state_moves},
                                               .keep = step.keep[stage]},
                                  make);
 }
@@ -123,6 +124,7 @@ void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
     largest(mine.share, other.segments[s].share);
     largest(mine.reducing, other.segments[s].reducing);
     largest(mine.collected, other.segments[s].collected);
+    largest(mine.state, other.segments[s].state);
   }
 }
 

@@ -80,13 +80,23 @@ class Traffic {
     }
     if (i.op != Op::Forward && !has_gradients(stage.layout(segment))) return;
     const bool weight = i.op == Op::BackwardWeight || i.op == Op::Backward;
+    const bool ends_sum =
+        weight &&
+        PresentShards(parts_.fold, topology_, i.stage, replica_).completed_by(i.microbatch).count >
+            0;
     for (const LayerSpec& layer : layers) {
       const parallel::TensorTraffic traffic = parallel::tensor_traffic(layer);
-      if (i.op == Op::Forward) sent_ = sent_ + traffic.forward;
+      const bool alone = layer.does_without_x && x_is_absent(stage.ports(segment), i.microbatch);
+      if (i.op == Op::Forward && !alone) sent_ = sent_ + traffic.forward;
       if (i.op == Op::BackwardInput || i.op == Op::Backward) sent_ = sent_ + traffic.input;
       if (weight) sent_ = sent_ + traffic.weight;
-      if (weight && parts_.fold.begins_shard(i.microbatch + 1)) sent_ = sent_ + traffic.sum;
+      if (ends_sum) sent_ = sent_ + traffic.sum;
     }
+  }
+
+  bool x_is_absent(const SegmentPorts& ports, int microbatch) const {
+    return ports.x && ports.x->edge >= 0 &&
+           !topology_.carries(ports.x->edge, schedule::Direction::Forward, replica_, microbatch);
   }
 
   void add_reduce(const SegmentState& segment) {

@@ -67,13 +67,13 @@ std::span<std::byte> bytes_of(View view) {
 
 }  // namespace
 
-std::int64_t Decoder::Pass::bytes() const {
+std::int64_t Decoder::TokenPass::bytes() const {
   std::int64_t sum = 0;
   for (Region region : kForwardRegions) sum += bytes_of(layout, region);
   return sum;
 }
 
-LayerCall Decoder::Pass::call(std::size_t layer, std::span<View> kept) const {
+LayerCall Decoder::TokenPass::call(std::size_t layer, std::span<View> kept) const {
   const LayerSpec& spec = layers[layer]->spec();
   const plan::LayerPlaces& places = layout.layers[layer];
   const std::size_t reads = spec.reads.size();
@@ -100,9 +100,9 @@ Decoder::Share Decoder::share_of(const ModelShape& shape, const Options& options
   return {borders[device], borders[device + 1]};
 }
 
-Decoder::Pass Decoder::make_pass(const ModelShape& shape, const Options& options,
-                                 std::int64_t tokens) const {
-  Pass pass;
+Decoder::TokenPass Decoder::make_pass(const ModelShape& shape, const Options& options,
+                                      std::int64_t tokens) const {
+  TokenPass pass;
   pass.tokens = tokens;
   std::vector<SegmentSpec> segments = segments_of(shape, options, tokens);
   if (tokens > 1) segments.pop_back();
@@ -133,7 +133,7 @@ Decoder::Decoder(const ModelShape& shape, const Options& options)
 
   plan_lasting();
   std::int64_t scratch = 0;
-  for (const Pass* pass : {&single_, &block_}) {
+  for (const TokenPass* pass : {&single_, &block_}) {
     for (const auto& layer : pass->layers) {
       scratch = std::max(scratch, aligned(layer->scratch_bytes(compute_)));
     }
@@ -176,7 +176,7 @@ void Decoder::plan_lasting() {
   }
 }
 
-void Decoder::bind(Pass& pass) {
+void Decoder::bind(TokenPass& pass) {
   std::byte* next = arena_->at(work_);
   for (Region region : kForwardRegions) {
     pass.frame[static_cast<std::size_t>(region)] = next;
@@ -214,7 +214,7 @@ View Decoder::staging() const {
   return View(arena_->at(work_), DType::F32, {work_bytes_ / size_of(DType::F32)});
 }
 
-void Decoder::load_x(const Pass& pass, View x, std::span<const std::int32_t> tokens) {
+void Decoder::load_x(const TokenPass& pass, View x, std::span<const std::int32_t> tokens) {
   if (pass.receives) {
     world_->receive(bytes_of(x), world_->rank() - 1, kTag).wait();
   } else {
@@ -222,7 +222,7 @@ void Decoder::load_x(const Pass& pass, View x, std::span<const std::int32_t> tok
   }
 }
 
-void Decoder::run(Pass& pass, std::span<const std::int32_t> tokens) {
+void Decoder::run(TokenPass& pass, std::span<const std::int32_t> tokens) {
   std::array<View, kMostKept> kept;
   for (std::size_t i = 0; i < pass.layers.size(); ++i) {
     LayerCall call = pass.call(i, kept);

@@ -49,7 +49,7 @@ class Decoder {
   /// there are more devices than pieces to cut the model into. Does not communicate.
   Decoder(const ModelShape& shape, const Options& options);
 
-  /// Of this device, to be filled before the first append(); tied weights once.
+  /// The weights of this device, tied ones once. The caller fills them before the first append().
   const std::vector<Weight>& weights() const { return weights_; }
 
   /// f32 [n], free to use between calls of append(): to convert weights in.
@@ -86,7 +86,7 @@ class Decoder {
   };
 
   /// The layers for calls of a fixed number of tokens.
-  struct Pass {
+  struct TokenPass {
     std::int64_t tokens = 0;
     bool receives = false;  ///< x, from the device before
     bool sends = false;     ///< y, to the device behind
@@ -100,12 +100,12 @@ class Decoder {
   };
 
   static Share share_of(const ModelShape& shape, const Options& options);
-  Pass make_pass(const ModelShape& shape, const Options& options, std::int64_t tokens) const;
+  TokenPass make_pass(const ModelShape& shape, const Options& options, std::int64_t tokens) const;
   void plan_lasting();
   void check_budget(const Options& options) const;
-  void bind(Pass& pass);
-  void load_x(const Pass& pass, View x, std::span<const std::int32_t> tokens);
-  void run(Pass& pass, std::span<const std::int32_t> tokens);
+  void bind(TokenPass& pass);
+  void load_x(const TokenPass& pass, View x, std::span<const std::int32_t> tokens);
+  void run(TokenPass& pass, std::span<const std::int32_t> tokens);
   void place_rows(View embedded);
 
   comm::Communicator* world_;
@@ -114,8 +114,8 @@ class Decoder {
   DType dtype_;
   ops::Compute compute_;
   Share share_;
-  Pass single_;  ///< one token, to the logits
-  Pass block_;   ///< many tokens of a prompt at once, without the head
+  TokenPass single_;  ///< one token, to the logits
+  TokenPass block_;   ///< many tokens of a prompt at once, without the head
   std::map<std::string, std::int64_t> lasting_;  ///< offset by name: weights, constants, caches
   std::int64_t work_ = 0;                        ///< where frames, staging and logits begin
   std::int64_t work_bytes_ = 0;

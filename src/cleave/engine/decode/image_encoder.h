@@ -25,7 +25,7 @@ class ImageEncoder {
   /// Throws DoesNotFit, with the numbers, if the plan exceeds the budget.
   ImageEncoder(const ModelShape& shape, const Options& options);
 
-  /// To be filled before encode().
+  /// The caller fills these before encode().
   const std::vector<Decoder::Weight>& weights() const { return weights_; }
   View staging() const;
   ops::Compute& compute() { return compute_; }

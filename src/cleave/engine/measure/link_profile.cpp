@@ -58,7 +58,7 @@ plan::LinkCosts measure(comm::Communicator& world, int first, int second) {
           .per_byte = std::max(0.0, large - small) / static_cast<double>(kLarge)};
 }
 
-/// Of zeros, f32. A sum of two sends as many bytes as it adds up.
+/// Times sums of f32 zeros. A sum of two devices sends as many bytes as it adds up.
 plan::LinkCosts measure_sum(comm::Communicator& world, int first, int second) {
   const std::unique_ptr<comm::Communicator> pair = world.group(std::array{first, second});
   ops::Compute compute(1);

@@ -11,7 +11,7 @@
 namespace cleave::engine {
 namespace {
 
-// Of every stage.
+// These are measured for every stage.
 constexpr std::array kStageCosts = {
     &plan::StageCosts::forward,   &plan::StageCosts::input,       &plan::StageCosts::weight,
     &plan::StageCosts::recompute, &plan::StageCosts::gather,      &plan::StageCosts::gather_work,
@@ -128,7 +128,7 @@ plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
 plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
                     comm::Communicator& world, const ProfileOptions& options) {
   const schedule::Program& program = step.program;
-  device.initialise(/*seed=*/0);  // pages that were never written cost less to read
+  device.fill_roughly();  // pages that were never written cost less to read
   const int places = std::max(1, static_cast<int>(options.at_once) / step.mesh.tensor);
   // Devices that take turns on cores do so here too, with what the others leave in the caches.
   // Those of a tensor group would take each other's turns for their own time.

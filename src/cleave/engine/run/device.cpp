@@ -9,6 +9,7 @@
 #include "cleave/base/tensor_sum.h"
 #include "cleave/engine/run/device_kinds.h"
 #include "cleave/engine/run/linked_moves.h"
+#include "cleave/engine/run/linked_sums.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/parallel.h"
 #include "cleave/parallel/same_order.h"
@@ -19,18 +20,25 @@ namespace {
 
 /// What `parameter`, all of it or a share, has of a piece; no elements if it has none. Shares of
 /// pieces that are slices of rows are whole rows.
-TensorState piece_of(const ParameterState& parameter, const Piece& piece, Memory& memory) {
+TensorState piece_of(const ParameterState& parameter, const Piece& piece, Memory& memory,
+                     const Arena& outside) {
   const Shape& shape = parameter.spec->shape;
   const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
   const std::int64_t end = parameter.first + parameter.elements();
-  TensorState tensor{.name = piece.name, .dim = piece.dim, .start = piece.start, .memory = &memory};
+  TensorState tensor{.name = piece.name,
+                     .dim = piece.dim,
+                     .start = piece.start,
+                     .memory = &memory,
+                     .outside = &outside};
   const auto set = [&](auto&& cut) {
     const auto part = [&](View share) { return share ? cut(share) : View(); };
     tensor.value = part(parameter.value);
-    tensor.master = part(parameter.master);
+    tensor.master = part(parameter.master_at_rest);
     tensor.gradient = part(parameter.gradient);
-    for (const SlotState& slot : parameter.slots)
-      tensor.slots.push_back({slot.name, part(slot.values)});
+    for (const SlotState& slot : parameter.slots) {
+      const View at_rest = part(slot.at_rest);
+      tensor.slots.push_back({slot.name, at_rest, at_rest});
+    }
   };
   if (piece.dim != 0) {
     tensor.whole = piece.whole;
@@ -82,7 +90,7 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
     Stage* stage = stages_[s].get();
     stages.push_back(stage);
     if (stage == nullptr) continue;
-    stage->bind(lasting_memory(step.program, place_, s, *arena_), replica, bound);
+    stage->bind(lasting_memory(step.program, place_, s, *arena_, outside_), replica, bound);
     bound.push_back(&stage->parameters());
     // What is not trained is whole on every replica, unless they share values.
     const bool first = replica == 0 || stage->parameters().layout().shares_values();
@@ -92,10 +100,20 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   owner_ = replica == 0 || step.zero > 0;
 
   const std::int64_t scratch = step.kernel_scratch[place_];
-  const LinkOptions options{.stages = stages, .kernel_scratch = scratch, .fold = step.fold};
-  LinkedProgram linked = link(step.program, place_, options, *arena_);
-  link_moves(step.program, place_, *arena_, outside_, linked);
+  const LinkOptions options{.stages = stages, .kernel_scratch = scratch};
+  const auto link_step = [&](const schedule::Program& program) {
+    LinkedProgram made = link(program, place_, options, *arena_);
+    link_moves(program, place_, *arena_, outside_, made);
+    link_sums(program, place_, stages, step.fold, made);
+    return made;
+  };
+  LinkedProgram linked = link_step(step.program);
   LinkedProgram evaluation = link(step.evaluation, place_, options, *arena_);
+  std::vector<LinkedProgram> patterns;
+  for (const StepPattern& pattern : step.patterns) patterns.push_back(link_step(pattern.program));
+  std::vector<LinkedProgram> evaluations;
+  for (const StepPattern& pattern : step.evaluations)
+    evaluations.push_back(link(pattern.program, place_, options, *arena_));
   std::int64_t end = step.planned_bytes[place_];
   const auto take_last = [&](std::int64_t bytes) {
     end -= bytes;
@@ -110,6 +128,8 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                                                  .device = place_,
                                                  .linked = std::move(linked),
                                                  .evaluation = std::move(evaluation),
+                                                 .patterns = std::move(patterns),
+                                                 .evaluations = std::move(evaluations),
                                                  .evaluated_at_once = step.evaluation.microbatches,
                                                  .stages = std::move(stages),
                                                  .fold = step.fold,
@@ -146,58 +166,88 @@ void Device::list(const ParameterState& parameter, bool owner) {
   const ParameterSpec& spec = *parameter.spec;
   if (parameter.borrowed) return;
   for (const Piece& piece : spec.pieces) {
-    TensorState tensor = piece_of(parameter, piece, arena_->memory());
+    TensorState tensor = piece_of(parameter, piece, arena_->memory(), outside_);
     const bool copy = piece.copy || !spec.tied_to.empty() || !owner;
     if (tensor.elements() > 0) (copy ? copies_ : tensors_).push_back(std::move(tensor));
   }
 }
 
-void Device::initialise(std::uint64_t seed) {
+void Device::for_each_fresh(const std::function<void(const TensorState&, const Init&)>& visit) {
   for (const auto& stage : stages_) {
     if (stage == nullptr) continue;
     for (const ParameterState& parameter : stage->parameters().all()) {
       if (parameter.borrowed) continue;
       for (const Piece& piece : parameter.spec->pieces) {
-        const TensorState tensor = piece_of(parameter, piece, arena_->memory());
-        if (tensor.elements() > 0) initialise(tensor, parameter.spec->init, seed);
+        const TensorState tensor = piece_of(parameter, piece, arena_->memory(), outside_);
+        if (tensor.elements() > 0) visit(tensor, parameter.spec->init);
       }
     }
   }
+}
+
+void Device::initialise(std::uint64_t seed) {
+  initialise_some(seed, [](const std::string&) { return true; });
   refresh_values();
 }
 
-void Device::initialise(const TensorState& tensor, const Init& init, std::uint64_t seed) {
-  const Philox random(seed, "init", tensor.name);
-  tensor.set_weight([&](std::int64_t first, std::span<float> run) {
-    ops::parallel_for(compute_, std::ssize(run), 4096, [&](std::int64_t begin, std::int64_t end) {
-      const std::span<float> out =
-          run.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-      if (init.deviation == 0) {
-        std::ranges::fill(out, init.mean);
-      } else {
-        random.fill_normal(static_cast<std::uint64_t>(first + begin), out);
-        for (float& value : out) value = value * init.deviation + init.mean;
+void Device::initialise_some(std::uint64_t seed,
+                             const std::function<bool(const std::string&)>& wanted) {
+  for_each_fresh([&](const TensorState& tensor, const Init& init) {
+    if (!wanted(tensor.name)) return;
+    const Philox random(seed, "init", tensor.name);
+    tensor.set_weight([&](std::int64_t first, std::span<float> run) {
+      ops::parallel_for(compute_, std::ssize(run), 4096, [&](std::int64_t begin, std::int64_t end) {
+        const std::span<float> out =
+            run.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+        if (init.deviation == 0) {
+          std::ranges::fill(out, init.mean);
+        } else {
+          random.fill_normal(static_cast<std::uint64_t>(first + begin), out);
+          for (float& value : out) value = value * init.deviation + init.mean;
+        }
+      });
+    });
+  });
+}
+
+void Device::fill_roughly() {
+  for_each_fresh([&](const TensorState& tensor, const Init& init) {
+    const float width = init.deviation * 3.4641f;  // of even numbers with this deviation
+    tensor.set_weight([&](std::int64_t first, std::span<float> run) {
+      for (std::size_t i = 0; i < run.size(); ++i) {
+        const std::uint32_t bits = static_cast<std::uint32_t>(first + i) * 0x9e3779b1u;
+        run[i] = (static_cast<float>(bits >> 8) * 0x1p-24f - 0.5f) * width + init.mean;
       }
     });
   });
+  refresh_values();
 }
 
 void Device::refresh_values() {
   for (const auto& stage : stages_) {
     if (stage == nullptr) continue;
     for (const ParameterState& parameter : stage->parameters().all()) {
-      const bool separate = parameter.master && parameter.value.bytes() != parameter.master.bytes();
+      const bool separate = parameter.master && parameter.value.bytes() != parameter.master.bytes() &&
+                            !outside_.contains(parameter.master_at_rest.bytes());
       if (!parameter.borrowed && separate && parameter.elements() > 0)
         ops::copy(compute_, parameter.master, parameter.value);
     }
   }
+  executor_->round_masters();
   executor_->gather_values();
 }
 
 void Device::clear_slots() {
   for (const auto* tensors : {&tensors_, &copies_}) {
     for (const TensorState& tensor : *tensors) {
-      for (const SlotState& slot : tensor.slots) ops::fill(compute_, 0, slot.values);
+      for (const SlotState& slot : tensor.slots) {
+        if (!outside_.contains(slot.values.bytes())) {
+          ops::fill(compute_, 0, slot.values);
+          continue;
+        }
+        tensor.set_runs(slot.values,
+                        [](std::int64_t, std::span<float> run) { std::ranges::fill(run, 0.0f); });
+      }
     }
   }
 }

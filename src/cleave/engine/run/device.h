@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,6 +45,13 @@ class Device {
   /// The initial weights: the same for a seed and a name, on whatever device the tensor is.
   void initialise(std::uint64_t seed);
 
+  /// As initialise() for the tensors that `wanted` says yes to; the others are written by somebody
+  /// else. Call refresh_values() when all have their weights.
+  void initialise_some(std::uint64_t seed, const std::function<bool(const std::string&)>& wanted);
+
+  /// Weights that are as large as initial ones and cost little: for who looks at times alone.
+  void fill_roughly();
+
   /// The tensors, or slices of them, that this device updates, fused ones in pieces. Over the
   /// devices of a replica they are every element of the model once; where replicas share state,
   /// over all devices.
@@ -76,7 +84,7 @@ class Device {
  private:
   void join(const CompiledStep& step, int index, comm::Communicator& world);
   void list(const ParameterState& parameter, bool owner);
-  void initialise(const TensorState& tensor, const Init& init, std::uint64_t seed);
+  void for_each_fresh(const std::function<void(const TensorState&, const Init&)>& visit);
 
   int place_;
   comm::Communicator& world_;

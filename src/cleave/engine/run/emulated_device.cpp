@@ -34,7 +34,7 @@ Executor::Parts parts_of(const schedule::Program& program, int index, Arena& are
   const ShardFold fold{.microbatches = program.microbatches};
   return {.program = &program,
           .device = index,
-          .linked = link(program, index, {.stages = none, .fold = fold}, arena),
+          .linked = link(program, index, {.stages = none}, arena),
           .stages = none,
           .fold = fold,
           .arena = &arena};

@@ -53,13 +53,13 @@ Emulator::Clock::duration Emulator::seconds_of(const Instruction& instruction) c
 
 /// Notes which exchanges have begun.
 void Emulator::look() {
-  for (Exchange& exchange : exchanges_)
+  for (EmulatedCollective& exchange : exchanges_)
     if (exchange.meeting.in_flight() && exchange.meeting.done())
       exchange.end = Clock::now() + seconds_of(exchange.instruction);
 }
 
 void Emulator::finish(const Instruction& wait) {
-  for (Exchange& exchange : exchanges_) {
+  for (EmulatedCollective& exchange : exchanges_) {
     if (!completes(wait, exchange.instruction)) continue;
     if (exchange.meeting.in_flight()) {
       exchange.meeting.wait();
@@ -67,7 +67,8 @@ void Emulator::finish(const Instruction& wait) {
     }
     if (Clock::now() < exchange.end) sleep_until(exchange.end);
   }
-  std::erase_if(exchanges_, [&](const Exchange& e) { return completes(wait, e.instruction); });
+  std::erase_if(exchanges_,
+                [&](const EmulatedCollective& e) { return completes(wait, e.instruction); });
 }
 
 void Emulator::run(const Instruction& instruction) {

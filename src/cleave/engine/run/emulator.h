@@ -29,7 +29,7 @@ class Emulator {
   using Clock = std::chrono::steady_clock;
 
   /// A GATHER, REDUCE or REFRESH; it ends a while after its last member is there.
-  struct Exchange {
+  struct EmulatedCollective {
     schedule::Instruction instruction;
     comm::Pending meeting;
     Clock::time_point end;
@@ -44,7 +44,7 @@ class Emulator {
   int place_;
   comm::Communicator& group_;
   std::vector<std::unique_ptr<comm::Communicator>> replicas_;  ///< [stage], null: elsewhere
-  std::vector<Exchange> exchanges_;
+  std::vector<EmulatedCollective> exchanges_;
 };
 
 }  // namespace cleave::engine

@@ -52,12 +52,12 @@ std::size_t most_exchanges(const LinkedProgram& program, std::span<Stage* const>
   return count;
 }
 
-std::vector<plan::Exchange> exchanges_of(const comm::ExchangeLog& log,
-                                         comm::Clock::time_point start,
-                                         std::span<const plan::Span> spans) {
-  std::vector<plan::Exchange> exchanges;
+std::vector<plan::CollectiveSpan> exchanges_of(const comm::ExchangeLog& log,
+                                               comm::Clock::time_point start,
+                                               std::span<const plan::Span> spans) {
+  std::vector<plan::CollectiveSpan> exchanges;
   auto span = spans.begin();
-  for (const comm::Exchange& logged : log.exchanges()) {
+  for (const comm::LoggedCollective& logged : log.exchanges()) {
     const double begin = seconds(logged.begin - start);
     while (span != spans.end() && span->end < begin) ++span;
     if (span == spans.end()) break;

@@ -15,8 +15,8 @@ std::size_t most_exchanges(const LinkedProgram& program, std::span<Stage* const>
 
 /// What was logged during a step that began at `start`, each with the instruction that posted it:
 /// `spans` are those of the step.
-std::vector<plan::Exchange> exchanges_of(const comm::ExchangeLog& log,
-                                         comm::Clock::time_point start,
-                                         std::span<const plan::Span> spans);
+std::vector<plan::CollectiveSpan> exchanges_of(const comm::ExchangeLog& log,
+                                               comm::Clock::time_point start,
+                                               std::span<const plan::Span> spans);
 
 }  // namespace cleave::engine

@@ -6,6 +6,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/engine/run/exchanges.h"
+#include "cleave/ops/elementwise.h"
 
 namespace cleave::engine {
 
@@ -27,20 +28,42 @@ Executor::Executor(Parts parts)
       collections_(*parts_.program, parts_.stages, replicas_),
       moves_(parts_.linked, parts_.arena->memory(), parts_.outside),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
-  std::size_t blocks = parts_.linked.lasting.size();
-  for (const auto* program : {&parts_.linked, &parts_.evaluation}) {
-    for (const LinkedInstruction& entry : program->instructions) blocks += entry.acquire.size();
+  std::size_t blocks = 0;
+  std::size_t instructions = 0;
+  int slots = 0;
+  for (const LinkedProgram* program : programs()) {
+    std::size_t own = 0;
+    for (const LinkedInstruction& entry : program->instructions) own += entry.acquire.size();
+    blocks = std::max(blocks, own);
+    instructions = std::max(instructions, program->instructions.size());
+    slots = std::max(slots, program->slots);
   }
+  blocks += parts_.linked.lasting.size();
   parts_.arena->reserve_blocks(blocks);
   take_lasting();
+  for (const Block& block : parts_.linked.lasting)
+    planned_bytes_ = std::max(planned_bytes_, block.offset + block.bytes);
   shared_.resize(static_cast<std::size_t>(NormNumbers::count(*parts_.program, norm_.pieces())));
   losses_ = losses_of_step();
-  pending_.resize(std::max(parts_.linked.slots, parts_.evaluation.slots));
-  spans_.reserve(2 * parts_.linked.instructions.size());
+  pending_.resize(slots);
+  spans_.reserve(2 * instructions);
   parts_.world->make_room(/*collectives=*/1, pending_.size());
   parts_.world->log().reserve(most_exchanges(parts_.linked, parts_.stages));
   for (Stage* stage : parts_.stages)
     if (stage != nullptr) stage->set_between_layers([this] { look_after_messages(); });
+}
+
+std::vector<const LinkedProgram*> Executor::programs() const {
+  std::vector<const LinkedProgram*> all = {&parts_.linked, &parts_.evaluation};
+  for (const LinkedProgram& program : parts_.patterns) all.push_back(&program);
+  for (const LinkedProgram& program : parts_.evaluations) all.push_back(&program);
+  return all;
+}
+
+const LinkedProgram& Executor::begin(const LinkedProgram& program) {
+  planned_bytes_ = std::max(planned_bytes_, program.planned_bytes);
+  planned_outside_bytes_ = std::max(planned_outside_bytes_, program.planned_outside_bytes);
+  return program;
 }
 
 /// Neither large MPI messages nor collectives get anywhere on their own.
@@ -49,7 +72,7 @@ void Executor::look_after_messages() {
   if (sync_.reducing()) sync_.look();
 }
 
-std::vector<plan::Exchange> Executor::exchanges() const {
+std::vector<plan::CollectiveSpan> Executor::exchanges() const {
   return exchanges_of(parts_.world->log(), start_, spans_);
 }
 
@@ -79,7 +102,9 @@ StepResult Executor::run(const StepInput& input) {
   std::ranges::fill(shared_, 0.0);
   losses_ = losses_of_step();
   ops::Compute& compute = *parts_.compute;
-  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+  const LinkedProgram& program =
+      begin(input.pattern == StepInput::kFullest ? parts_.linked : parts_.patterns[input.pattern]);
+  for (const LinkedInstruction& entry : program.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     const Clock::duration at_messages = spent_at_messages();
     const double begin = now();
@@ -108,7 +133,8 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   const Instruction& instruction = entry.instruction;
   if (parts_.emulator != nullptr && !schedule::is_message(instruction))
     return emulate(instruction, input);
-  Pass pass = entry.pass;
+  for (const SegmentOf& sum : entry.cleared) sync_.clear(sum.stage, sum.segment);
+  SegmentPass pass = entry.pass;
   pass.loss_scale = input.loss_scale;
   switch (instruction.op) {
     case Op::Forward:
@@ -120,10 +146,10 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
       return entry.stage->backward_input(compute, pass, input.search);
     case Op::BackwardWeight:
       entry.stage->backward_weight(compute, pass);
-      return sync_.merge(instruction.stage, pass.segment, instruction.microbatch);
+      return sync_.merge(instruction.stage, pass.segment, entry.completed);
     case Op::Backward:
       entry.stage->backward(compute, pass, input.search);
-      return sync_.merge(instruction.stage, pass.segment, instruction.microbatch);
+      return sync_.merge(instruction.stage, pass.segment, entry.completed);
     case Op::Send:
     case Op::Receive:
       return post(entry);
@@ -136,7 +162,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     case Op::Norm:
       return norm(input);
     case Op::Step:
-      return step(input);
+      return step(instruction, input);
     case Op::Refresh:
       return values_.refresh(instruction.stage);
     case Op::Gather:
@@ -199,10 +225,12 @@ MicrobatchSums Executor::forward(const LinkedInstruction& entry, MicrobatchSourc
   return sums;
 }
 
-void Executor::evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums) {
+void Executor::evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums, int pattern) {
   std::ranges::fill(sums, MicrobatchSums{});
   evaluated_ = sums.subspan(static_cast<std::size_t>(replica_ * parts_.evaluated_at_once));
-  for (const LinkedInstruction& entry : parts_.evaluation.instructions) {
+  const LinkedProgram& program =
+      begin(pattern == StepInput::kFullest ? parts_.evaluation : parts_.evaluations[pattern]);
+  for (const LinkedInstruction& entry : program.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     execute(entry, {.source = &source});
     for (const Block& block : entry.release) parts_.arena->release(block.offset);
@@ -317,18 +345,38 @@ void Executor::norm(const StepInput& input) {
   if (!std::isfinite(result_.gradient_norm)) throw NonFinite("the gradient norm is not finite");
 }
 
-void Executor::step(const StepInput& input) {
+void Executor::round_masters() {
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    const Instruction& i = entry.instruction;
+    if (i.op != Op::In || !schedule::is_state_move(i)) continue;
+    moves_.carry_out(entry);
+    const StageParameters& parameters = parts_.stages[i.stage]->parameters();
+    for (const ParameterState& p : parameters.of_segment(std::max(i.segment, 0)))
+      if (!p.borrowed && p.master && p.master.bytes() != p.value.bytes() && p.elements() > 0)
+        ops::copy(*parts_.compute, p.master, p.value);
+    parts_.compute->finish();
+  }
+}
+
+void Executor::step(const Instruction& instruction, const StepInput& input) {
   if (input.optimizer == nullptr) return;
   const double clip = input.optimizer->clip();
   const double norm = result_.gradient_norm;
   // As torch.nn.utils.clip_grad_norm_ does it.
   const double scale = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
   if (input.watch != nullptr) input.watch->before_update();
-  for (Stage* stage : parts_.stages) {
-    if (stage == nullptr) continue;
-    for (const ParameterState& parameter : stage->parameters().all()) {
+  const auto update = [&](std::span<const ParameterState> parameters) {
+    for (const ParameterState& parameter : parameters) {
       if (parameter.spec->trainable && !parameter.borrowed && parameter.elements() > 0)
         input.optimizer->update(*parts_.compute, parameter, scale);
+    }
+  };
+  if (instruction.segment >= 0) {
+    update(parts_.stages[instruction.stage]->parameters().of_segment(instruction.segment));
+  } else {
+    for (int s = 0; s < std::ssize(parts_.stages); ++s) {
+      const bool meant = instruction.stage < 0 || instruction.stage == s;
+      if (parts_.stages[s] != nullptr && meant) update(parts_.stages[s]->parameters().all());
     }
   }
   if (input.watch != nullptr) input.watch->after_update();

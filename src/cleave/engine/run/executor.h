@@ -28,11 +28,14 @@ namespace cleave::engine {
 
 /// What a step needs from outside.
 struct StepInput {
+  static constexpr int kFullest = -1;  ///< Parts::linked
+
   MicrobatchSource* source = nullptr;
   Optimizer* optimizer = nullptr;  ///< null: STEP leaves the weights alone
   float loss_scale = 1;            ///< what one token's loss counts for: 1 / tokens of the step
   Search search = Search::Off;
   bool stop = false;            ///< this device was asked to stop
+  int pattern = kFullest;       ///< which of Parts::patterns runs
   StateWatch* watch = nullptr;  ///< null: nobody wants to know
 };
 
@@ -59,8 +62,10 @@ class Executor {
     int device = 0;
     LinkedProgram linked;
     LinkedProgram evaluation;
-    int evaluated_at_once = 0;   ///< microbatches of a replica in `evaluation`
-    std::vector<Stage*> stages;  ///< [stage], null: not on this device
+    std::vector<LinkedProgram> patterns = {};     ///< with more left out, in the same memory
+    std::vector<LinkedProgram> evaluations = {};  ///< the same of `evaluation`
+    int evaluated_at_once = 0;                    ///< microbatches of a replica in `evaluation`
+    std::vector<Stage*> stages;                   ///< [stage], null: not on this device
     ShardFold fold;
     std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
     std::span<const OwnedPiece> pieces;      ///< of the whole model, sorted
@@ -79,12 +84,21 @@ class Executor {
   StepResult run(const StepInput& input);
 
   /// Runs forward only. sums[replica · evaluated_at_once + m] becomes what microbatch m of `source`
-  /// on that replica came to, on every device.
-  void evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums);
+  /// on that replica came to, on every device. `pattern`: which of Parts::evaluations runs.
+  void evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums,
+                int pattern = StepInput::kFullest);
   int evaluated_at_once() const { return parts_.evaluated_at_once; }
+
+  /// What the plans of those programs say that have run: the end of their highest buffer.
+  std::int64_t planned_bytes() const { return planned_bytes_; }
+  std::int64_t planned_outside_bytes() const { return planned_outside_bytes_; }
 
   /// Brings the values that replicas have shares of in line with the shares. All devices call it.
   void gather_values() { values_.refresh_all(); }
+
+  /// Brings the values that layers compute with in line with master weights that are outside
+  /// between steps.
+  void round_masters();
 
   /// Times F, I, W, B of the first `microbatches` in the order of a step, in its memory, without
   /// messages; seconds it took in all. Leaves garbage in the gradients.
@@ -104,7 +118,7 @@ class Executor {
   std::span<const plan::Span> spans() const { return spans_; }
 
   /// The collectives of that step, but for the numbers that NORM makes known.
-  std::vector<plan::Exchange> exchanges() const;
+  std::vector<plan::CollectiveSpan> exchanges() const;
 
   /// Seconds of that step's compute and STEP in which the thread was at messages instead.
   double held_up() const { return std::chrono::duration<double>(held_up_).count(); }
@@ -115,7 +129,7 @@ class Executor {
   void execute(const LinkedInstruction& entry, const StepInput& input);
   void emulate(const schedule::Instruction& instruction, const StepInput& input);
   MicrobatchSums forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
-  using InputPlace = View (Stage::*)(const StageInput&, const Pass&) const;
+  using InputPlace = View (Stage::*)(const StageInput&, const SegmentPass&) const;
   /// Loads what F or R reads from the data, to the places where it has them.
   void load(const LinkedInstruction& entry, MicrobatchSource& source, InputPlace place);
   void note(int microbatch, const MicrobatchSums& sums);
@@ -124,10 +138,13 @@ class Executor {
   void finish(const LinkedInstruction& entry);
   [[noreturn]] void throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const;
   void take_lasting();
+  const LinkedProgram& begin(const LinkedProgram& program);
+  std::vector<const LinkedProgram*> programs() const;
   void finish_move(const LinkedInstruction& entry);
   void rehearse_move(const LinkedInstruction& entry, Rehearsal& into);
+  void rehearse_state_moves(Rehearsal& into);
   void norm(const StepInput& input);
-  void step(const StepInput& input);
+  void step(const schedule::Instruction& instruction, const StepInput& input);
   double time_of(const LinkedInstruction& entry, const StepInput& input);
   bool has_both_ends(const schedule::Instruction& tie) const;
   void place_ungathered_values();
@@ -152,6 +169,8 @@ class Executor {
   std::vector<plan::Span> spans_;
   StepResult result_;
   bool interrupted_ = false;  ///< the last run threw
+  std::int64_t planned_bytes_ = 0;
+  std::int64_t planned_outside_bytes_ = 0;
   Clock::time_point start_;
   Clock::duration held_up_ = {};
 };

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "cleave/base/check.h"
-#include "cleave/base/units.h"
+#include "cleave/base/disk_blocks.h"
 
 namespace cleave::engine {
 namespace {
@@ -14,15 +14,16 @@ using schedule::BufferKind;
 using schedule::Instruction;
 using schedule::Op;
 
-/// The buffers of what one F keeps of one microbatch.
+/// The buffers of what one F keeps of one microbatch, or of the optimizer state of a segment.
 struct KeptBuffers {
   const Buffer* kept[2] = {};  ///< for I, for W
   const Buffer* returned[2] = {};
   const Buffer* outside = nullptr;
+  const Buffer* fetched = nullptr;
   int slot = -1;
 };
 
-using KeptKey = std::tuple<int, int, int>;  ///< stage, segment, microbatch
+using KeptKey = std::tuple<int, int, int>;  ///< stage, segment, microbatch or -1
 
 std::map<KeptKey, KeptBuffers> moved_buffers(const schedule::Program& program, int device) {
   std::map<KeptKey, KeptBuffers> all;
@@ -37,20 +38,25 @@ std::map<KeptKey, KeptBuffers> moved_buffers(const schedule::Program& program, i
     if (b.kind == BufferKind::KeptForWeight) of.kept[1] = &b;
     if (b.kind == BufferKind::ReturnedForInput) of.returned[0] = &b;
     if (b.kind == BufferKind::ReturnedForWeight) of.returned[1] = &b;
-    if (b.kind == BufferKind::Outside) of.outside = &b;
+    if (is_outside(b)) of.outside = &b;
+    if (b.kind == BufferKind::FetchedState) of.fetched = &b;
   }
   return all;
 }
 
-/// One after another outside, each aligned.
+/// One after another outside, each in whole blocks of a disk.
 std::vector<Mover::Copy> copies_of(const KeptBuffers& of, Op op, Arena& arena, Arena& outside) {
   std::vector<Mover::Copy> copies;
+  if (of.fetched != nullptr)
+    return {{.inside = fetched_at(*of.fetched, arena),
+             .outside = outside.at(of.outside->offset),
+             .bytes = of.outside->bytes}};
   std::int64_t at = of.outside == nullptr ? 0 : of.outside->offset;
   for (const Buffer* inside : op == Op::Out ? of.kept : of.returned) {
     if (inside == nullptr) continue;
     copies.push_back(
         {.inside = arena.at(inside->offset), .outside = outside.at(at), .bytes = inside->bytes});
-    at += aligned(inside->bytes);
+    at += disk_blocks(inside->bytes);
   }
   return copies;
 }
@@ -62,6 +68,8 @@ void link_moves(const schedule::Program& program, int device, Arena& arena, Aren
   const std::map<KeptKey, KeptBuffers> all = moved_buffers(program, device);
   linked.moves = static_cast<int>(all.size());
   if (all.empty()) return;
+  for (const auto& [key, of] : all)
+    if (of.fetched != nullptr) linked.resting.push_back({of.outside->offset, of.outside->bytes});
   for (LinkedInstruction& entry : linked.instructions) {
     const Instruction& i = entry.instruction;
     if (!schedule::is_move(i)) continue;

@@ -18,6 +18,12 @@ struct Block {
   std::int64_t bytes = 0;
 };
 
+/// A segment of a stage.
+struct SegmentOf {
+  int stage = 0;
+  int segment = 0;
+};
+
 /// COLLECT: rows of every microbatch of a replica, and where those of all replicas come together.
 struct CollectedRows {
   std::vector<const std::byte*> sources;  ///< [microbatch]
@@ -29,7 +35,9 @@ struct CollectedRows {
 struct LinkedInstruction {
   schedule::Instruction instruction;
   Stage* stage = nullptr;           ///< compute; null on an emulated device
-  Pass pass;                        ///< compute
+  SegmentPass pass;                 ///< compute
+  ShardRange completed;             ///< W, B: what is added up behind it
+  std::vector<SegmentOf> cleared;   ///< REDUCE, TIE, NORM: sums without a W, zero from here on
   std::span<std::byte> message;     ///< SEND, RECV
   std::span<std::byte> workspace;   ///< REDUCE: to add up in; GATHER: whole parameters
   CollectedRows collected;          ///< COLLECT
@@ -49,22 +57,28 @@ struct LinkedInstruction {
 struct LinkedProgram {
   std::vector<LinkedInstruction> instructions;
   std::vector<Block> lasting;    ///< in use between steps too
+  std::vector<Block> resting;    ///< the same outside: state that only STEP has inside
   std::byte* scratch = nullptr;  ///< kernel scratch and work of all stages
   std::int64_t scratch_bytes = 0;
-  int slots = 0;  ///< most messages in flight at once
-  int moves = 0;  ///< what moves out and back in a step
+  std::int64_t planned_bytes = 0;          ///< the end of its highest buffer
+  std::int64_t planned_outside_bytes = 0;  ///< the same outside
+  int slots = 0;                           ///< most messages in flight at once
+  int moves = 0;                           ///< what moves out and back in a step
 };
 
 /// `stages[s]` is the stage `s` of the program if it is on `device`, else null.
 struct LinkOptions {
   std::span<Stage* const> stages;
   std::int64_t kernel_scratch = 0;
-  ShardFold fold;
 };
 LinkedProgram link(const schedule::Program& program, int device, const LinkOptions& options,
                    Arena& arena);
 
 /// The lasting memory that the plan gave stage `stage` of `device`.
-LastingMemory lasting_memory(const schedule::Program& program, int device, int stage, Arena& arena);
+LastingMemory lasting_memory(const schedule::Program& program, int device, int stage, Arena& arena,
+                             Arena& outside);
+
+/// Where fetched state begins in its buffer: on a border of a disk's blocks.
+std::byte* fetched_at(const schedule::Buffer& buffer, const Arena& arena);
 
 }  // namespace cleave::engine

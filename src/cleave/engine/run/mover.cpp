@@ -1,11 +1,20 @@
 #include "cleave/engine/run/mover.h"
 
+#include <algorithm>
+
 #include "cleave/base/check.h"
 
 namespace cleave::engine {
 
-Mover::Mover(Memory& memory, std::size_t most)
-    : memory_(memory), posts_(most), thread_([this] { work(); }) {}
+namespace {
+
+/// What passes between an accelerator and a disk at a time.
+constexpr std::int64_t kBounced = 4 << 20;
+
+}  // namespace
+
+Mover::Mover(Memory& memory, Memory& outside, std::size_t most)
+    : memory_(memory), outside_(outside), posts_(most), thread_([this] { work(); }) {}
 
 Mover::~Mover() {
   {
@@ -60,12 +69,31 @@ void Mover::work() {
 
 void Mover::carry_out(const Post& post) {
   for (const Copy& copy : post.copies) {
-    const std::span outside(copy.outside, static_cast<std::size_t>(copy.bytes));
-    if (post.way == Way::Out) {
-      memory_.move_out(copy.inside, outside);
-    } else {
-      memory_.move_in(copy.inside, outside);
+    if (outside_.on_host(copy.outside) || memory_.on_host(copy.inside)) {
+      move(post.way, copy);
+      continue;
     }
+    bounce_.resize(kBounced);
+    for (std::int64_t done = 0; done < copy.bytes; done += kBounced) {
+      const std::span part(bounce_.data(),
+                           static_cast<std::size_t>(std::min(kBounced, copy.bytes - done)));
+      if (post.way == Way::In) outside_.copy_out(copy.outside + done, part);
+      if (post.way == Way::In) memory_.move_in(copy.inside + done, part);
+      if (post.way == Way::Out) memory_.move_out(copy.inside + done, part);
+      if (post.way == Way::Out) outside_.copy_in(copy.outside + done, part);
+    }
+  }
+}
+
+/// One of the two memories is the host's; the other one knows how to copy.
+void Mover::move(Way way, const Copy& copy) {
+  const auto bytes = static_cast<std::size_t>(copy.bytes);
+  if (outside_.on_host(copy.outside)) {
+    if (way == Way::Out) memory_.move_out(copy.inside, {copy.outside, bytes});
+    if (way == Way::In) memory_.move_in(copy.inside, {copy.outside, bytes});
+  } else {
+    if (way == Way::Out) outside_.copy_in(copy.outside, {copy.inside, bytes});
+    if (way == Way::In) outside_.copy_out(copy.outside, {copy.inside, bytes});
   }
 }
 

@@ -31,8 +31,9 @@ class Mover {
     Clock::time_point end;
   };
 
-  /// At most `most` posts are ever in flight. `memory`, the device's, must outlive this.
-  Mover(Memory& memory, std::size_t most);
+  /// At most `most` posts are ever in flight. `memory`, the device's, and `outside` must outlive
+  /// this.
+  Mover(Memory& memory, Memory& outside, std::size_t most);
   ~Mover();
   Mover(const Mover&) = delete;
   Mover& operator=(const Mover&) = delete;
@@ -56,8 +57,11 @@ class Mover {
 
   void work();
   void carry_out(const Post& post);
+  void move(Way way, const Copy& copy);
 
   Memory& memory_;
+  Memory& outside_;
+  std::vector<std::byte> bounce_;  ///< where neither memory is the host's
   std::vector<Post> posts_;  ///< a ring: number modulo its size
   std::uint64_t posted_ = 0;
   std::uint64_t done_ = 0;

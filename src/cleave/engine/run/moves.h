@@ -29,6 +29,7 @@ class Moves {
   Arena* outside_;
   std::unique_ptr<Mover> mover_;       ///< null: nothing moves
   std::vector<std::uint64_t> moving_;  ///< [slot] what the mover calls it
+  std::vector<Block> resting_;         ///< in use outside between steps too
 };
 
 }  // namespace cleave::engine

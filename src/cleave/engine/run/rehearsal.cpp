@@ -30,7 +30,7 @@ class Stopwatch {
     wall_ += now(CLOCK_MONOTONIC);
     thread_ += now(CLOCK_THREAD_CPUTIME_ID);
   }
-  void add_to(Rehearsal::Exchange& exchange, double share = 1) const {
+  void add_to(Rehearsal::SharedWork& exchange, double share = 1) const {
     exchange.seconds.add(wall_ * share);
     exchange.work.add(std::min(wall_, thread_) * share);
   }
@@ -128,13 +128,22 @@ void Executor::rehearse_move(const LinkedInstruction& entry, Rehearsal& into) {
   if (entry.outside.bytes > 0) into.outside.add(seconds / static_cast<double>(entry.outside.bytes));
 }
 
+/// A few tell the rate: a disk would take long for all of them in every round.
+void Executor::rehearse_state_moves(Rehearsal& into) {
+  constexpr std::size_t kMoves = 8;
+  for (const LinkedInstruction& entry : parts_.linked.instructions) {
+    if (into.outside.count() >= kMoves) return;
+    if (schedule::is_state_move(entry.instruction)) rehearse_move(entry, into);
+  }
+}
+
 void Executor::compute_alone(const StepInput& input) {
   place_ungathered_values();
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Op op = entry.instruction.op;
     if (schedule::is_compute(op)) execute(entry, input);
     if (op == Op::Out || op == Op::In) moves_.carry_out(entry);
-    if (op == Op::Step) step(input);
+    if (op == Op::Step) step(entry.instruction, input);
     if (op == Op::Norm) norm_.square(*parts_.compute);
     if (op == Op::Tie && has_both_ends(entry.instruction)) execute(entry, input);
   }
@@ -144,11 +153,11 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
   const Clock::time_point start = Clock::now();
   place_ungathered_values();
   const int first = first_to_rehearse(parts_.linked, parts_.program->microbatches, microbatches);
-  struct Pass {
+  struct PassTime {
     double seconds = 0;
     std::set<int> microbatches;
   };
-  std::map<std::pair<Op, int>, Pass> passes;  // of a stage
+  std::map<std::pair<Op, int>, PassTime> passes;  // of a stage
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Instruction& instruction = entry.instruction;
     if (instruction.microbatch < first || instruction.microbatch >= first + microbatches) continue;
@@ -156,7 +165,7 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
     if (instruction.op == Op::Wait) parts_.world->give_way();
     if (schedule::is_move(instruction)) rehearse_move(entry, into);
     if (!schedule::is_compute(instruction.op)) continue;
-    Pass& pass = passes[{instruction.op, instruction.stage}];
+    PassTime& pass = passes[{instruction.op, instruction.stage}];
     pass.seconds += time_of(entry, input);
     pass.microbatches.insert(instruction.microbatch);
   }
@@ -171,10 +180,12 @@ void Executor::rehearse_update(const StepInput& input, Rehearsal& into) {
   const Clock::time_point start = Clock::now();
   norm_.square(*parts_.compute);
   const Clock::time_point middle = Clock::now();
-  step(input);
+  for (const LinkedInstruction& entry : parts_.linked.instructions)
+    if (entry.instruction.op == Op::Step) step(entry.instruction, input);
   parts_.compute->finish();
   into.norm.add(std::chrono::duration<double>(middle - start).count());
   into.step.add(std::chrono::duration<double>(Clock::now() - middle).count());
+  rehearse_state_moves(into);
 }
 
 void Executor::rehearse_exchanges(Rehearsal& into) {

@@ -12,6 +12,7 @@ class Samples {
  public:
   void add(double value) { values_.push_back(value); }
   bool empty() const { return values_.empty(); }
+  std::size_t count() const { return values_.size(); }
 
   /// What is disturbed now and then does not count. 0 of nothing.
   double median() const;
@@ -23,7 +24,7 @@ class Samples {
 /// What a device takes for its part of a step, in seconds, measured piece by piece.
 struct Rehearsal {
   /// Something that several devices do together.
-  struct Exchange {
+  struct SharedWork {
     Samples seconds;
     Samples work;  ///< of it, what this device's thread computed and copied
   };
@@ -34,9 +35,9 @@ struct Rehearsal {
     Samples weight;
     Samples backward;
     Samples recompute;
-    Exchange reduce;  ///< all segments, one after another
-    Exchange gather;
-    Exchange collect;
+    SharedWork reduce;  ///< all segments, one after another
+    SharedWork gather;
+    SharedWork collect;
   };
 
   explicit Rehearsal(const schedule::Program& program)

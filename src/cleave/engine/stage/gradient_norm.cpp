@@ -27,7 +27,7 @@ std::int64_t blocks_of(const ParameterSpec& parameter, const Piece& piece) {
 
 namespace {
 
-/// Of the parameters that are wanted, without copies; tied weights under the name of their owner.
+/// The wanted parameters without copies; a tied weight goes under the name of its owner.
 template <class Wanted>
 std::vector<OwnedPiece> pieces_of(std::span<const SegmentSpec> segments, const Wanted& wanted) {
   std::vector<OwnedPiece> pieces;

@@ -14,7 +14,7 @@ namespace {
 /// Sums over replicas go through at most this much memory per other replica.
 constexpr std::int64_t kMostWorkspace = std::int64_t{4} << 20;
 
-/// And the gradient of a tied weight through this much.
+/// The gradient of a tied weight passes through a workspace of at most this many bytes.
 constexpr std::int64_t kMostTieWorkspace = std::int64_t{1} << 20;
 
 std::int64_t workspace_for(std::int64_t bytes, int replicas) {
@@ -36,13 +36,37 @@ int ShardFold::sums() const {
   return std::countr_zero(static_cast<unsigned>(shards)) + 1;
 }
 
-int ShardFold::sum_of(int microbatch) const {
-  return std::popcount(static_cast<unsigned>(microbatch / per_shard()));
+int ShardFold::sum_of(int shard) const {
+  return std::popcount(static_cast<unsigned>(shard));
 }
 
-int ShardFold::merges_after(int microbatch) const {
-  if ((microbatch + 1) % per_shard() != 0) return 0;
-  return std::countr_one(static_cast<unsigned>(microbatch / per_shard()));
+int ShardFold::merges_after(int shard) const {
+  return std::countr_one(static_cast<unsigned>(shard));
+}
+
+PresentShards::PresentShards(const ShardFold& fold, const schedule::Topology& topology, int stage,
+                             int replica)
+    : fold_(fold), first_(fold.shards, -1), last_(fold.shards, -1) {
+  for (int m = 0; m < fold.microbatches; ++m) {
+    if (!topology.present(stage, replica, m)) continue;
+    const int shard = fold.shard_of(m);
+    CLEAVE_CHECK(shard == 0 || last_[shard - 1] >= 0, "stage ", stage, " has a part in shard ",
+                 shard, " and none in the one before it");
+    if (first_[shard] < 0) first_[shard] = m;
+    last_[shard] = m;
+  }
+}
+
+bool PresentShards::begins(int microbatch) const {
+  return first_[fold_.shard_of(microbatch)] == microbatch;
+}
+
+ShardRange PresentShards::completed_by(int microbatch) const {
+  const int shard = fold_.shard_of(microbatch);
+  if (last_[shard] != microbatch) return {};
+  int end = shard + 1;
+  while (end < fold_.shards && last_[end] < 0) ++end;
+  return {shard, end - shard};
 }
 
 GradientSync::GradientSync(Parts parts)
@@ -89,14 +113,21 @@ void GradientSync::begin_step() {
   in_flight_ = 0;
 }
 
-void GradientSync::merge(int stage, int segment, int microbatch) {
-  const int merges = parts_.fold.merges_after(microbatch);
-  int top = parts_.fold.sum_of(microbatch);
-  for (int i = 0; i < merges; ++i, --top) {
+void GradientSync::merge(int stage, int segment, ShardRange shards) {
+  for (int shard = shards.first; shard < shards.first + shards.count; ++shard) {
     const StageParameters& parameters = parts_.stages[stage]->parameters();
-    const View left = parameters.sums(segment, top - 1);
-    ops::add(*parts_.compute, left, parameters.sums(segment, top), left);
+    int top = parts_.fold.sum_of(shard);
+    // Replicas add zeros for such a shard too, and a zero can change the sign of another.
+    if (shard > shards.first) ops::fill(*parts_.compute, 0, parameters.sums(segment, top));
+    for (int i = 0; i < parts_.fold.merges_after(shard); ++i, --top) {
+      const View left = parameters.sums(segment, top - 1);
+      ops::add(*parts_.compute, left, parameters.sums(segment, top), left);
+    }
   }
+}
+
+void GradientSync::clear(int stage, int segment) {
+  ops::fill(*parts_.compute, 0, parts_.stages[stage]->parameters().sums(segment, 0));
 }
 
 void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {

@@ -26,9 +26,31 @@ struct ShardFold {
 
   int per_shard() const { return microbatches / shards; }
   int sums() const;
-  int sum_of(int microbatch) const;  ///< which sum a microbatch adds into
-  bool begins_shard(int microbatch) const { return microbatch % per_shard() == 0; }
-  int merges_after(int microbatch) const;  ///< how many neighbours merge when its W is done
+  int shard_of(int microbatch) const { return microbatch / per_shard(); }
+  int sum_of(int shard) const;        ///< which sum its microbatches add into
+  int merges_after(int shard) const;  ///< how many neighbours merge when its last W is done
+};
+
+/// Shards that are complete once a W is done: its own, and those after it that have none.
+struct ShardRange {
+  int first = 0;
+  int count = 0;
+};
+
+/// How the W of a stage's microbatches are added up on a replica, of which it may have no part in
+/// some: in each shard the first W begins the sum and the last one ends it.
+class PresentShards {
+ public:
+  /// Shards in which the stage has a part come before those in which it has none.
+  PresentShards(const ShardFold& fold, const schedule::Topology& topology, int stage, int replica);
+
+  bool begins(int microbatch) const;
+  ShardRange completed_by(int microbatch) const;  ///< none unless it ends its shard
+
+ private:
+  ShardFold fold_;
+  std::vector<int> first_;  ///< [shard] microbatch, -1: none
+  std::vector<int> last_;   ///< [shard]
 };
 
 /// Brings the gradients of one device together with those of its replicas and of tied weights.
@@ -47,8 +69,11 @@ class GradientSync {
   /// All devices of the run make theirs at the same time: groups are formed.
   explicit GradientSync(Parts parts);
 
-  /// After the W of a microbatch in a segment: merges what the fold says.
-  void merge(int stage, int segment, int microbatch);
+  /// After the W that completes shards: merges what the fold says.
+  void merge(int stage, int segment, ShardRange shards);
+
+  /// Makes the sum of a segment zero, which has no W in this step.
+  void clear(int stage, int segment);
 
   /// REDUCE: posts the sum over the replicas; it goes on while others compute, until finish().
   void reduce(int stage, int segment, std::span<std::byte> workspace);

@@ -30,14 +30,16 @@ View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& ten
     std::byte* at = frame.ports[static_cast<std::size_t>(place.offset)];
     return at == nullptr ? View() : View(at, tensor.dtype, tensor.shape);
   }
-  return View(frame[static_cast<int>(place.region)] + place.offset, tensor.dtype, tensor.shape);
+  // What is absent from a microbatch has a shape and no place.
+  std::byte* begin = frame[static_cast<int>(place.region)];
+  return View(begin == nullptr ? nullptr : begin + place.offset, tensor.dtype, tensor.shape);
 }
 
 /// The arguments of one call of a layer; `room` is for the views of its kept tensors.
 class Stage::Call {
  public:
   /// F.
-  Call(std::span<View> room, const Entry& entry, const Pass& pass)
+  Call(std::span<View> room, const Entry& entry, const SegmentPass& pass)
       : spec_(entry.layer->spec()), frame_(pass.frame), room_(room) {
     if (entry.first != nullptr) {
       set_forward(*entry.first);
@@ -48,7 +50,7 @@ class Stage::Call {
   }
 
   /// R, I and W.
-  Call(std::span<View> room, const Entry& entry, const Pass& pass,
+  Call(std::span<View> room, const Entry& entry, const SegmentPass& pass,
        const plan::BackwardPlaces& backward, std::int64_t gradient_shift = 0)
       : spec_(entry.layer->spec()), frame_(pass.frame), room_(room) {
     set_forward(*entry.places);
@@ -75,7 +77,7 @@ class Stage::Call {
   const LayerCall* operator->() const { return &call_; }
 
  private:
-  void set_collected(const Pass& pass) {
+  void set_collected(const SegmentPass& pass) {
     const std::size_t count = spec_.collected.size();
     if (count == 0) return;
     const std::span<View> views = room_.last(count);
@@ -204,7 +206,7 @@ void Stage::place_values(int segment, std::byte* whole) {
 }
 
 /// Every stage that reads y has a buffer of its own for it.
-void Stage::hand_out(ops::Compute& compute, const Pass& pass) const {
+void Stage::hand_out(ops::Compute& compute, const SegmentPass& pass) const {
   if (pass.frame.copies.empty()) return;
   const Entry& last = entries(pass.segment).back();
   const TensorSpec& y = last.layer->spec().y;
@@ -213,7 +215,7 @@ void Stage::hand_out(ops::Compute& compute, const Pass& pass) const {
 }
 
 /// In the order of the graph's edges, whichever way each gradient came: one order for all layouts.
-void Stage::add_gradients(ops::Compute& compute, const Pass& pass) const {
+void Stage::add_gradients(ops::Compute& compute, const SegmentPass& pass) const {
   if (pass.frame.gradients.empty()) return;
   const TensorSpec& y = entries(pass.segment).back().layer->spec().y;
   const View dy(pass.frame[static_cast<std::size_t>(plan::Region::OutputGradient)], y.dtype,
@@ -222,7 +224,7 @@ void Stage::add_gradients(ops::Compute& compute, const Pass& pass) const {
     ops::add(compute, dy, View(addend, y.dtype, y.shape), dy);
 }
 
-void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
+void Stage::forward(ops::Compute& compute, const SegmentPass& pass, Search search) {
   for (const Entry& entry : entries(pass.segment)) {
     const Call call(room_, entry, pass);
     if (pass.begins_step) entry.layer->begin_step(compute, call);
@@ -234,7 +236,7 @@ void Stage::forward(ops::Compute& compute, const Pass& pass, Search search) {
   hand_out(compute, pass);
 }
 
-void Stage::recompute(ops::Compute& compute, const Pass& pass) {
+void Stage::recompute(ops::Compute& compute, const SegmentPass& pass) {
   for (const int layer : layouts_[pass.segment].again) {
     const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(layer)];
     entry.layer->forward(compute, Call(room_, entry, pass, plan::BackwardPlaces{}));
@@ -242,7 +244,7 @@ void Stage::recompute(ops::Compute& compute, const Pass& pass) {
   }
 }
 
-void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search search) {
+void Stage::backward_input(ops::Compute& compute, const SegmentPass& pass, Search search) {
   if (!ports_[pass.segment].borders.backward) return;
   add_gradients(compute, pass);
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
@@ -255,7 +257,7 @@ void Stage::backward_input(ops::Compute& compute, const Pass& pass, Search searc
   }
 }
 
-void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
+void Stage::backward_weight(ops::Compute& compute, const SegmentPass& pass) {
   const std::int64_t shift =
       pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
   for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
@@ -265,7 +267,7 @@ void Stage::backward_weight(ops::Compute& compute, const Pass& pass) {
   }
 }
 
-void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
+void Stage::backward(ops::Compute& compute, const SegmentPass& pass, Search search) {
   if (!ports_[pass.segment].borders.backward) return;
   add_gradients(compute, pass);
   const std::int64_t shift =
@@ -284,7 +286,7 @@ void Stage::backward(ops::Compute& compute, const Pass& pass, Search search) {
   }
 }
 
-View Stage::tensor_of(const StageInput& input, const Pass& pass) const {
+View Stage::tensor_of(const StageInput& input, const SegmentPass& pass) const {
   const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(input.layer)];
   const LayerSpec& spec = entry.layer->spec();
   if (input.read == StageInput::kX) return view_at(pass.frame, entry.places->x, spec.x);
@@ -294,14 +296,14 @@ View Stage::tensor_of(const StageInput& input, const Pass& pass) const {
   return view_at(pass.frame, place, spec.reads[read].tensor);
 }
 
-View Stage::tensor_again(const StageInput& input, const Pass& pass) const {
+View Stage::tensor_again(const StageInput& input, const SegmentPass& pass) const {
   if (keeps(pass.segment) != plan::Keep::Inputs || input.read == StageInput::kX) return {};
   const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(input.layer)];
   const auto read = static_cast<std::size_t>(input.read);
   return view_at(pass.frame, entry.places->reads[read], entry.layer->spec().reads[read].tensor);
 }
 
-View Stage::losses(const Pass& pass) const {
+View Stage::losses(const SegmentPass& pass) const {
   if (ports_[pass.segment].borders.y_leaves) return {};
   const Entry& last = entries(pass.segment).back();
   return view_at(pass.frame, last.places->y, last.layer->spec().y);

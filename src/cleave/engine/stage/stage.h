@@ -33,7 +33,7 @@ struct Frame {
 View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor);
 
 /// One pass of one microbatch through a segment of a stage.
-struct Pass {
+struct SegmentPass {
   int segment = 0;
   Frame frame{};
   Write gradient = Write::Accumulate;  ///< Overwrite: the first microbatch of a sum
@@ -111,21 +111,21 @@ class Stage {
   /// Called behind every layer: what else the device has to look after meanwhile.
   void set_between_layers(std::function<void()> call) { between_layers_ = std::move(call); }
 
-  void forward(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
+  void forward(ops::Compute& compute, const SegmentPass& pass, Search search = Search::Off);
   /// R: brings back what F did not keep.
-  void recompute(ops::Compute& compute, const Pass& pass);
-  void backward_input(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
-  void backward_weight(ops::Compute& compute, const Pass& pass);
+  void recompute(ops::Compute& compute, const SegmentPass& pass);
+  void backward_input(ops::Compute& compute, const SegmentPass& pass, Search search = Search::Off);
+  void backward_weight(ops::Compute& compute, const SegmentPass& pass);
   /// I then W, layer by layer: nothing is kept between them.
-  void backward(ops::Compute& compute, const Pass& pass, Search search = Search::Off);
+  void backward(ops::Compute& compute, const SegmentPass& pass, Search search = Search::Off);
 
   /// What is to be loaded before F of a segment, and where.
   std::span<const StageInput> inputs(int segment) const { return ports_[segment].inputs; }
-  View tensor_of(const StageInput& input, const Pass& pass) const;
+  View tensor_of(const StageInput& input, const SegmentPass& pass) const;
   /// The same before R, which finds nothing that F has loaded for its layers; null: nothing is.
-  View tensor_again(const StageInput& input, const Pass& pass) const;
+  View tensor_again(const StageInput& input, const SegmentPass& pass) const;
   /// f32 [samples], valid right after F; empty unless the segment gives a result.
-  View losses(const Pass& pass) const;
+  View losses(const SegmentPass& pass) const;
 
  private:
   class Call;
@@ -137,8 +137,8 @@ class Stage {
   };
 
   std::span<const Entry> entries(int segment) const;
-  void hand_out(ops::Compute& compute, const Pass& pass) const;
-  void add_gradients(ops::Compute& compute, const Pass& pass) const;
+  void hand_out(ops::Compute& compute, const SegmentPass& pass) const;
+  void add_gradients(ops::Compute& compute, const SegmentPass& pass) const;
 
   std::vector<SegmentSpec> segments_;
   std::vector<SegmentPorts> ports_;         ///< [segment]

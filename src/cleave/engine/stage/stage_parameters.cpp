@@ -30,8 +30,8 @@ void StageParameters::bind(const LastingMemory& memory, int replica,
   }
 }
 
-StageParameters::Part StageParameters::part_of(const plan::SegmentState& segment,
-                                               const plan::ParameterPlace& place) const {
+StageParameters::OwnElements StageParameters::part_of(const plan::SegmentState& segment,
+                                                      const plan::ParameterPlace& place) const {
   const std::int64_t end = place.at + place.spec->elements();
   for (const plan::ShareRun& run : segment.runs) {
     if (place.at < run.begin() || place.at >= run.end()) continue;
@@ -42,10 +42,16 @@ StageParameters::Part StageParameters::part_of(const plan::SegmentState& segment
   return {place.at, end, place.at};
 }
 
+std::pair<std::byte*, std::byte*> StageParameters::optimizer_bases(int segment) const {
+  if (memory_.fetched.empty()) return {memory_.optimizer, memory_.optimizer};
+  const std::int64_t begin = layout_.segments[segment].state;
+  return {memory_.fetched[segment] - begin, memory_.stored[segment] - begin};
+}
+
 void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& place,
                                      std::span<const StageParameters* const> others) {
   const plan::SegmentState& at = layout_.segments[segment];
-  const Part part = part_of(at, place);
+  const OwnElements part = part_of(at, place);
   const DType dtype = layout_.options.dtype;
   const auto whole = [&](std::byte* base, DType type) {
     return View(base + at.owned_at(place.at) * size_of(type), type, place.spec->shape);
@@ -71,15 +77,20 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
     std::byte* const values = memory_.weights + at.values;
     values_.push_back(layout_.shares_values() ? View() : whole(values, dtype));
     state.value = share(values, dtype, layout_.shares_values());
+    const auto [in_step, at_rest] = optimizer_bases(segment);
+    const auto lasting = [&](std::byte* base) {
+      return share(base, DType::F32, layout_.shares_state());
+    };
     if (dtype == DType::F32) {
-      state.master = state.value;
+      state.master = state.master_at_rest = state.value;
     } else if (place.spec->trainable) {
-      state.master = share(memory_.weights + at.masters, DType::F32, layout_.shares_state());
+      const bool moves = layout_.options.masters_with_slots;
+      state.master = lasting((moves ? in_step : memory_.weights) + at.masters);
+      state.master_at_rest = lasting((moves ? at_rest : memory_.weights) + at.masters);
     }
-    for (std::size_t i = 0; i < place.spec->slots.size(); ++i) {
-      state.slots.push_back({place.spec->slots[i], share(memory_.optimizer + at.slots[i],
-                                                         DType::F32, layout_.shares_state())});
-    }
+    for (std::size_t i = 0; i < place.spec->slots.size(); ++i)
+      state.slots.push_back(
+          {place.spec->slots[i], lasting(in_step + at.slots[i]), lasting(at_rest + at.slots[i])});
     shares_.push_back(state);
     return;
   }
@@ -89,6 +100,7 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
       if (owner.spec->name != place.spec->tied_to) continue;
       state.value = owner.value;
       state.master = owner.master;
+      state.master_at_rest = owner.master_at_rest;
       state.slots = owner.slots;
       return values_.push_back(from.values_[i]);
     }

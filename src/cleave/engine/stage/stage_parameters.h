@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cleave/plan/memory/state_layout.h"
@@ -15,7 +16,8 @@ namespace cleave::engine {
 /// A tensor that the optimizer keeps beside a parameter.
 struct SlotState {
   std::string_view name;
-  View values;  ///< f32
+  View values;   ///< f32, where STEP has it
+  View at_rest;  ///< where it is between steps: there too, or outside
 };
 
 /// What this device updates of a parameter: all of it, or its share of what the replicas have. All
@@ -25,7 +27,8 @@ struct ParameterState {
   std::int64_t first = 0;
   View value;
   View master;    ///< f32; the same memory as value in f32; empty if it is not trained in bf16
-  View gradient;  ///< f32; empty if it is not trained
+  View master_at_rest;  ///< as of slots
+  View gradient;        ///< f32; empty if it is not trained
   std::vector<SlotState> slots;  ///< as spec->slots names them
   bool borrowed = false;         ///< values and slots are those of the parameter it is tied to
 
@@ -41,6 +44,9 @@ struct LastingMemory {
   std::byte* optimizer = nullptr;
   std::vector<std::byte*> sums = {};    ///< [segment] what W adds to
   std::vector<std::byte*> shares = {};  ///< [segment] what is kept of the sum over replicas
+  // [segment] where optimizer state that moves is in STEP and between steps; empty: it stays.
+  std::vector<std::byte*> fetched = {};
+  std::vector<std::byte*> stored = {};
   Memory* memory = &host_memory();      ///< that all of this is in
 };
 
@@ -93,12 +99,14 @@ class StageParameters {
                       std::span<const StageParameters* const> others);
   /// Elements [begin, end) of the flat order that this replica updates, and where they begin among
   /// its shares.
-  struct Part {
+  struct OwnElements {
     std::int64_t begin = 0;
     std::int64_t end = 0;
     std::int64_t at = 0;
   };
-  Part part_of(const plan::SegmentState& segment, const plan::ParameterPlace& place) const;
+  OwnElements part_of(const plan::SegmentState& segment, const plan::ParameterPlace& place) const;
+  /// Where offsets into the Optimizer buffer are counted from, for a segment: in STEP, at rest.
+  std::pair<std::byte*, std::byte*> optimizer_bases(int segment) const;
 
   plan::StateLayout layout_;
   std::vector<std::size_t> first_;  ///< [segment] its first parameter, and one past the last

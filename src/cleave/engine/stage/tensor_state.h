@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cleave/engine/stage/stage_parameters.h"
+#include "cleave/tensor/arena.h"
 #include "cleave/tensor/bf16.h"
 #include "cleave/tensor/memory.h"
 #include "cleave/tensor/view.h"
@@ -18,14 +19,15 @@ namespace cleave::engine {
 struct TensorState {
   std::string name;
   View value;     ///< in the model's dtype
-  View master;    ///< f32; empty if it is not trained in bf16
+  View master;    ///< f32, at rest; empty if it is not trained in bf16
   View gradient;  ///< empty if it is not trained
   std::vector<SlotState> slots;
   int dim = 0;                 ///< the slice has indices [start, start + size(dim)) of this dim
   std::int64_t start = 0;      ///< 0 if it is the whole tensor
   std::int64_t whole = 0;      ///< size of the tensor along the dim
   std::int64_t first_row = 0;  ///< dim > 0: the first of the rows that it is a slice of
-  Memory* memory = &host_memory();  ///< that all of these views lie in
+  Memory* memory = &host_memory();  ///< that these views lie in
+  const Arena* outside = nullptr;   ///< but for those that lie here
 
   std::int64_t elements() const { return value.elements(); }
 
@@ -37,7 +39,8 @@ struct TensorState {
   template <class T = float, class Visit>
   void for_each_run(View part, Visit&& visit) const {
     for_each_place<T>(part, [&](std::int64_t first, View run) {
-      read_on_host(*memory, run, [&](ConstView host) { visit(first, elements_of<T>(host)); });
+      read_on_host(memory_of(run), run,
+                   [&](ConstView host) { visit(first, elements_of<T>(host)); });
     });
   }
 
@@ -45,7 +48,7 @@ struct TensorState {
   template <class T = float, class Write>
   void set_runs(View part, Write&& write) const {
     for_each_place<T>(part, [&](std::int64_t first, View run) {
-      write_on_host(*memory, run, [&](View host) { write(first, elements_of<T>(host)); });
+      write_on_host(memory_of(run), run, [&](View host) { write(first, elements_of<T>(host)); });
     });
   }
 
@@ -75,6 +78,13 @@ struct TensorState {
   }
 
  private:
+  /// What the host cannot read is copied in runs of at most this many elements.
+  static constexpr std::int64_t kCopied = 1 << 20;
+
+  Memory& memory_of(View part) const {
+    return outside != nullptr && outside->contains(part.bytes()) ? outside->memory() : *memory;
+  }
+
   template <class T>
   static std::span<T> elements_of(ConstView run) {
     return {const_cast<T*>(run.as<T>()), static_cast<std::size_t>(run.elements())};
@@ -85,7 +95,10 @@ struct TensorState {
   void for_each_place(View part, Visit&& visit) const {
     if (dim == 0) {
       const std::int64_t row = part.rank() > 1 ? part.stride(0) : 1;
-      visit(start * row, View(part.bytes(), dtype_of<T>(), {part.elements()}));
+      const View run(part.bytes(), dtype_of<T>(), {part.elements()});
+      const std::int64_t most = memory_of(part).on_host(part.bytes()) ? run.elements() : kCopied;
+      for (std::int64_t done = 0; done < run.elements(); done += most)
+        visit(start * row + done, run.slice(0, done, std::min(most, run.elements() - done)));
       return;
     }
     for (std::int64_t row = 0; row < part.size(0); ++row) {
@@ -95,7 +108,7 @@ struct TensorState {
 
   template <class Visit>
   static void for_each_short_run(std::int64_t first, std::span<BFloat16> run, Visit&& visit) {
-    std::array<float, 1024> copy;
+    std::array<float, 16384> copy;  // long enough that reading a file is not all system calls
     for (std::size_t done = 0; done < run.size(); done += copy.size()) {
       const std::size_t count = std::min(copy.size(), run.size() - done);
       visit(first + static_cast<std::int64_t>(done), run.subspan(done, count),
