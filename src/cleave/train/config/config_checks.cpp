@@ -128,12 +128,30 @@ void check_per_device(std::string_view key, std::size_t entries, std::int64_t co
           " values for ", count, " devices; give one value, or one for each device");
 }
 
+}  // namespace
+
+std::string reason_state_stays(const Config& c) {
+  if (c.edge.averages())
+    return "rounds (edge.sync_every) average it on processors; set parallel.offload to "
+           "\"activations\" or \"none\"";
+  if (c.devices.transport == Transport::Tcp && c.train.elastic)
+    return "what is left after a lost device (train.elastic) is rebuilt from the devices' memory; "
+           "set train.elastic to false, or parallel.offload to \"activations\"";
+  return "";
+}
+
+namespace {
+
 void check_outside(const Config& c) {
   check_per_device("devices.host_memory", c.devices.host_memory.size(), c.devices.count);
   const bool moves = c.parallel.offload != schedule::Offload::Nothing;
   require(moves || c.devices.spill.empty(),
           "devices.spill is for what parallel.offload moves out, ",
-          "which is \"none\"; set it to \"activations\" or \"auto\", or leave devices.spill out");
+          "which is \"none\"; set it to \"activations\", \"optimizer\" or \"auto\", or leave "
+          "devices.spill out");
+  const std::string reason = reason_state_stays(c);
+  require(!c.parallel.offload || !schedule::moves_state(*c.parallel.offload) || reason.empty(),
+          "parallel.offload moves optimizer state out, but ", reason);
 }
 
 void check_kinds(const Config& c) {
@@ -159,6 +177,7 @@ void check_placement(const Config& c) {
   }
   require(c.model.vision.layers > 0, "parallel.placement says where an encoder is, and a ",
           c.model.kind->name, " has none; leave it out");
+  if (p.placement == Placement::Auto && !p.pipeline) return;  // the planner chooses both
   require(p.pipeline && !p.partition,
           "parallel.placement cuts the model into the stages of parallel.pipeline; give that a "
           "number, and leave parallel.partition out");

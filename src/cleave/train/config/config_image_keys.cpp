@@ -5,6 +5,7 @@
 
 #include "cleave/model/family.h"
 #include "cleave/train/config/config_rules.h"
+#include "cleave/train/config/config_sections.h"
 
 namespace cleave::train {
 namespace {
@@ -74,7 +75,7 @@ std::vector<Key> own_image_keys() {
   };
 }
 
-/// Of the parts of models that read images and tokens.
+/// The keys of the parts of models that read images and tokens.
 std::vector<Key> vision_keys() {
   const Whole any;
   constexpr std::string_view kNeeded = "none; needed for kind = \"vlm\" without model.preset";

@@ -1,16 +1,11 @@
 #pragma once
 
-#include <vector>
-
 #include "cleave/train/config/config_schema.h"
 
 namespace cleave::train {
 
 /// A key that only models which read tokens have; the others neither show nor save it.
 Key of_tokens(Key key);
-
-/// The keys of models that read images.
-std::vector<Key> image_keys();
 
 /// "data.images", for models that read images and tokens.
 Key images_key();

@@ -32,6 +32,13 @@ inline std::optional<double> as_number(const Value& value) {
   return std::nullopt;
 }
 
+inline bool above_zero(double x) {
+  return x > 0;
+}
+inline bool not_negative(double x) {
+  return x >= 0;
+}
+
 /// Bounds of a whole number, both included.
 struct Whole {
   std::int64_t least = 1;

@@ -1,11 +1,10 @@
-#include "cleave/train/config/edge_keys.h"
-
 #include <algorithm>
 #include <iterator>
 
 #include "cleave/edge/codec.h"
 #include "cleave/edge/partition.h"
 #include "cleave/train/config/config_rules.h"
+#include "cleave/train/config/config_sections.h"
 #include "cleave/train/config/owner_form.h"
 
 namespace cleave::train {

@@ -2,6 +2,7 @@
 
 #include "cleave/train/config/config_forms.h"
 #include "cleave/train/config/config_rules.h"
+#include "cleave/train/config/config_sections.h"
 
 namespace cleave::train {
 namespace {

@@ -1,9 +1,10 @@
+#include "cleave/train/config/rope_form.h"
+
 #include <charconv>
 #include <ranges>
 
 #include <fmt/format.h>
 
-#include "cleave/train/config/config_forms.h"
 #include "cleave/train/config/config_rules.h"
 
 // model.rope_scaling: a kind, and then numbers by name: "llama3,factor=8,original_context=8192".

@@ -1,7 +1,7 @@
 #include <string_view>
 
-#include "cleave/train/config/config_forms.h"
 #include "cleave/train/config/config_rules.h"
+#include "cleave/train/config/config_sections.h"
 
 namespace cleave::train {
 namespace {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "cleave/base/check.h"
+#include "cleave/train/config/config.h"
+
+// What derive_edge asks of the two kinds of runs with owners.
+namespace cleave::train {
+
+/// Throws UserError if what [edge] says of rounds does not go together.
+void check_averaging(const Config& config);
+
+/// Lays a model out that is cut between clients and a server.
+void derive_split(const GivenKeys& given, Config& config);
+
+/// Sets `place` to what follows from the owners, unless the config says something else.
+template <class T>
+void settle(const GivenKeys& given, const char* key, T& place, const T& value) {
+  require(!given.contains(key) || place == value, key,
+          " does not follow from the owners of [edge], which fix it; leave it out");
+  place = value;
+}
+
+}  // namespace cleave::train

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "cleave/base/check.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/train/config/config.h"
+#include "cleave/train/config/edge_rules.h"
+
+// A model that is cut between clients and a server: what their layers and devices make of
+// [parallel].
+namespace cleave::train {
+
+using edge::Owner;
+using edge::Role;
+
+namespace {
+
+/// Larger than any memory: what an owner without a limit has beside others that have one.
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 50;
+
+const Owner& first_client(const EdgeConfig& edge) {
+  return edge.owners[edge.with_role(Role::Client).front()];
+}
+
+void check_cuts(const Config& c) {
+  const EdgeConfig& edge = c.edge;
+  const auto servers = edge.with_role(Role::Server);
+  require(servers.size() == 1, "there are ", servers.size(),
+          " owners with role \"server\", and a split run has one; give it more devices instead");
+  const Owner& first = first_client(edge);
+  for (const int client : edge.with_role(Role::Client)) {
+    const Owner& owner = edge.owners[client];
+    require(owner.layers == first.layers, "owner ", owner.name, " and owner ", first.name,
+            " have different layers; clients of one run share one cut");
+    require(owner.holds_inputs, "owner ", owner.name,
+            " is a client and does not hold \"inputs\"; a client is whose data is trained on");
+    require(owner.holds_labels || edge.owners[servers[0]].holds_labels, "neither owner ",
+            owner.name, " nor the server holds \"labels\"; say whose they are");
+  }
+}
+
+/// Layers of every stage: down through the devices of a pipeline, and back up where the client has
+/// the last ones too.
+std::vector<std::int64_t> cut_layers(const Config& c, const Owner& client, std::int64_t servers) {
+  const std::int64_t own = std::accumulate(client.layers.begin(), client.layers.end(), 0LL);
+  const bool both_ends = client.layers.size() == 2;
+  const std::int64_t stages = servers * (both_ends ? 2 : 1);
+  const std::int64_t rest = c.model.layers - own;
+  require(rest >= stages, "the client's layers leave ", rest, " of model.layers ", c.model.layers,
+          " to the server, which has ", stages,
+          both_ends ? " stages, twice its devices" : " stages", "; leave it at least one for each");
+  std::vector<std::int64_t> layers = {client.layers[0]};
+  for (std::int64_t i = 0; i < stages; ++i)
+    layers.push_back(rest * (i + 1) / stages - rest * i / stages);
+  if (both_ends) layers.push_back(client.layers[1]);
+  return layers;
+}
+
+void settle_schedule(const GivenKeys& given, bool both_ends, ParallelConfig& p) {
+  using schedule::Fold;
+  if (!given.contains("parallel.schedule")) p.schedule = both_ends ? "zbv" : "1f1b";
+  require(p.schedule != "auto", "parallel.schedule is \"auto\", and a split run needs one by name");
+  const schedule::Schedule& chosen = schedule::schedule_named(p.schedule);
+  if (both_ends) {
+    require(chosen.fold == Fold::V, "schedule ", p.schedule,
+            " does not bring the last layers back to the client; take zbv, v-half, v-min or "
+            "dualpipev");
+    return;
+  }
+  require(chosen.chunks == 1, "schedule ", p.schedule,
+          " has several stages on each device, and the client has the first layers only; take "
+          "1f1b, gpipe, zb-h1 or zb-h2, or give it the last ones too, as in layers = [1, 1]");
+}
+
+void settle_memory(const GivenKeys& given, Config& c) {
+  const auto limited = [](const Owner& owner) { return owner.memory > 0; };
+  std::vector<std::int64_t> memory;
+  if (std::ranges::any_of(c.edge.owners, limited)) {
+    for (const int owner : device_owners(c))
+      memory.push_back(limited(c.edge.owners[owner]) ? c.edge.owners[owner].memory : kNoLimit);
+  }
+  settle(given, "devices.memory", c.devices.memory, memory);
+}
+
+/// Whatever the config says of a layout is that of the run on many devices.
+void settle_central(std::int64_t clients, Config& c) {
+  require(std::has_single_bit(static_cast<std::uint64_t>(*c.numerics.data_shards)),
+          "edge.central plays ", clients,
+          " clients on one device, and sums over replicas fold for 1, 2, 4, 8, … only; take such a "
+          "number of clients");
+  c.parallel = ParallelConfig{.recompute = c.parallel.recompute};
+  c.devices.count = 1;
+  if (c.devices.memory.size() > 1) c.devices.memory.clear();
+}
+
+void settle_split(const GivenKeys& given, std::int64_t clients, Config& c) {
+  ParallelConfig& p = c.parallel;
+  const Owner& client = first_client(c.edge);
+  const bool both_ends = client.layers.size() == 2;
+  const std::int64_t servers = c.edge.owners[c.edge.with_role(Role::Server)[0]].devices;
+  settle(given, "parallel.pipeline", p.pipeline, Auto(1 + servers));
+  settle(given, "parallel.data", p.data, Auto(clients));
+  settle(given, "parallel.chunks", p.chunks, Auto(both_ends ? 2 : 1));
+  settle(given, "parallel.partition", p.partition, Partition(cut_layers(c, client, servers)));
+  settle_schedule(given, both_ends, p);
+  settle_memory(given, c);
+}
+
+}  // namespace
+
+void derive_split(const GivenKeys& given, Config& c) {
+  const auto clients = std::ssize(c.edge.with_role(Role::Client));
+  require(clients > 0, "no [[edge.owner]] has role \"client\"; add whose data is trained on");
+  require(c.edge.is_split(),
+          "no client of [edge] has layers, so nothing is split; say how many "
+          "are its own, as in layers = [1, 1], or average what clients train "
+          "with edge.sync_every");
+  check_cuts(c);
+  require(c.devices.transport != Transport::Mpi,
+          "devices.transport is \"mpi\", and owners are threads of one process, or join one with "
+          "cleave serve; leave it out");
+  settle(given, "parallel.tensor", c.parallel.tensor, Auto(1));
+  if (!given.contains("numerics.data_shards")) c.numerics.data_shards = clients;
+  if (c.edge.central) return settle_central(clients, c);
+  settle_split(given, clients, c);
+}
+
+}  // namespace cleave::train
