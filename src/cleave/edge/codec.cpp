@@ -35,7 +35,7 @@ void decode_f32(std::span<const std::byte> in, std::span<float> values) {
 std::int64_t bf16_bytes(std::int64_t elements) {
   return 2 * elements;
 }
-/// To the nearest, ties to even; an update is finite.
+/// Rounds to the nearest, ties to even; an update is finite, so there is no NaN to keep.
 void encode_bf16(std::span<const float> values, const Philox&, std::span<std::byte> out) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(values[i]);
@@ -100,7 +100,7 @@ std::int64_t kept(std::int64_t elements) {
 std::int64_t topk_bytes(std::int64_t elements) {
   return 8 * kept(elements);
 }
-/// Of equal ones the first; in the order of their places.
+/// Among equal values the first wins; they are sent in the order of their places.
 void encode_topk(std::span<const float> values, const Philox&, std::span<std::byte> out) {
   std::vector<std::uint32_t> places(values.size());
   std::iota(places.begin(), places.end(), 0);
@@ -129,9 +129,18 @@ using Int4 = Blocks<4, 32>;
 constexpr Codec kCodecs[] = {
     {.name = "none", .bytes = f32_bytes, .encode = encode_f32, .decode = decode_f32},
     {.name = "bf16", .bytes = bf16_bytes, .encode = encode_bf16, .decode = decode_bf16},
-    {.name = "int8", .bytes = Int8::bytes, .encode = Int8::encode, .decode = Int8::decode},
-    {.name = "int4", .bytes = Int4::bytes, .encode = Int4::encode, .decode = Int4::decode},
+    {.name = "int8",
+     .block = 64,
+     .bytes = Int8::bytes,
+     .encode = Int8::encode,
+     .decode = Int8::decode},
+    {.name = "int4",
+     .block = 32,
+     .bytes = Int4::bytes,
+     .encode = Int4::encode,
+     .decode = Int4::decode},
     {.name = "topk",
+     .block = 0,
      .keeps_error = true,
      .bytes = topk_bytes,
      .encode = encode_topk,

@@ -13,6 +13,9 @@ namespace cleave::edge {
 /// are.
 struct Codec {
   std::string_view name;
+  /// How many neighbours have bytes of their own; 0: a tensor is encoded as (place, value) in the
+  /// order of places, in 32 bits each.
+  std::int64_t block = 1;
   bool keeps_error = false;  ///< what it left out is added to the next numbers
   std::int64_t (*bytes)(std::int64_t elements) = nullptr;
   /// `chance` decides which way each number is rounded; `out` has bytes(values.size()) bytes.

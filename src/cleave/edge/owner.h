@@ -8,7 +8,7 @@
 
 namespace cleave::edge {
 
-/// By which route data left an owner; it does not say how much it reveals. The first ones say most.
+/// The route by which data left an owner, not how much it reveals. The first ones say most.
 enum class Class : std::uint8_t {
   Input,         ///< what is trained on, or what an owner made of it without a single product
   Label,         ///< what is to be predicted, or what was made of it without a product

@@ -33,6 +33,9 @@ struct OpenKeys {
   Bytes32 mask = {};
 };
 
+/// Bytes of a letter's box: where the shares were taken, both of them, and a seal of 16.
+inline constexpr std::size_t kLetterBytes = 1 + 2 * sizeof(Bytes32) + 16;
+
 /// Shares of both secrets of `from`, which only `to` can open; the server carries it.
 struct ShareLetter {
   int from = 0;
