@@ -19,11 +19,13 @@ StepMetrics at(std::int64_t step) {
           .lr = 3e-4,
           .tokens_per_second = 1000,
           .seconds = 0.25,
+          .wait = 0.125,
+          .epochs = 0.5,
           .memory_bytes = 4096};
 }
 
 const std::string kRest = R"(,"loss":2.1,"gradient_norm":0.5,"lr":0.0003,"tokens_per_second":1000,)"
-                          R"("seconds":0.25,"memory_bytes":4096})"
+                          R"("seconds":0.25,"wait_seconds":0.125,"epochs":0.5,"memory_bytes":4096})"
                           "\n";
 
 std::string line(std::int64_t step) {

@@ -1,5 +1,6 @@
-// Activations that leave a device's memory until the backward pass: the weights and losses are
-// those of a run that keeps them, what is planned is what is used, inside and outside.
+// Activations that leave a device's memory until the backward pass, and optimizer state that is
+// there for its part of STEP only: the weights, slots and losses are those of a run that keeps
+// them, what is planned is what is used, inside and outside.
 
 #include <mutex>
 #include <string>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
+#include "cleave/base/tensor_sum.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
@@ -29,6 +31,7 @@ constexpr int kSteps = 2;
 
 struct Outcome {
   std::string weights;
+  std::string slots;  // of the optimizer
   std::vector<double> losses;
   std::int64_t peak = 0;     // of the largest device
   std::int64_t outside = 0;  // of all devices
@@ -49,6 +52,7 @@ Outcome train(const engine::CompiledStep& step) {
   std::mutex mutex;
   Outcome outcome;
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
+  std::vector<std::pair<std::string, std::uint64_t>> slots;
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     const int index = world.rank();
     engine::Device device(step, index, 1, world);
@@ -69,7 +73,14 @@ Outcome train(const engine::CompiledStep& step) {
     outcome.outside += device.outside().peak();
     if (!device.is_owner()) return;
     for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
+    for (const engine::TensorState& tensor : device.tensors())
+      for (const engine::SlotState& slot : tensor.slots)
+        tensor.for_each_run(slot.values, [&](std::int64_t first, std::span<float> run) {
+          slots.emplace_back(tensor.name + "." + std::string(slot.name),
+                             tensor_sum(std::as_bytes(run), first));
+        });
   });
+  outcome.slots = engine::combine_hashes(slots);
   outcome.weights = engine::combine_hashes(hashes);
   return outcome;
 }
@@ -87,7 +98,7 @@ std::vector<engine::Layout> layouts() {
           {.schedule = "gpipe", .recompute = {Recompute::Selective}}};
 }
 
-TEST(Offload, ChangesNoBitInAnyLayout) {
+void expect_same_bits_in_any_layout(Offload offload) {
   for (const model::Family* family : {&model::gpt, &model::llama}) {
     for (const DType dtype : {DType::F32, DType::BF16}) {
       const Graph model = tiny_model(family, dtype, /*layers=*/4);
@@ -95,14 +106,27 @@ TEST(Offload, ChangesNoBitInAnyLayout) {
       for (engine::Layout layout : layouts()) {
         SCOPED_TRACE(layout.schedule + ", pipeline " + std::to_string(layout.pipeline) + ", data " +
                      std::to_string(layout.data) + ", tensor " + std::to_string(layout.tensor));
-        layout.offload = Offload::Activations;
+        layout.offload = offload;
         const Outcome moved = train(engine::compile(model, options_of(layout)));
         EXPECT_EQ(moved.weights, kept.weights);
+        EXPECT_EQ(moved.slots, kept.slots);
         EXPECT_EQ(moved.losses, kept.losses);
         EXPECT_GT(moved.outside, 0);
       }
     }
   }
+}
+
+TEST(Offload, OfActivationsChangesNoBitInAnyLayout) {
+  expect_same_bits_in_any_layout(Offload::Activations);
+}
+
+TEST(Offload, OfOptimizerStateChangesNoBitInAnyLayout) {
+  expect_same_bits_in_any_layout(Offload::Optimizer);
+}
+
+TEST(Offload, OfBothChangesNoBitInAnyLayout) {
+  expect_same_bits_in_any_layout(Offload::Both);
 }
 
 /// Much of what a step needs is activations.
@@ -152,6 +176,56 @@ TEST(Offload, GoesToADiskWithTheSameBits) {
   options.spill = disk.path().string();
   EXPECT_EQ(train(engine::compile(long_model(), options)).weights, kept.weights);
   EXPECT_TRUE(std::filesystem::is_empty(disk.path()));
+}
+
+/// Most of what a step needs is state.
+Graph wide_model(DType dtype, std::int64_t layers = 6) {
+  ModelShape shape = testing::tiny_shape(&model::llama, layers);
+  shape.hidden = 128;
+  return model::graph_of(shape, {.sequences = 1, .sequence = testing::kSequence, .dtype = dtype});
+}
+
+TEST(Offload, LeavesOutOfADevicesMemoryWhatOnlyTheUpdateReads) {
+  for (const DType dtype : {DType::F32, DType::BF16}) {
+    engine::CompileOptions options = options_of({});
+    const engine::CompiledStep kept = engine::compile(wide_model(dtype), options);
+    options.layout.offload = Offload::Optimizer;
+    const engine::CompiledStep moved = engine::compile(wide_model(dtype), options);
+    // All but three segments' of it: slots in f32, and master weights too in bf16.
+    std::int64_t state = 0;
+    std::int64_t largest = 0;
+    for (const plan::StageMemory& stage : moved.memory) state += stage.optimizer;
+    for (const plan::SegmentMemory& segment : moved.memory[0].segments)
+      largest = std::max(largest, segment.state);
+    EXPECT_EQ(state, kept.memory[0].optimizer / 2 * (dtype == DType::F32 ? 2 : 3));
+    EXPECT_LE(moved.planned_on(0), kept.planned_on(0) - state + 3 * (largest + 8192));
+    EXPECT_GE(moved.outside_on(0), state);
+  }
+}
+
+TEST(Offload, OfOptimizerStateToADiskHasTheSameBits) {
+  for (const DType dtype : {DType::F32, DType::BF16}) {
+    const testing::TemporaryDirectory disk;
+    engine::CompileOptions options = options_of({.tensor = 2});
+    const Outcome kept = train(engine::compile(wide_model(dtype), options));
+    options.layout.offload = Offload::Optimizer;
+    options.spill = disk.path().string();
+    const Outcome moved = train(engine::compile(wide_model(dtype), options));
+    EXPECT_EQ(moved.weights, kept.weights);
+    EXPECT_EQ(moved.slots, kept.slots);
+  }
+}
+
+TEST(Offload, AutoMovesStateWhereStateIsWhatDoesNotFit) {
+  const Graph model =
+      wide_model(DType::F32, /*layers=*/32);  // three segments' state is a small part
+  engine::CompileOptions options = options_of({});
+  options.budgets = {engine::compile(model, options).planned_on(0) * 10 / 16};
+  EXPECT_THROW(engine::compile(model, options), DoesNotFit);
+  options.layout.offload.reset();  // "auto"
+  EXPECT_TRUE(engine::compile(model, options).state_moves);
+  options.state_may_move = false;
+  EXPECT_THROW(engine::compile(model, options), DoesNotFit);
 }
 
 TEST(Offload, NamesADirectoryThatCannotBeWritten) {

@@ -33,9 +33,9 @@ std::string text_of(const comm::Sent& sent) {
 }
 
 /// What the collectives of a step sent, by what the device recorded of each.
-comm::Sent sent_by(const std::vector<plan::Exchange>& exchanges) {
+comm::Sent sent_by(const std::vector<plan::CollectiveSpan>& exchanges) {
   comm::Sent sent;
-  for (const plan::Exchange& exchange : exchanges) {
+  for (const plan::CollectiveSpan& exchange : exchanges) {
     const bool gathers = exchange.kind == CollectiveKind::AllGather;
     (gathers ? sent.gather : sent.reduce) += exchange.bytes;
   }

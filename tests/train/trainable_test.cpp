@@ -116,8 +116,8 @@ TEST(Trainable, MakesTheGradientsThatSomebodyWants) {
         .program.gradients;
   };
 
-  EXPECT_EQ(kinds({"projector"}), (std::vector{GradientKind::None, GradientKind::Full,
-                                               GradientKind::InputOnly, GradientKind::InputOnly}));
+  EXPECT_EQ(kinds({"projector"}), (std::vector{GradientKind::None, GradientKind::None,
+                                               GradientKind::Full, GradientKind::InputOnly}));
   EXPECT_EQ(kinds({"vision"}), (std::vector{GradientKind::Full, GradientKind::Full,
                                             GradientKind::InputOnly, GradientKind::InputOnly}));
   EXPECT_EQ(kinds({"lm_head"}), (std::vector{GradientKind::None, GradientKind::None,

@@ -14,6 +14,7 @@
 #include "cleave/train/config/config_schema.h"
 #include "cleave/train/generate/model_text.h"
 #include "cleave/train/save/saving.h"
+#include "cleave/train/step/dealing.h"
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/step/validation.h"
@@ -93,7 +94,9 @@ EvaluateReport evaluate_here(const EvaluateJob& job, comm::Communicator& world) 
   report.loss = found.loss;
   report.accuracy = found.accuracy;
   report.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  report.devices = gather_memory({job.compiled.planned_on(index), device.arena().peak()}, world);
+  const std::int64_t planned = job.compiled.evaluations.empty() ? job.compiled.planned_on(index)
+                                                                : device.executor().planned_bytes();
+  report.devices = gather_memory({planned, device.arena().peak()}, world);
   return report;
 }
 
@@ -186,7 +189,9 @@ EvaluateReport evaluate(const fs::path& path, const EvaluateOptions& options,
             "pass --set data.tokenizer=FILE");
     engine::CompileOptions how = compile_options(config);
     how.purpose = engine::Purpose::Evaluate;
-    compiled.emplace(engine::compile(model_of(config), how));
+    const Graph model = model_of(config);
+    how.evaluated_inputs = evaluated_inputs(model, data->training(), *config.train.microbatch);
+    compiled.emplace(engine::compile(model, how));
     engine::check_devices(*compiled, launcher);
   });
   EvaluateReport report;

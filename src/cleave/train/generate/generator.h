@@ -20,7 +20,7 @@ namespace cleave::train {
 struct GenerateOptions {
   std::vector<std::string> prompts = {""};  ///< an empty one: what a document begins with
   std::vector<std::string> images = {};     ///< files, which every prompt is about
-  /// To be answered; each has a prompt, which is only shown. None: prompts are continued.
+  /// Conversations to answer; each prompt is only shown. Without any, prompts are continued.
   std::vector<std::vector<data::ChatMessage>> conversations = {};
   std::int64_t samples = 1;   ///< of each prompt
   std::int64_t tokens = 200;  ///< to generate for each

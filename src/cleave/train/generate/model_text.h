@@ -23,7 +23,7 @@ std::string tokenizer_name(const std::filesystem::path& checkpoint, const Config
 /// trained on a file of tokens without one, as numbers: "17 4 251".
 class ModelText {
  public:
-  /// By tokenizer_name(). Throws UserError if the tokenizer cannot be read.
+  /// Reads the tokenizer of tokenizer_name(). Throws UserError if it cannot be read.
   ModelText(const std::filesystem::path& checkpoint, const Config& config);
 
   /// The tokens of a prompt; of an empty one what a document begins with. Throws UserError for a

@@ -5,18 +5,22 @@
 #include "cleave/data/image/patch_reader.h"
 #include "cleave/engine/decode/image_encoder.h"
 #include "cleave/tensor/bf16.h"
+#include "cleave/train/generate/image_preparation.h"
 #include "cleave/train/generate/load_weights.h"
 #include "cleave/train/step/numerics.h"
 
 namespace cleave::train {
 namespace {
 
-/// As the images that the model learned from were packed.
-data::SetDescription packed_like(const Config& config) {
+/// As the images that the model learned from were packed; of a Hugging Face directory as it says.
+data::PackOptions preparation_of(const checkpoint::CheckpointReader& checkpoint,
+                                 const Config& config) {
+  if (checkpoint.foreign()) return image_preparation(checkpoint.path(), config.model);
   require(!config.data.path.empty(),
           "the run does not say which packed set it learned from (data.path), so nobody knows how "
           "its images are normalised");
-  return data::ImageSet(config.data.path[0].path).description();
+  return {.shape = data::ImageSet(config.data.path[0].path).description(),
+          .filter = &data::find_resize_filter("bicubic")};
 }
 
 void fill_patches(std::span<const std::uint8_t> pixels, const data::SetDescription& set,
@@ -43,8 +47,7 @@ PromptImages::PromptImages(const std::vector<std::string>& files,
                            const ImageReading& reading) {
   if (files.empty()) return;
   const ModelShape& shape = config.model;
-  data::PackOptions options{.shape = packed_like(config),
-                            .filter = &data::find_resize_filter("bicubic")};
+  data::PackOptions options = preparation_of(checkpoint, config);
   options.shape.capacity = std::ssize(files);
   data::Sample sample;
   for (const std::string& file : files) sample.images.push_back(data::read_image(file));

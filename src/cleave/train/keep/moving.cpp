@@ -88,18 +88,18 @@ class RunCursor {
 };
 
 /// What this member gives to, and gets from, every other, in an order that both know.
-struct Exchange {
+struct Handover {
   std::vector<std::vector<std::span<const float>>> gives;  ///< [member]
   std::vector<std::vector<std::span<float>>> gets;         ///< [member]
 };
 
-Exchange exchange_of(comm::Communicator& everyone, const MovedState& state, const KeptState& kept,
+Handover exchange_of(comm::Communicator& everyone, const MovedState& state, const KeptState& kept,
                      const StateImage& wanted) {
   const auto members = static_cast<std::size_t>(everyone.size());
   const auto own = static_cast<std::size_t>(everyone.rank());
   const std::vector<std::vector<Stripe>> wants = gather_stripes(everyone, wanted.stripes);
   const StateSources sources(state.holdings);
-  Exchange exchange;
+  Handover exchange;
   exchange.gives.resize(members);
   exchange.gets.resize(members);
   for (std::size_t member = 0; member < members; ++member) {
@@ -130,7 +130,7 @@ Exchange exchange_of(comm::Communicator& everyone, const MovedState& state, cons
 
 /// One round: everybody gives to the member `distance` after it and gets from the one as far
 /// before, in pieces, both posted before either is waited for.
-void exchange_round(comm::Communicator& everyone, Exchange& exchange, int distance) {
+void exchange_round(comm::Communicator& everyone, Handover& exchange, int distance) {
   const int members = everyone.size();
   const int to = (everyone.rank() + distance) % members;
   const int from = (everyone.rank() - distance + members) % members;
@@ -203,7 +203,7 @@ std::optional<MovedState> find_state(comm::Communicator& everyone, const KeptSta
 
 void move_state(comm::Communicator& everyone, const MovedState& state, const KeptState& kept,
                 const StateImage& wanted) {
-  Exchange exchange = exchange_of(everyone, state, kept, wanted);
+  Handover exchange = exchange_of(everyone, state, kept, wanted);
   for (int distance = 1; distance < everyone.size(); ++distance)
     exchange_round(everyone, exchange, distance);
 }

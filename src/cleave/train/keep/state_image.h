@@ -27,7 +27,7 @@ struct StateImage {
 /// Whose tensors an image has: those that the device updates, or copies of others' with them.
 enum class Whose : std::uint8_t { Own, OwnAndTied };
 
-/// Of a device whose memory is the host's.
+/// The image of a device whose memory is the host's.
 StateImage image_of(const engine::Device& device, const checkpoint::CheckpointLayout& layout,
                     Whose whose);
 

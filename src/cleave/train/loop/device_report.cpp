@@ -27,7 +27,7 @@ double RecentValues::median() const {
 }
 
 void StepTimes::note(double seconds, std::span<const plan::Span> spans,
-                     std::span<const plan::Exchange> exchanges, double held_up) {
+                     std::span<const plan::CollectiveSpan> exchanges, double held_up) {
   ++steps_;
   seconds_.note(seconds);
   double busy = -held_up;
@@ -56,6 +56,7 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
   extent_.note(std::max(0.0, last - first));
   busy_.note(busy);
   wait_.note(wait);
+  last_wait_ = wait;
   const plan::Overlap reductions =
       plan::overlap(exchanges, [](schedule::Op op) { return op == schedule::Op::Reduce; });
   const plan::Overlap tensor = plan::overlap(exchanges, &schedule::is_compute);

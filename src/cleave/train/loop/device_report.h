@@ -51,15 +51,17 @@ class StepTimes {
  public:
   /// `held_up`: seconds of the spans of compute and STEP in which the device was at its messages.
   void note(double seconds, std::span<const plan::Span> spans,
-            std::span<const plan::Exchange> exchanges, double held_up);
+            std::span<const plan::CollectiveSpan> exchanges, double held_up);
 
   std::int64_t steps() const { return steps_; }
   double seconds() const { return seconds_.median(); }
+  double last_wait() const { return last_wait_; }
   /// Sets the times of a report.
   void tell(DeviceReport& report) const;
 
  private:
   std::int64_t steps_ = 0;
+  double last_wait_ = 0;
   RecentValues seconds_;
   RecentValues compute_;
   RecentValues extent_;

@@ -66,7 +66,7 @@ class DeviceRun {
       agree_on_timelines();
       if (agree_to_stop(world_)) return stopped_at_start(job_.start);
     }
-    give_first_state(job_, trainer_, world_);
+    report_.load_seconds = give_first_state(job_, trainer_, world_);
     if (copies_) forget_what_was_kept();
     trainer_.share_start();
     if (job_.start.finished) {
@@ -81,20 +81,24 @@ class DeviceRun {
       if (copies_) copies_->begin_step(trainer_.steps_done());
       if (copies_ && job_.config.edge.averages()) copies_->lose_track();
       StepReport step = trainer_.step(stop_was_requested() || pause_is_due());
+      if (job_.exchange != nullptr && !serves()) trainer_.share_round(step);
       if (copies_) copies_->end_step(trainer_.steps_done());
       if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
       stop = step.stop;
       const bool last = stop || step.step == train.steps;
       step.evaluates =
           (due(train.eval_every, step.step) || last) && trainer_.evaluated_sequences() > 0;
+      if (serves()) save();  // before anybody hears of it: a round is played once, whoever is lost
       note(step);
+      if (serves()) trainer_.share_round(step);
       if (due(timeline_every_, step.step)) tell_timeline();
       note_saved(saver_.advance());
       if (step.evaluates) evaluate();
-      if (due(train.checkpoint_every, step.step) && !last) save_and_go_on();
+      if (due(train.checkpoint_every, step.step) && !last && job_.exchange == nullptr)
+        save_and_go_on();
     }
     note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
-    if (!hands_over()) save();
+    if (job_.exchange == nullptr && !hands_over()) save();
     report_.stopped = trainer_.steps_done() < train.steps;
     report_.paused = report_.stopped && !stop_was_requested();
     return finish();
@@ -107,7 +111,6 @@ class DeviceRun {
     job_.options.kept->forget();
   }
 
-  /// For the next plan.
   void leave_state() {
     if (copies_) job_.options.kept->keep(trainer_.device().shared_arena(), copies_->versions());
   }
@@ -128,9 +131,11 @@ class DeviceRun {
     return true;
   }
 
+  /// Whether clients that are apart send what they make of the weights here.
+  bool serves() const { return job_.exchange != nullptr && job_.exchange->is_server(); }
+
   bool pause_is_due() const { return job_.options.pause && job_.options.pause(); }
 
-  /// Once, before the first step, and then frozen.
   void predict() {
     const std::int64_t heap = heap_bytes();
     const plan::Costs costs = trainer_.profile(job_.at_once);
@@ -151,12 +156,17 @@ class DeviceRun {
     if (index_ == 0) job_.observer.on_predicted(*report_.predicted);
   }
 
+  TracedStep measured() {
+    return measured_step(job_.compiled, trainer_.device().executor(), world_, trainer_.pattern());
+  }
+
   void tell_timeline() {
-    const TracedStep step = measured_step(job_.compiled, trainer_.device().executor(), world_);
+    const TracedStep step =
+        measured_step(job_.compiled, trainer_.device().executor(), world_, trainer_.pattern());
     if (index_ == 0) job_.observer.on_timeline(trainer_.steps_done(), step);
   }
 
-  void note(const StepReport& step) {
+  void note(StepReport step) {
     if (!report_.first_loss) report_.first_loss = step.loss;
     if (report_.losses.size() == 2 * kKeptLosses)
       report_.losses.erase(report_.losses.begin(), report_.losses.begin() + kKeptLosses);
@@ -170,6 +180,8 @@ class DeviceRun {
     }
     times_.note(step.seconds / static_cast<double>(std::max<std::int64_t>(1, step.local_steps)),
                 executor.spans(), executor.exchanges(), executor.held_up());
+    step.wait = times_.last_wait();
+    step.epochs = epochs(step.step);
     if (index_ == 0) job_.observer.on_step(step);
   }
 
@@ -193,7 +205,6 @@ class DeviceRun {
   }
 
   void save() {
-    if (job_.exchange != nullptr && !job_.exchange->is_server()) return;
     const Clock::time_point start = Clock::now();
     if (job_.options.part && job_.exchange == nullptr) {
       save_part(save_point(), job_.keeps_part, trainer_.steps_done());
@@ -206,8 +217,7 @@ class DeviceRun {
 
   void save_and_go_on() {
     // Threads that write do not talk to other devices, so what has to be sent is saved at once.
-    if (!BackgroundSaver::has_room(job_.compiled) || !job_.shares_files || job_.exchange != nullptr)
-      return save();
+    if (!BackgroundSaver::has_room(job_.compiled) || !job_.shares_files) return save();
     // Should the one before not be done yet, disks are slower than training: that pause is its own.
     note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
     saver_.begin(trainer_.steps_done());
@@ -225,7 +235,8 @@ class DeviceRun {
   /// Puts the numbers of all devices together; the same report on each.
   RunReport finish() {
     report_.steps = trainer_.steps_done();
-    report_.epochs = epochs();
+    report_.epochs = epochs(report_.steps);
+    report_.left_out = job_.compiled.left_out();
     if (report_.averaged) {
       double sent = static_cast<double>(trainer_.client_bytes());
       world_.combine({&sent, 1}, comm::Combine::Sum);
@@ -241,33 +252,35 @@ class DeviceRun {
     report_.bubble = bubble_of(report_.devices);
     report_.idle = idle_of(report_.devices, report_.step_seconds);
     if (job_.options.trace) {
-      report_.measured = measured_step(job_.compiled, trainer_.device().executor(), world_);
+      report_.measured =
+          measured_step(job_.compiled, trainer_.device().executor(), world_, trainer_.pattern());
     }
     report_.weights = gather_weights(job_.compiled, trainer_.device(), world_);
     return std::move(report_);
   }
 
   /// Through the training data; with averaging, by all clients of this run together.
-  double epochs() const {
+  double epochs(std::int64_t steps) const {
     const data::Dataset& training = job_.data.training();
-    if (!report_.averaged) return training.epochs(report_.steps);
+    if (!report_.averaged) return training.epochs(steps);
     return static_cast<double>(report_.averaged->local_steps * job_.config.train.batch) /
            static_cast<double>(training.windows());
   }
 
   DeviceReport report_of_device() {
     const auto& budgets = job_.compiled.budgets;
+    const engine::Executor& executor = trainer_.device().executor();
     DeviceReport report{
         .peak_bytes = trainer_.device().arena().peak(),
-        .planned_bytes = job_.compiled.planned_on(index_),
+        .planned_bytes = executor.planned_bytes(),
         .outside_bytes = trainer_.device().outside().peak(),
-        .planned_outside_bytes = job_.compiled.outside_on(index_),
+        .planned_outside_bytes = executor.planned_outside_bytes(),
         .budget_bytes = budgets.empty() ? 0 : budgets[index_],
         .library_bytes = library_bytes(),
         .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
         .parameters = trainer_.device().parameter_count(),
         .sent = trainer_.sent() - comm::Sent{.message = copies_ ? copies_->sent() : 0},
-        .planned_sent = job_.compiled.traffic[index_]};
+        .planned_sent = job_.compiled.traffic_of(trainer_.pattern())[index_]};
     times_.tell(report);
     return report;
   }

@@ -1,5 +1,7 @@
 #include "cleave/train/loop/first_state.h"
 
+#include <chrono>
+
 #include "cleave/train/loop/state_in_memory.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/saving.h"
@@ -7,11 +9,17 @@
 namespace cleave::train {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 void begin_afresh(const Job& job, Trainer& trainer) {
-  trainer.initialise();
-  if (!job.start.init_from.empty()) {
+  if (job.start.init_from.empty()) {
+    trainer.initialise();
+  } else {
     const checkpoint::CheckpointReader reader(job.start.init_from, checkpoint::Load::WeightsOnly);
-    load(reader, layout_in(reader, job.layout), trainer.device());
+    const checkpoint::CheckpointLayout loaded = layout_in(reader, job.layout);
+    // Drawing a billion numbers takes longer than reading them.
+    trainer.initialise_some([&](const std::string& tensor) { return !is_in(loaded, tensor); });
+    load(reader, loaded, trainer.device());
   }
   load_adapters(job.config, job.layout, trainer.device());
 }
@@ -29,7 +37,9 @@ void take_state(const Job& job, Trainer& trainer, comm::Communicator& world) {
 
 }  // namespace
 
-void give_first_state(const Job& job, Trainer& trainer, comm::Communicator& world) {
+std::optional<double> give_first_state(const Job& job, Trainer& trainer,
+                                       comm::Communicator& world) {
+  const Clock::time_point begin = Clock::now();
   const Start& start = job.start;
   if (job.moved) {
     take_state(job, trainer, world);
@@ -42,6 +52,12 @@ void give_first_state(const Job& job, Trainer& trainer, comm::Communicator& worl
     if (world.rank() == 0)
       job.observer.on_resumed(reader.state().step, start.resume_from.string(), start.changed);
   }
+  const std::filesystem::path& from = start.init_from.empty() ? start.resume_from : start.init_from;
+  if (job.moved || from.empty()) return std::nullopt;
+  double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  world.combine({&seconds, 1}, comm::Combine::Max);
+  if (world.rank() == 0) job.observer.on_loaded(from, seconds);
+  return seconds;
 }
 
 }  // namespace cleave::train

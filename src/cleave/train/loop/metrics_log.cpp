@@ -61,9 +61,10 @@ bool MetricsLog::is_event(std::string_view line) {
 
 std::string line_of(const StepMetrics& m) {
   std::string line = fmt::format(
-      R"({}{},"loss":{},"gradient_norm":{},"lr":{},"tokens_per_second":{},"seconds":{},"memory_bytes":{})",
+      R"({}{},"loss":{},"gradient_norm":{},"lr":{},"tokens_per_second":{},"seconds":{},"wait_seconds":{},"epochs":{},"memory_bytes":{})",
       kStart, m.step, number(m.loss), number(m.gradient_norm), number(m.lr),
-      number(m.tokens_per_second), number(m.seconds), m.memory_bytes);
+      number(m.tokens_per_second), number(m.seconds), number(m.wait), number(m.epochs),
+      m.memory_bytes);
   if (m.validation_loss) line += fmt::format(",\"validation_loss\":{}", number(*m.validation_loss));
   if (m.accuracy) line += fmt::format(",\"accuracy\":{}", number(*m.accuracy));
   return line + "}\n";

@@ -19,6 +19,8 @@ struct StepMetrics {
   double lr = 0;
   double tokens_per_second = 0;
   double seconds = 0;
+  double wait = 0;                ///< seconds of it that device 0 was at messages
+  double epochs = 0;              ///< through the training data, since step 0
   std::int64_t memory_bytes = 0;  ///< the highest peak of all devices
   std::optional<double> validation_loss = {};
   std::optional<double> accuracy = {};  ///< of the validation, for classifiers

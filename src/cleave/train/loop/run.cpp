@@ -56,7 +56,8 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     data.emplace(query);
     clients = client_data(config, *data);
     if (world.rank() == 0 || options.part) start.data = to_hex(data->digest());
-    compiled.emplace(compile_step(config));
+    compiled.emplace(compile_step(
+        config, inputs_of(config, model_of(config), *data, clients ? &*clients : nullptr)));
     if (!(options.part && config.edge.averages())) engine::check_devices(*compiled, launcher);
   });
   if (agree_to_stop(world)) return stopped_at_start({});

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -31,15 +32,17 @@ struct RunReport {
   std::optional<double> first_loss;  ///< of the first step of this run; none with emulation
   std::vector<double> losses;        ///< of its last steps, up to kKeptLosses; none with emulation
   std::string weights;  ///< hash over all master weights, whatever the layout; empty with emulation
-  double step_seconds = 0;  ///< median
+  double step_seconds = 0;             ///< median
+  std::optional<double> load_seconds;  ///< what the slowest device took to read its first state
   std::optional<double> predicted_step_seconds;
   double tokens_per_second = 0;
   double bubble = 0;               ///< plan::Summary::bubble_rate of the median step
   double idle = 0;                 ///< the share of the devices' time in which they did not work
   std::optional<double> accuracy;  ///< of the validation, for classifiers
   std::optional<double> validation_loss;
-  double epochs = 0;  ///< through the training data, since step 0
-  /// Of clients whose updates were averaged; nothing otherwise.
+  double epochs = 0;    ///< through the training data, since step 0
+  double left_out = 0;  ///< share of microbatches without optional inputs, whose modules sat out
+  /// What rounds of clients came to whose updates were averaged; nothing otherwise.
   struct Averaged {
     std::int64_t clients = 0;
     std::int64_t rounds = 0;        ///< of this run
@@ -73,6 +76,8 @@ class RunObserver {
   /// `changed`: keys that are not as the checkpoint has them, as one list; may be empty.
   virtual void on_resumed(std::int64_t /*step*/, const std::string& /*checkpoint*/,
                           const std::string& /*changed*/) {}
+  /// The first state was read from `directory`; `seconds`: what the slowest device took.
+  virtual void on_loaded(const std::filesystem::path& /*directory*/, double /*seconds*/) {}
   virtual void on_predicted(double /*step_seconds*/) {}
   virtual void on_step(const StepReport&) {}
 

@@ -11,7 +11,7 @@ namespace {
 /// Calls `visit` for everything in the trace that has a device, a begin and an end.
 void for_each(plan::Trace& trace, const auto& visit) {
   for (plan::Span& span : trace.spans) visit(span);
-  for (plan::Exchange& exchange : trace.exchanges) visit(exchange);
+  for (plan::CollectiveSpan& exchange : trace.exchanges) visit(exchange);
 }
 
 /// Moves what each device did so that all NORMs end together, and the first span begins at 0.
@@ -60,11 +60,12 @@ plan::Trace of_devices(const plan::Trace& places, const Mesh& mesh) {
   return trace;
 }
 
-TracedStep summarised(const engine::CompiledStep& compiled, plan::Trace trace) {
+TracedStep summarised(const engine::CompiledStep& compiled, const schedule::Program& program,
+                      plan::Trace trace) {
   TracedStep step{.trace = std::move(trace)};
-  step.summary = plan::summarise(compiled.program, step.trace);
-  const std::vector<double> activations = plan::peak_activations(compiled.program);
-  const std::vector<std::int64_t> bytes = plan::live_bytes(compiled.program);
+  step.summary = plan::summarise(program, step.trace);
+  const std::vector<double> activations = plan::peak_activations(program);
+  const std::vector<std::int64_t> bytes = plan::live_bytes(program);
   for (int d = 0; d < compiled.devices(); ++d) {
     step.summary.devices[d].peak_activations = activations[compiled.place_of(d)];
     step.summary.devices[d].peak_bytes = bytes[compiled.place_of(d)];
@@ -72,26 +73,49 @@ TracedStep summarised(const engine::CompiledStep& compiled, plan::Trace trace) {
   return step;
 }
 
+/// Which program takes as long as the middle one of the run's steps.
+int middle_pattern(const engine::CompiledStep& compiled, const plan::Costs& costs,
+                   const plan::SimulateOptions& options) {
+  if (compiled.input_counts.empty()) return engine::StepInput::kFullest;
+  std::vector<std::pair<double, std::size_t>> times;  // and which of the counts
+  std::int64_t left = 0;
+  for (std::size_t k = 0; k < compiled.input_counts.size(); ++k) {
+    const int pattern = compiled.pattern_of(compiled.input_counts[k].microbatches);
+    const schedule::Program& program = compiled.program_of(pattern);
+    times.emplace_back(plan::summarise(program, plan::simulate(program, costs, options)).makespan,
+                       k);
+    left += compiled.input_counts[k].steps;
+  }
+  std::ranges::sort(times);
+  left /= 2;  // steps that are shorter
+  std::size_t at = 0;
+  while (left >= compiled.input_counts[times[at].second].steps)
+    left -= compiled.input_counts[times[at++].second].steps;
+  return compiled.pattern_of(compiled.input_counts[times[at].second].microbatches);
+}
+
 }  // namespace
 
 TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Costs& costs,
                           const plan::SimulateOptions& options) {
-  plan::Trace places = plan::simulate(compiled.program, costs, options);
-  places.name = compiled.program.schedule + ", predicted";
-  return summarised(compiled, of_devices(places, compiled.mesh));
+  const schedule::Program& program = compiled.program_of(middle_pattern(compiled, costs, options));
+  plan::Trace places = plan::simulate(program, costs, options);
+  places.name = program.schedule + ", predicted";
+  return summarised(compiled, program, of_devices(places, compiled.mesh));
 }
 
 TracedStep measured_step(const engine::CompiledStep& compiled, const engine::Executor& executor,
-                         comm::Communicator& world) {
+                         comm::Communicator& world, int pattern) {
   plan::Trace mine{.spans = {executor.spans().begin(), executor.spans().end()},
                    .exchanges = executor.exchanges()};
   for_each(mine, [&](auto& what) { what.device = world.rank(); });
-  plan::Trace trace{.name = compiled.program.schedule + ", measured",
-                    .devices = compiled.devices(),
-                    .spans = gather(std::span<const plan::Span>(mine.spans), world),
-                    .exchanges = gather(std::span<const plan::Exchange>(mine.exchanges), world)};
+  plan::Trace trace{
+      .name = compiled.program.schedule + ", measured",
+      .devices = compiled.devices(),
+      .spans = gather(std::span<const plan::Span>(mine.spans), world),
+      .exchanges = gather(std::span<const plan::CollectiveSpan>(mine.exchanges), world)};
   align(trace);
-  return summarised(compiled, std::move(trace));
+  return summarised(compiled, compiled.program_of(pattern), std::move(trace));
 }
 
 }  // namespace cleave::train

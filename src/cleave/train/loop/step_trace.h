@@ -14,13 +14,15 @@ struct TracedStep {
   plan::Summary summary;
 };
 
-/// What the simulator makes of `costs`.
+/// What the simulator makes of `costs`: of a run whose steps differ, the step that takes as long as
+/// the middle one of them all.
 TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Costs& costs,
                           const plan::SimulateOptions& options);
 
 /// The timeline of all devices from what the executor of each recorded, on every device. Clocks of
-/// different machines are brought together at the end of NORM, where all devices meet.
+/// different machines are brought together at the end of NORM, where all devices meet. `pattern`:
+/// which of CompiledStep::patterns has run.
 TracedStep measured_step(const engine::CompiledStep& compiled, const engine::Executor& executor,
-                         comm::Communicator& world);
+                         comm::Communicator& world, int pattern = engine::StepInput::kFullest);
 
 }  // namespace cleave::train

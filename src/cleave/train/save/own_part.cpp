@@ -46,7 +46,7 @@ void write_part(const SavePoint& at, std::int64_t step) {
   writer.finish();
 }
 
-/// Of what a start found; 0: nothing.
+/// The step that a start found; 0 if it found nothing.
 std::int64_t step_of(const Start& start) {
   if (start.resume_from.empty()) return 0;
   return checkpoint::CheckpointReader(start.resume_from).state().step;

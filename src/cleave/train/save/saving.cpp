@@ -132,16 +132,16 @@ void save(const SavePoint& at, std::int64_t step) {
   at.world->barrier().wait();
 }
 
+bool is_in(const checkpoint::CheckpointLayout& layout, const std::string& tensor) {
+  return std::ranges::binary_search(layout.parameters(), tensor, {}, &checkpoint::Parameter::name);
+}
+
 void load(const checkpoint::CheckpointReader& reader, const checkpoint::CheckpointLayout& layout,
           engine::Device& device) {
   reader.expect(layout.parameters());
-  const auto& known = layout.parameters();
-  const auto is_known = [&](const std::string& name) {
-    return std::ranges::binary_search(known, name, {}, &checkpoint::Parameter::name);
-  };
   for (const auto* tensors : {&device.tensors(), &device.copies()}) {
     for (const engine::TensorState& tensor : *tensors) {
-      if (!is_known(tensor.name)) continue;
+      if (!is_in(layout, tensor.name)) continue;
       tensor.set_weight([&](std::int64_t first, std::span<float> run) {
         reader.read_weight(tensor.name, first, run);
       });

@@ -53,6 +53,9 @@ void for_each_saved_run(const SavePoint& at, Lasting lasting, const SavedRun& vi
 /// The first device's last act: everything is written, and becomes a checkpoint.
 void commit(const SavePoint& at, std::int64_t step);
 
+/// Whether a tensor is a parameter of `layout`.
+bool is_in(const checkpoint::CheckpointLayout& layout, const std::string& tensor);
+
 /// Reads this device's share of a checkpoint, as far as `reader` does, whatever layout wrote it;
 /// tensors that are not in `layout` stay as they are.
 /// Throws UserError if it is of another architecture.

@@ -79,10 +79,27 @@ void SampleReader::fill_row(std::string_view input, View tensor, Row row) {
 }
 
 void BatchSource::load(int index, std::string_view input, View tensor) {
-  const std::int64_t first = share_.first + index * share_.microbatch;
   reader_.read(input, tensor, [&](std::int64_t row) {
-    return SampleReader::Window{window(first + row), epoch(first + row)};
+    const std::int64_t number = sample(index, row);
+    return SampleReader::Window{window(number), epoch(number)};
   });
+}
+
+void BatchSource::begin_step(std::int64_t step) {
+  step_ = step;
+  if (order_.empty()) return;
+  std::size_t with = 0;
+  std::size_t without = order_.size();
+  for (std::int64_t i = 0; i < std::ssize(order_); ++i)
+    order_[data_->images(window(i)) > 0 ? with++ : --without] = i;
+  std::reverse(order_.begin() + static_cast<std::ptrdiff_t>(with), order_.end());
+  with_images_ = (static_cast<std::int64_t>(with) + share_.microbatch - 1) / share_.microbatch;
+}
+
+std::int64_t BatchSource::sample(int index, std::int64_t row) const {
+  if (order_.empty()) return share_.first + index * share_.microbatch + row;
+  const std::int64_t first = share_.dealing.number_of(index) * share_.microbatch;
+  return order_[static_cast<std::size_t>(first + row)];
 }
 
 std::int64_t BatchSource::step_targets() const {
@@ -108,10 +125,14 @@ std::int64_t BatchSource::epoch(std::int64_t sample) const {
 
 void ValidationSource::load(int index, std::string_view input, View tensor) {
   const std::int64_t microbatch = run_.first + std::min(number_ + index, run_.count - 1);
-  const std::int64_t first =
-      run_.count == 0 ? past_ : begins_[static_cast<std::size_t>(microbatch)];
-  reader_.read(input, tensor,
-               [&](std::int64_t row) { return SampleReader::Window{.number = first + row}; });
+  const bool past = run_.count == 0 || (!order_.empty() && number_ + index >= run_.count);
+  const std::int64_t first = past ? past_ : begins_[static_cast<std::size_t>(microbatch)];
+  reader_.read(input, tensor, [&](std::int64_t row) {
+    const std::int64_t window = first + row;
+    const bool moved = window < std::ssize(order_);
+    return SampleReader::Window{.number =
+                                    moved ? order_[static_cast<std::size_t>(window)] : window};
+  });
 }
 
 }  // namespace cleave::train

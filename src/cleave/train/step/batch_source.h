@@ -8,6 +8,7 @@
 #include "cleave/engine/run/microbatch_source.h"
 #include "cleave/spec/graph.h"
 #include "cleave/train/step/client_data.h"
+#include "cleave/train/step/dealing.h"
 
 namespace cleave::train {
 
@@ -70,17 +71,20 @@ class SampleReader {
   std::vector<float> values_;  // of a row that is rounded to bf16
 };
 
-/// The microbatches of one replica: `replica` takes the samples [replica · share, …) of each
-/// batch, in order.
+/// The microbatches of one replica: the samples [first, …) of each batch, in order, or what is
+/// dealt to its shards of those that have images, and then of the others.
 class BatchSource : public engine::MicrobatchSource {
  public:
   struct Share {
     std::int64_t first = 0;       ///< sample of the batch that this replica begins with
     std::int64_t microbatch = 1;  ///< samples
+    Dealing dealing = {};
   };
 
   BatchSource(const data::Dataset& data, const Graph& model, Share share)
-      : data_(&data), share_(share), reader_(data, model, share.microbatch) {}
+      : data_(&data), share_(share), reader_(data, model, share.microbatch) {
+    if (share.dealing.by_content()) order_.resize(static_cast<std::size_t>(data.batch()));
+  }
 
   /// The sequences of every batch are dealt to clients in blocks of `rows`, the first to the first
   /// one, each from its own data.
@@ -89,7 +93,10 @@ class BatchSource : public engine::MicrobatchSource {
     rows_ = rows;
   }
 
-  void begin_step(std::int64_t step) { step_ = step; }
+  void begin_step(std::int64_t step);
+
+  /// How many microbatches of the step, over all replicas, have images; -1: it is not known.
+  std::int64_t with_images() const { return with_images_; }
 
   /// A batch of one client's alone, which begins with its sequence `number`.
   void begin_batch_of(const ClientData& clients, int client, std::int64_t number) {
@@ -105,6 +112,8 @@ class BatchSource : public engine::MicrobatchSource {
  private:
   std::int64_t window(std::int64_t sample) const;
   std::int64_t epoch(std::int64_t sample) const;
+  /// The sample of the batch that is row `row` of a microbatch of this replica.
+  std::int64_t sample(int index, std::int64_t row) const;
 
   const data::Dataset* data_;
   Share share_;
@@ -112,6 +121,8 @@ class BatchSource : public engine::MicrobatchSource {
   const ClientData* clients_ = nullptr;  ///< null: data is nobody's in particular
   std::int64_t rows_ = 1;
   std::int64_t step_ = 0;
+  std::vector<std::int64_t> order_;  ///< of the samples, where they are dealt by content
+  std::int64_t with_images_ = -1;
   int client_ = -1;  ///< whose batch it is; -1: dealt to all of them
   std::int64_t number_ = 0;
 };
@@ -126,13 +137,18 @@ class ValidationSource : public engine::MicrobatchSource {
     std::int64_t count = 0;
   };
 
-  /// `begins` [microbatch]: its first window.
+  /// `begins` [microbatch]: its first window. `order`: the windows that are read in place of
+  /// windows 0, 1, …; empty: these themselves.
   ValidationSource(const data::Dataset& data, const Graph& model, std::int64_t microbatch,
-                   std::vector<std::int64_t> begins)
-      : reader_(data, model, microbatch), begins_(std::move(begins)), past_(data.windows()) {}
+                   std::vector<std::int64_t> begins, std::vector<std::int64_t> order = {})
+      : reader_(data, model, microbatch),
+        begins_(std::move(begins)),
+        order_(std::move(order)),
+        past_(data.windows()) {}
 
   /// Microbatch 0 of the next calls is the one with `number` in `run`, whose last comes again where
-  /// it ends; in a run of none rows have nothing to predict.
+  /// it ends; in a run of none, and past the end of windows in an order of their own, rows have
+  /// nothing to predict.
   void begin_at(std::int64_t number, Run run) {
     number_ = number;
     run_ = run;
@@ -142,6 +158,7 @@ class ValidationSource : public engine::MicrobatchSource {
  private:
   SampleReader reader_;
   std::vector<std::int64_t> begins_;
+  std::vector<std::int64_t> order_;
   std::int64_t past_;  ///< a window after the last
   std::int64_t number_ = 0;
   Run run_;

@@ -37,8 +37,8 @@ class ClientData {
   std::vector<Permutation> orders_;  ///< [client]
 };
 
-/// Of the clients of `config`: what they bring, or shares of `data`. Nothing where data are
-/// nobody's in particular. Throws UserError if they cannot be shared out.
+/// The data of the clients of `config`: what they bring, or shares of `data`. Nothing where data
+/// are nobody's in particular. Throws UserError if they cannot be shared out.
 std::optional<ClientData> client_data(const Config& config, const data::Data& data);
 
 /// What a run trains on, and whose it is.

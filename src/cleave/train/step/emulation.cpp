@@ -17,7 +17,7 @@ std::vector<double> shares_of(const Config& config) {
   const double stages = static_cast<double>(partition.size());
   for (const std::int64_t layers : partition)
     shares.push_back(static_cast<double>(layers) * stages /
-                     static_cast<double>(config.model.layers));
+                     static_cast<double>(config.model.blocks()));
   return shares;
 }
 
@@ -38,7 +38,7 @@ engine::EmulatedTimes emulated_times(const Config& config) {
   std::vector<double> speed = speed_of_places(config.devices.speed, mesh);
   const Emulation& times = *config.devices.emulate;
   const double device = times.per_layer
-                            ? static_cast<double>(config.model.layers * *config.train.microbatch) /
+                            ? static_cast<double>(config.model.blocks() * *config.train.microbatch) /
                                   (mesh.pipeline * mesh.tensor)
                             : 1;
   return {.f = times.f * device,

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "cleave/base/check.h"
-#include "cleave/edge/codec.h"
 #include "cleave/engine/compile/step_stages.h"
 #include "cleave/spec/trainable.h"
+#include "cleave/train/step/spooled_sum.h"
 
 namespace cleave::train {
 namespace {
@@ -114,7 +114,6 @@ std::vector<edge::Owner> flow_owners(const Config& config) {
 }
 
 RoundBytes round_bytes(const Config& config, const Graph& model) {
-  const edge::Codec& codec = *edge::find_codec(config.edge.codec);
   RoundBytes bytes;
   for (const SegmentSpec& segment : model.segments) {
     for (const LayerSpec& layer : segment.layers) {
@@ -122,7 +121,7 @@ RoundBytes round_bytes(const Config& config, const Graph& model) {
         if (!parameter.trainable || !parameter.tied_to.empty()) continue;
         for (const Piece& piece : parameter.pieces) {
           const std::int64_t elements = parameter.shape.with(piece.dim, piece.whole).elements();
-          bytes.up += config.edge.secure ? elements * 8 : codec.bytes(elements);
+          bytes.up += update_bytes(config.edge, elements);
           bytes.down += elements * 4;
         }
       }

@@ -16,7 +16,7 @@ namespace cleave::train {
 struct OwnerPart {
   std::string owner;
   std::string data;  ///< a path here; empty: it has none, as a server
-  /// Of a server: what clients have announced before, for those who are not here now. Borrowed; it
+  /// On a server: what clients have announced before, for those who are not here now. Borrowed; it
   /// is brought up to date. Null: all must be here.
   std::vector<std::optional<data::Announced>>* remembered = nullptr;
 };

@@ -12,9 +12,6 @@ namespace {
 
 using detail::concat;
 
-/// Below three, a sum says too much of each, and two who agree know the third.
-constexpr std::ptrdiff_t kFewestMasked = 3;
-
 /// Whether something of this chance happens to a client in a round.
 bool happens(const Config& config, std::string_view what, std::int64_t round, int client,
              double chance) {
@@ -68,6 +65,10 @@ std::vector<int> RoundClients::answering() const {
 
 int RoundClients::place_of(int client) const {
   return static_cast<int>(std::ranges::lower_bound(chosen, client) - chosen.begin());
+}
+
+bool RoundClients::is_chosen(int client) const {
+  return std::ranges::binary_search(chosen, client);
 }
 
 RoundClients clients_of_round(const Config& config, std::int64_t round) {

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "cleave/train/config/config.h"
 
 namespace cleave::train {
+
+/// Below three, a sum says too much of each, and two who agree know the third.
+inline constexpr std::ptrdiff_t kFewestMasked = 3;
 
 /// Who takes part in a round: a function of the seed and the round.
 struct RoundClients {
@@ -16,6 +20,7 @@ struct RoundClients {
   std::vector<int> answering() const;
   /// The place of a client among the chosen.
   int place_of(int client) const;
+  bool is_chosen(int client) const;
 };
 
 /// With noise every client is chosen by itself, with the chance edge.sample / clients, as the

@@ -21,13 +21,18 @@ bool is_inner(std::string_view slot) {
   return !is_transient(slot) && !slot.starts_with("client.") && !slot.starts_with("outer_");
 }
 
-std::vector<std::string> round_slots(const EdgeConfig& edge,
+std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
                                      const std::vector<std::string>& optimizer) {
   const edge::OuterKind& outer = *edge::find_outer(edge.outer);
   const edge::Codec& codec = *edge::find_codec(edge.codec);
   std::vector<std::string> slots;
   if (outer.momentum) slots.emplace_back(kMomentumSlot);
   if (outer.squares) slots.emplace_back(kSquaresSlot);
+  if (clients == Clients::Apart) {
+    if (codec.keeps_error) slots.emplace_back(kOwnErrorSlot);
+    slots.emplace_back(kStartSlot);
+    return slots;
+  }
   for (int client = 0; edge.keep_slots && client < edge.client_count(); ++client)
     for (const std::string& slot : optimizer) slots.push_back(client_slot(client, slot));
   for (int client = 0; codec.keeps_error && client < edge.client_count(); ++client)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@ inline constexpr std::string_view kHighSlot = "round.high";
 inline constexpr std::string_view kMomentumSlot = "outer_momentum";
 inline constexpr std::string_view kSquaresSlot = "outer_squares";
 inline constexpr std::string_view kErrorSlot = "error";  ///< of a client: what its codec left out
+inline constexpr std::string_view kOwnErrorSlot = "round.error";  ///< on a client's own machine
 
 /// The update of the client that is at this place in a round, where all are needed at once.
 std::string update_slot(std::size_t place);
@@ -31,8 +33,13 @@ bool is_transient(std::string_view slot);
 /// The optimizer's own.
 bool is_inner(std::string_view slot);
 
+/// Where clients of rounds are.
+enum class Clients : std::uint8_t { InTurn, Apart };
+
 /// What rounds need beside a parameter that has these slots of its optimizer; the transient last.
-std::vector<std::string> round_slots(const EdgeConfig& edge,
+/// Clients that are apart keep their optimizer's slots as they are, and the server has what they
+/// sent on disk.
+std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
                                      const std::vector<std::string>& optimizer);
 
 }  // namespace cleave::train

@@ -4,6 +4,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/permutation.h"
+#include "cleave/train/step/mask_exchange.h"
 #include "cleave/train/step/round_slots.h"
 #include "cleave/train/step/run_secret.h"
 #include "cleave/train/step/slot_elements.h"
@@ -24,6 +25,12 @@ Rounds::Rounds(const Config& config, const std::vector<std::string>& names,
       turns_(static_cast<std::size_t>(clients_.clients())) {
   for (int client = 0; client < clients_.clients(); ++client)
     most_sequences_ = std::max(most_sequences_, clients_.windows_of(client));
+  if (exchange_ == nullptr) return;
+  if (exchange_->is_server()) {
+    spooled_.emplace(config, sum_.tensors());
+  } else {
+    keep_.emplace(config, sum_.tensors());
+  }
 }
 
 void Rounds::continue_after(std::int64_t rounds) {
@@ -59,9 +66,11 @@ std::vector<int> Rounds::arriving(const std::vector<int>& clients, std::int64_t 
   return shuffled;
 }
 
-/// The weights of all, and the client's own slots, or fresh ones.
+/// The weights of all, and the client's own slots, or fresh ones. A client that is apart has its
+/// own where its optimizer left them.
 void Rounds::begin_client(int client) {
   sum_.reset_weights();
+  if (keep_ && config_.edge.keep_slots) return device_.refresh_values();
   for (const TensorState* tensor : sum_.tensors()) {
     for (const SlotState& slot : tensor->slots) {
       if (!is_inner(slot.name)) continue;
@@ -104,23 +113,108 @@ std::int64_t Rounds::share_start(std::int64_t rounds) {
   double numbers[] = {static_cast<double>(rounds)};
   exchange_->share_numbers(numbers);
   exchange_->share_weights(sum_.tensors());
+  rounds = static_cast<std::int64_t>(numbers[0]);
+  continue_after(rounds);
+  if (keep_) keep_->load(turns_[static_cast<std::size_t>(exchange_->own().value())]);
   device_.refresh_values();
-  return static_cast<std::int64_t>(numbers[0]);
+  return rounds;
 }
 
-/// What a client makes of the weights, here or where it is.
-ClientResult Rounds::take_turn(const ClientTurn& turn, const Train& train) {
-  if (exchange_ != nullptr && exchange_->is_server())
-    return exchange_->receive(turn.client, sum_.tensors());
-  if (exchange_ != nullptr && !exchange_->plays(turn.client)) return {};
-  begin_client(turn.client);
-  const ClientResult result = train(turn);
-  keep_slots(turn.client);
-  if (exchange_ != nullptr) exchange_->send(sum_.tensors(), result);
-  return result;
+/// Those of the chosen that were not declared absent: they agree on masks, whoever drops out then.
+std::vector<int> Rounds::present(const RoundClients& clients, std::int64_t round) const {
+  std::vector<int> here;
+  for (const int client : clients.chosen)
+    if (!config_.edge.is_absent(client, round)) here.push_back(client);
+  return here;
 }
 
-/// What the server makes of a round is what all have of it.
+/// All of them here, one after another.
+void Rounds::play_in_turn(const RoundClients& clients, std::int64_t round, const Train& train,
+                          Results& results) {
+  const std::vector<int> answering = clients.answering();
+  std::optional<secure::PlayedSum> masked;
+  if (config_.edge.secure)
+    masked.emplace(secure::derive(secret(), detail::concat("masks, round ", round)),
+                   clients.answers);
+  sum_.begin_round();
+  std::size_t arrival = 0;
+  for (const int client : arriving(answering, round)) {
+    begin_client(client);
+    results[client] = train(turn_of(client, round));
+    keep_slots(client);
+    sum_.add({.client = client,
+              .round = round,
+              .arrival = arrival++,
+              .weight = weight_of(client),
+              .masks = masked ? &masked->client(clients.place_of(client)) : nullptr});
+  }
+  RoundEnd end = end_of(round, answering);
+  if (masked) end.left = masked->left();
+  sum_.end_round(end);
+}
+
+/// On a client that is apart: its own part of the round, if it has one.
+void Rounds::take_part(const RoundClients& clients, std::int64_t round, const Train& train) {
+  const int own = exchange_->own().value();
+  if (!clients.is_chosen(own)) return;
+  std::optional<MaskingMember> masks;
+  if (config_.edge.secure) {
+    const std::vector<int> members = present(clients, round);
+    const auto place = std::ranges::lower_bound(members, own) - members.begin();
+    masks.emplace(*exchange_, static_cast<int>(place), static_cast<int>(members.size()));
+  }
+  if (!clients.answers[static_cast<std::size_t>(clients.place_of(own))]) return;
+  sum_.begin_round();
+  begin_client(own);
+  const ClientResult result = train(turn_of(own, round));
+  exchange_->send_result(result);
+  const ClientUpdate update{.client = own,
+                            .round = round,
+                            .weight = weight_of(own),
+                            .masks = masks ? &masks->masks() : nullptr};
+  sum_.encoder().send(
+      sum_.tensors(), update, [&] { keep_->save(turns_[static_cast<std::size_t>(own)] + 1); },
+      [&](std::span<const std::byte> bytes) { exchange_->send_update(bytes); });
+  if (masks) masks->reveal();
+}
+
+/// On the server of clients that are apart: what they made of the weights, and what becomes of it.
+void Rounds::receive_all(const RoundClients& clients, std::int64_t round, Results& results) {
+  const std::vector<int> answering = clients.answering();
+  const std::vector<int> members = present(clients, round);
+  std::optional<MaskedRound> masked;
+  if (config_.edge.secure) masked.emplace(*exchange_, members);
+  spooled_->begin_round();
+  for (const int client : arriving(answering, round))
+    results[client] = spooled_->receive(*exchange_, client, weight_of(client));
+  RoundEnd end = end_of(round, answering);
+  std::vector<secure::LeftMask> left;
+  if (masked) {
+    std::vector<bool> answered;
+    for (const int member : members)
+      answered.push_back(std::ranges::binary_search(answering, member));
+    left = masked->left(answered);
+    end.left = left;
+  }
+  spooled_->close(end);
+}
+
+/// In the order of the clients, whoever came first.
+void Rounds::sum_up(const std::vector<int>& answering, const Results& results,
+                    RoundReport& report) const {
+  double weights = 0;
+  for (const int client : answering) {
+    const double weight = weight_of(client);
+    weights += weight;
+    report.loss += weight * results[client].loss;
+    report.gradient_norm += weight * results[client].gradient_norm;
+    report.stop = report.stop || results[client].stop;
+  }
+  if (weights == 0) return;
+  report.loss /= weights;
+  report.gradient_norm /= weights;
+}
+
 void Rounds::share(RoundReport& report) {
   if (exchange_ == nullptr) return;
   double numbers[] = {report.loss, report.gradient_norm, report.stop ? 1.0 : 0.0};
@@ -129,6 +223,7 @@ void Rounds::share(RoundReport& report) {
   report.gradient_norm = numbers[1];
   report.stop = numbers[2] > 0;
   exchange_->share_weights(sum_.tensors());
+  device_.refresh_values();
 }
 
 RoundReport Rounds::play(std::int64_t round, bool stop, const Train& train) {
@@ -137,44 +232,19 @@ RoundReport Rounds::play(std::int64_t round, bool stop, const Train& train) {
   RoundReport report{.stop = stop,
                      .participants = std::ssize(answering),
                      .absent = std::ssize(clients.chosen) - std::ssize(answering)};
-  std::optional<secure::PlayedSum> masked;
-  if (config_.edge.secure)
-    masked.emplace(secure::derive(secret(), detail::concat("masks, round ", round)),
-                   clients.answers);
-  std::vector<ClientResult> results(turns_.size());
-  sum_.begin_round();
-  std::size_t arrival = 0;
-  for (const int client : arriving(answering, round)) {
-    const ClientTurn turn = turn_of(client, round);
-    report.steps += turn.steps;
-    results[client] = take_turn(turn, train);
-    if (!takes_up()) continue;
-    sum_.add({.client = client,
-              .round = round,
-              .arrival = arrival++,
-              .weight = weight_of(client),
-              .masks = masked ? &masked->client(clients.place_of(client)) : nullptr});
+  Results results(turns_.size());
+  if (keep_) {
+    take_part(clients, round, train);
+  } else if (spooled_) {
+    receive_all(clients, round, results);
+  } else {
+    play_in_turn(clients, round, train, results);
   }
-  // In the order of the clients, whoever came first.
-  double weights = 0;
+  sum_up(answering, results, report);
   for (const int client : answering) {
-    const double weight = weight_of(client);
-    weights += weight;
-    report.loss += weight * results[client].loss;
-    report.gradient_norm += weight * results[client].gradient_norm;
-    report.stop = report.stop || results[client].stop;
+    report.steps += turn_of(client, round).steps;
     ++turns_[client];
   }
-  if (weights > 0) {
-    report.loss /= weights;
-    report.gradient_norm /= weights;
-  }
-  if (takes_up()) {
-    RoundEnd end = end_of(round, answering);
-    if (masked) end.left = masked->left();
-    sum_.end_round(end);
-  }
-  share(report);
   device_.refresh_values();
   return report;
 }

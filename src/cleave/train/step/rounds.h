@@ -10,8 +10,10 @@
 #include "cleave/engine/run/device.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/client_data.h"
+#include "cleave/train/step/client_keep.h"
 #include "cleave/train/step/round_clients.h"
 #include "cleave/train/step/round_exchange.h"
+#include "cleave/train/step/spooled_sum.h"
 #include "cleave/train/step/update_sum.h"
 
 namespace cleave::train {
@@ -38,8 +40,8 @@ struct RoundReport {
 /// Rounds as one device has its part in them: all devices of the run play one client after another,
 /// each beginning with the weights of all, and what they make of them becomes one.
 ///
-/// Where clients are processes of their own, each plays itself, all at once, and the server takes
-/// their updates up in the same order.
+/// Where clients are processes of their own, each plays itself, all at once; the server has their
+/// updates on disk until all are there, and takes them up in the same order.
 ///
 /// Averaging is element by element, so that a device needs nobody else for the tensors, or slices
 /// of them, that it updates: any layout inside a client gives the same bits. A client that does not
@@ -54,8 +56,12 @@ class Rounds {
   using Train = std::function<ClientResult(const ClientTurn&)>;
 
   /// Round `round`, from 0. Rounds come in order; after continue_after() from there. `stop`: this
-  /// process was asked to.
+  /// process was asked to. Where clients are apart, they have what became of it after share().
   RoundReport play(std::int64_t round, bool stop, const Train& train);
+
+  /// What the server made of the round, on all processes. It has saved that before: whoever is lost
+  /// from then on, the round is not played again.
+  void share(RoundReport& report);
 
   /// The server's weights and rounds done, on all processes. Returns the rounds.
   std::int64_t share_start(std::int64_t rounds);
@@ -64,16 +70,20 @@ class Rounds {
   void continue_after(std::int64_t rounds);
 
   /// What clients sent of this device's tensors so far.
-  std::int64_t sent_bytes() const { return sum_.sent_bytes(); }
+  std::int64_t sent_bytes() const { return spooled_ ? spooled_->taken_bytes() : sum_.sent_bytes(); }
 
  private:
   std::vector<int> arriving(const std::vector<int>& clients, std::int64_t round) const;
   ClientTurn turn_of(int client, std::int64_t round) const;
   double weight_of(int client) const;
   void begin_client(int client);
-  ClientResult take_turn(const ClientTurn& turn, const Train& train);
-  bool takes_up() const { return exchange_ == nullptr || exchange_->is_server(); }
-  void share(RoundReport& report);
+  std::vector<int> present(const RoundClients& clients, std::int64_t round) const;
+  using Results = std::vector<ClientResult>;  ///< [client]
+  void play_in_turn(const RoundClients& clients, std::int64_t round, const Train& train,
+                    Results& results);
+  void take_part(const RoundClients& clients, std::int64_t round, const Train& train);
+  void receive_all(const RoundClients& clients, std::int64_t round, Results& results);
+  void sum_up(const std::vector<int>& answering, const Results& results, RoundReport& report) const;
   void keep_slots(int client);
   const secure::Bytes32& secret();
   RoundEnd end_of(std::int64_t round, const std::vector<int>& answering);
@@ -84,8 +94,10 @@ class Rounds {
   engine::Device& device_;
   comm::Communicator& world_;
   UpdateSum sum_;
-  std::int64_t most_sequences_ = 0;  ///< of a client
-  std::vector<std::int64_t> turns_;  ///< [client] rounds that it took part in
+  std::optional<SpooledSum> spooled_;  ///< on a server whose clients are apart
+  std::optional<ClientKeep> keep_;     ///< on such a client
+  std::int64_t most_sequences_ = 0;    ///< of a client
+  std::vector<std::int64_t> turns_;    ///< [client] rounds that it took part in
   std::optional<secure::Bytes32> secret_;
 };
 

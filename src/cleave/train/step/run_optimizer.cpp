@@ -31,19 +31,25 @@ namespace {
 /// The optimizer with the slots of rounds after its own. Kinds live as long as the program: steps
 /// that were compiled for one refer to it.
 const engine::OptimizerKind& with_round_slots(const engine::OptimizerKind& inner,
-                                              const EdgeConfig& edge) {
+                                              const EdgeConfig& edge, Clients clients) {
+  struct Known {
+    EdgeConfig edge;
+    Clients clients;
+    engine::OptimizerKind kind;
+  };
   static std::mutex mutex;
-  static std::list<std::pair<EdgeConfig, engine::OptimizerKind>> known;
+  static std::list<Known> known;
   const std::lock_guard lock(mutex);
-  for (const auto& [config, kind] : known)
-    if (config == edge && kind.name == inner.name) return kind;
+  for (const Known& other : known)
+    if (other.edge == edge && other.clients == clients && other.kind.name == inner.name)
+      return other.kind;
   engine::OptimizerKind kind = inner;
-  kind.slots = [&inner, edge](const ParameterSpec& parameter, const engine::Hyper& hyper) {
+  kind.slots = [&inner, edge, clients](const ParameterSpec& parameter, const engine::Hyper& hyper) {
     std::vector<std::string> slots = inner.slots(parameter, hyper);
-    std::ranges::move(round_slots(edge, slots), std::back_inserter(slots));
+    std::ranges::move(round_slots(edge, clients, slots), std::back_inserter(slots));
     return slots;
   };
-  return known.emplace_back(edge, std::move(kind)).second;
+  return known.emplace_back(Known{edge, clients, std::move(kind)}).kind;
 }
 
 }  // namespace
@@ -60,7 +66,9 @@ const engine::OptimizerKind& optimizer_of(const Config& config) {
               chosen.name, " does not read it; leave it out, or use ", other.name);
     }
   }
-  return config.edge.averages() ? with_round_slots(chosen, config.edge) : chosen;
+  if (!config.edge.averages()) return chosen;
+  return with_round_slots(chosen, config.edge,
+                          owners_are_apart(config) ? Clients::Apart : Clients::InTurn);
 }
 
 void RunOptimizer::begin_step(std::int64_t step, std::int64_t taken) {

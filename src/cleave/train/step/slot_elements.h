@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "cleave/base/check.h"
@@ -14,6 +15,13 @@ inline View slot_of(const engine::TensorState& tensor, std::string_view name) {
   const auto found = std::ranges::find(tensor.slots, name, &engine::SlotState::name);
   CLEAVE_CHECK(found != tensor.slots.end(), tensor.name, " has no slot ", name);
   return found->values;
+}
+
+/// The elements of a view of a tensor that is whole on this device.
+inline std::span<float> whole_elements(const engine::TensorState& tensor, View view) {
+  const bool whole = tensor.dim == 0 || view.stride(0) == view.size(1);
+  CLEAVE_CHECK(whole, tensor.name, " is not in one run");
+  return {view.as<float>(), static_cast<std::size_t>(tensor.elements())};
 }
 
 /// Calls visit(pointers, first, elements) on every run of neighbours, which all of `views` have

@@ -9,6 +9,7 @@
 #include "cleave/engine/compile/staging.h"
 #include "cleave/engine/measure/profile.h"
 #include "cleave/spec/trainable.h"
+#include "cleave/train/config/config_checks.h"
 #include "cleave/train/step/emulation.h"
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/owner_flow.h"
@@ -25,10 +26,19 @@ std::vector<std::int64_t> one_each(const std::vector<std::int64_t>& given, std::
   return std::vector<std::int64_t>(static_cast<std::size_t>(devices), given[0]);
 }
 
-BatchSource::Share share_of(const Config& config, const engine::CompiledStep& compiled,
-                            int device) {
-  const std::int64_t share = config.train.batch / compiled.program.replicas;
-  return {.first = compiled.replica_of(device) * share, .microbatch = *config.train.microbatch};
+BatchSource::Share share_of(const Config& config, const engine::CompiledStep& compiled, int device,
+                            const ClientData* clients) {
+  const int replicas = compiled.program.replicas;
+  const int replica = compiled.replica_of(device);
+  const std::int64_t share = config.train.batch / replicas;
+  BatchSource::Share own{.first = replica * share, .microbatch = *config.train.microbatch};
+  if (deals_by_content(compiled.model, clients)) {
+    const std::int64_t shards = compiled.fold.shards;
+    own.dealing = {.shards = replicas * shards,
+                   .first_shard = replica * shards,
+                   .per_shard = compiled.fold.per_shard()};
+  }
+  return own;
 }
 
 /// A real run has no costs before it is compiled.
@@ -80,6 +90,7 @@ engine::CompileOptions compile_options(const Config& config) {
           .threads = static_cast<int>(config.devices.threads),
           .device_kinds = config.devices.kind,
           .spill = config.devices.spill,
+          .state_may_move = reason_state_stays(config).empty(),
           .arithmetic = arithmetic_of(config),
           .budgets = one_each(config.devices.memory, config.devices.count),
           .outside_budgets = one_each(config.devices.host_memory, config.devices.count),
@@ -97,8 +108,11 @@ void plan_copies(const Config& config, engine::CompiledStep& step) {
     engine::plan_staging(step);
 }
 
-engine::CompiledStep compile_step(const Config& config) {
-  engine::CompiledStep step = engine::compile(model_of(config), compile_options(config));
+engine::CompiledStep compile_step(const Config& config, const DataInputs& inputs) {
+  engine::CompileOptions options = compile_options(config);
+  options.optional_inputs = inputs.steps;
+  options.evaluated_inputs = inputs.evaluated;
+  engine::CompiledStep step = engine::compile(model_of(config), options);
   check_rounds(config);
   check_flow(config, step);
   plan_copies(config, step);
@@ -114,7 +128,8 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
       device_(compiled, device, static_cast<int>(config.devices.threads), world),
       optimizer_(config.train),
       clients_(data.clients),
-      source_(data.data->training(), compiled.model, share_of(config, compiled, device)) {
+      source_(data.data->training(), compiled.model,
+              share_of(config, compiled, device, data.clients)) {
   if (config.edge.averages()) {
     rounds_.emplace(config, compiled.tensor_names, data, device_, world);
     optimizer_.hold_to(kStartSlot, config.edge.proximal);
@@ -140,6 +155,11 @@ plan::Costs Trainer::profile(double at_once) {
 
 void Trainer::initialise() {
   device_.initialise(static_cast<std::uint64_t>(config_->train.seed));
+  continue_after(0);
+}
+
+void Trainer::initialise_some(const std::function<bool(const std::string&)>& wanted) {
+  device_.initialise_some(static_cast<std::uint64_t>(config_->train.seed), wanted);
   continue_after(0);
 }
 
@@ -194,17 +214,27 @@ StepReport Trainer::play_round(bool stop) {
           .absent = round.absent};
 }
 
+void Trainer::share_round(StepReport& step) {
+  RoundReport round{.loss = step.loss, .gradient_norm = step.gradient_norm, .stop = step.stop};
+  rounds_->share(round);
+  step.loss = round.loss;
+  step.gradient_norm = round.gradient_norm;
+  step.stop = round.stop;
+}
+
 StepReport Trainer::step(bool stop) {
   if (rounds_) return play_round(stop);
   const Clock::time_point start = Clock::now();
   optimizer_.begin_step(steps_done_);
   source_.begin_step(steps_done_);
+  pattern_ = compiled_->pattern_of(source_.with_images());
   // A batch may happen to have nothing to predict; its loss is 0 then.
   const auto losses = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
   engine::StepInput input{.source = &source_,
                           .optimizer = &optimizer_,
                           .loss_scale = static_cast<float>(1.0 / losses),
                           .stop = stop,
+                          .pattern = pattern_,
                           .watch = watch_};
   const comm::Sent before = world_.sent();
   engine::StepResult result;

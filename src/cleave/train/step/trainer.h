@@ -13,6 +13,7 @@
 #include "cleave/engine/run/device.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/batch_source.h"
+#include "cleave/train/step/dealing.h"
 #include "cleave/train/step/rounds.h"
 #include "cleave/train/step/run_optimizer.h"
 #include "cleave/train/step/validation.h"
@@ -26,6 +27,8 @@ struct StepReport {
   double gradient_norm = 0;
   double lr = 0;
   double seconds = 0;
+  double wait = 0;                ///< seconds of it that this device was at messages
+  double epochs = 0;              ///< through the training data, since step 0
   bool evaluates = false;         ///< a validation follows
   bool stop = false;              ///< some device was asked to stop
   bool skipped = false;           ///< its numbers were no numbers, and nothing was updated
@@ -44,8 +47,9 @@ engine::CompileOptions compile_options(const Config& config);
 /// training goes on, if the run saves before its end and the budgets of `step` leave so much.
 void plan_copies(const Config& config, engine::CompiledStep& step);
 
-/// Partition, program, memory plan and proof for `config`.
-engine::CompiledStep compile_step(const Config& config);
+/// Partition, programs, memory plan and proof for `config`. `inputs`: which steps the data bring;
+/// by default all microbatches have all inputs.
+engine::CompiledStep compile_step(const Config& config, const DataInputs& inputs = {});
 
 /// The training loop of one device. All devices of a run do the same steps in the same order.
 class Trainer {
@@ -61,10 +65,18 @@ class Trainer {
   /// Fresh weights, step 0.
   void initialise();
 
+  /// Step 0 with fresh weights in the tensors that `wanted` says yes to; whoever writes the others
+  /// has the device refresh its values afterwards.
+  void initialise_some(const std::function<bool(const std::string&)>& wanted);
+
   /// One optimizer update. If a number is no number any more the weights stay as they were: the
   /// step is left out, as often as train.skip_nonfinite allows, and then it throws NonFinite, with
   /// the step and where it began. `stop`: this device was asked to; all devices learn of it.
   StepReport step(bool stop = false);
+
+  /// Where clients are processes of their own: what the server made of a round, on all of them. It
+  /// saves that before; everybody else asks for it right after the step.
+  void share_round(StepReport& step);
 
   /// Hears of every update from now on, but for those within rounds of clients.
   void set_watch(engine::StateWatch* watch) { watch_ = watch; }
@@ -74,6 +86,9 @@ class Trainer {
 
   /// Where clients are processes of their own: all go on from where the server is.
   void share_start();
+
+  /// Which of CompiledStep::patterns the last step ran.
+  int pattern() const { return pattern_; }
 
   /// What this device sent in the last step.
   const comm::Sent& sent() const { return sent_; }
@@ -106,6 +121,7 @@ class Trainer {
   engine::StateWatch* watch_ = nullptr;
   std::int64_t steps_done_ = 0;
   std::int64_t skipped_ = 0;  // steps left out
+  int pattern_ = engine::StepInput::kFullest;
   comm::Sent sent_;
 };
 

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "cleave/edge/fixed_point.h"
-#include "cleave/secure/noise.h"
 #include "cleave/train/step/round_slots.h"
 #include "cleave/train/step/slot_elements.h"
 
@@ -14,7 +12,7 @@ namespace {
 
 using engine::TensorState;
 
-constexpr std::int64_t kElements = 256;
+constexpr std::int64_t kElements = kMeanElements;
 
 /// The 64 bits that element i of two slots has.
 std::uint64_t joined(const float* low, const float* high, std::int64_t i) {
@@ -25,15 +23,6 @@ std::uint64_t joined(const float* low, const float* high, std::int64_t i) {
 void part(std::uint64_t bits, float* low, float* high, std::int64_t i) {
   low[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
   high[i] = std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32));
-}
-
-std::uint64_t fixed_of(double update, const TensorState& tensor, int client) {
-  std::uint64_t fixed = 0;
-  if (!edge::add_fixed(update, fixed))
-    throw NonFinite(detail::concat("client ", client, " moved ", tensor.name, " by ", update,
-                                   ", which is too much to be added in fixed point; lower "
-                                   "train.lr, set train.clip, or edge.sums to \"ordered\""));
-  return fixed;
 }
 
 /// Calls visit(begin, count) on pieces that fit into a chunk.
@@ -64,7 +53,7 @@ UpdateSum::UpdateSum(const Config& config, const std::vector<std::string>& names
       world_(world),
       outer_(*edge::find_outer(config.edge.outer)),
       hyper_(config.edge.outer_hyper()),
-      codec_(config.edge.codec == "none" ? nullptr : edge::find_codec(config.edge.codec)) {
+      encoder_(config, names, device, world) {
   for (const auto* tensors : {&device.tensors(), &device.copies()})
     for (const TensorState& tensor : *tensors)
       if (tensor.trained()) tensors_.push_back(&tensor);
@@ -74,7 +63,7 @@ void UpdateSum::begin_round() {
   arrived_.clear();
   for (const TensorState* tensor : tensors_) {
     copy_elements(*tensor, tensor->master, slot_of(*tensor, kStartSlot));
-    if (outer_.robust) continue;
+    if (outer_.robust || owners_are_apart(config_)) continue;
     for (const std::string_view sum : {kLowSlot, kHighSlot})
       clear_elements(*tensor, slot_of(*tensor, sum));
   }
@@ -88,11 +77,11 @@ void UpdateSum::reset_weights() {
 void UpdateSum::add(const ClientUpdate& update) {
   arrived_.push_back(update.client);
   for (const TensorState* tensor : tensors_)
-    if (codec_ != nullptr) encode(*tensor, update);
+    if (encoder_.has_codec()) count(*tensor, encoder_.encode(*tensor, update).size());
   for (const TensorState& tensor : device_.tensors())
-    if (codec_ == nullptr && tensor.trained() && device_.is_owner())
+    if (!encoder_.has_codec() && tensor.trained() && device_.is_owner())
       sent_bytes_ += tensor.elements() * (update.masks == nullptr ? 4 : 8);
-  const double scale = config_.edge.clip > 0 ? clip_scale() : 1;
+  const double scale = config_.edge.clip > 0 ? encoder_.clip_scale() : 1;
   for (const TensorState* tensor : tensors_) {
     if (outer_.robust) {
       keep_update(*tensor, update.arrival);
@@ -102,54 +91,11 @@ void UpdateSum::add(const ClientUpdate& update) {
   }
 }
 
-/// What the client made of the weights becomes what the server makes of the bytes: the update.
-void UpdateSum::encode(const TensorState& tensor, const ClientUpdate& update) {
-  const auto elements = static_cast<std::size_t>(tensor.elements());
-  std::vector<float> values(elements);
-  const std::span<float> weights(tensor.master.as<float>(), elements);
-  const float* start = slot_of(tensor, kStartSlot).as<float>();
-  float* error = codec_->keeps_error
-                     ? slot_of(tensor, client_slot(update.client, kErrorSlot)).as<float>()
-                     : nullptr;
-  for (std::size_t i = 0; i < elements; ++i)
-    values[i] = weights[i] - start[i] + (error != nullptr ? error[i] : 0);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(codec_->bytes(tensor.elements())));
-  const Philox chance(static_cast<std::uint64_t>(config_.train.seed),
-                      detail::concat("codec, round ", update.round, ", client ", update.client),
-                      tensor.name);
-  codec_->encode(values, chance, bytes);
-  codec_->decode(bytes, weights);
-  for (std::size_t i = 0; error != nullptr && i < elements; ++i) error[i] = values[i] - weights[i];
+void UpdateSum::count(const TensorState& tensor, std::size_t bytes) {
   const auto& own = device_.tensors();
   const bool counted =
       device_.is_owner() && &tensor >= own.data() && &tensor < own.data() + own.size();
-  if (counted) sent_bytes_ += std::ssize(bytes);
-}
-
-/// What an element changed by.
-double UpdateSum::difference(float now, float start) const {
-  return codec_ != nullptr ? now : static_cast<double>(now) - start;
-}
-
-/// By which the whole update is at most edge.clip long; the same on all devices.
-double UpdateSum::clip_scale() {
-  std::vector<double> squares(names_.size());
-  for (const TensorState& tensor : device_.tensors()) {
-    if (!tensor.trained() || !device_.is_owner()) continue;
-    double& sum = squares[std::ranges::lower_bound(names_, tensor.name) - names_.begin()];
-    for_each_joint_run<2>(tensor, {tensor.master, slot_of(tensor, kStartSlot)},
-                          [&](const auto& at, std::int64_t, std::int64_t length) {
-                            for (std::int64_t i = 0; i < length; ++i) {
-                              const double change = difference(at[0][i], at[1][i]);
-                              sum += change * change;
-                            }
-                          });
-  }
-  world_.combine(squares, comm::Combine::Sum);
-  double sum = 0;
-  for (const double square : squares) sum += square;
-  const double norm = std::sqrt(sum);
-  return norm > config_.edge.clip ? config_.edge.clip / norm : 1;
+  if (counted) sent_bytes_ += static_cast<std::int64_t>(bytes);
 }
 
 /// For a rule that needs the updates of all at once.
@@ -158,7 +104,7 @@ void UpdateSum::keep_update(const TensorState& tensor, std::size_t arrival) {
       tensor, {tensor.master, slot_of(tensor, kStartSlot), slot_of(tensor, update_slot(arrival))},
       [&](const auto& at, std::int64_t, std::int64_t length) {
         for (std::int64_t i = 0; i < length; ++i)
-          at[2][i] = static_cast<float>(difference(at[0][i], at[1][i]));
+          at[2][i] = static_cast<float>(encoder_.difference(at[0][i], at[1][i]));
       });
 }
 
@@ -170,10 +116,10 @@ void UpdateSum::add_update(const TensorState& tensor, const ClientUpdate& update
       std::array<std::uint64_t, kElements> numbers;
       for (std::size_t i = 0; i < count; ++i) {
         const auto at_i = begin + static_cast<std::int64_t>(i);
-        const double change = weight * difference(at[0][at_i], at[1][at_i]);
+        const double change = weight * encoder_.difference(at[0][at_i], at[1][at_i]);
         const std::uint64_t sum = joined(at[2], at[3], at_i);
         numbers[i] = config_.edge.fixed_sums
-                         ? fixed_of(change, tensor, update.client)
+                         ? fixed_change(change, tensor.name, update.client)
                          : std::bit_cast<std::uint64_t>(std::bit_cast<double>(sum) + change);
       }
       if (update.masks != nullptr)
@@ -208,25 +154,16 @@ void UpdateSum::end_round(const RoundEnd& end) {
 void UpdateSum::follow_sum(const TensorState& tensor, const RoundEnd& end) {
   const View momentum = outer_.momentum ? slot_of(tensor, kMomentumSlot) : tensor.master;
   const View squares = outer_.squares ? slot_of(tensor, kSquaresSlot) : tensor.master;
-  const double deviation = config_.edge.noise * config_.edge.clip;
-  const auto key =
-      end.noise ? std::optional(secure::derive(*end.noise, tensor.name)) : std::nullopt;
+  const auto key = noise_key(end, tensor.name);
   const auto follow_run = [&](const std::array<float*, 5>& at, std::int64_t first,
                               std::int64_t length) {
     for_each_short_piece(length, [&](std::int64_t begin, std::size_t count) {
-      const auto from = static_cast<std::uint64_t>(first + begin);
       std::array<std::uint64_t, kElements> sums;
-      std::array<double, kElements> noise{};
       std::array<double, kElements> updates;
       for (std::size_t i = 0; i < count; ++i)
         sums[i] = joined(at[3], at[4], begin + static_cast<std::int64_t>(i));
-      secure::take_off(end.left, tensor.name, from, std::span(sums).first(count));
-      if (key) secure::fill_noise(*key, from, std::span(noise).first(count));
-      for (std::size_t i = 0; i < count; ++i)
-        updates[i] = ((config_.edge.fixed_sums ? edge::from_fixed(sums[i])
-                                               : std::bit_cast<double>(sums[i])) +
-                      deviation * noise[i]) /
-                     end.weights;
+      mean_changes(config_.edge, end, tensor.name, key, static_cast<std::uint64_t>(first + begin),
+                   std::span(sums).first(count), updates);
       follow(outer_, hyper_, {at[0], at[1], at[2]}, begin, std::span(updates).first(count));
     });
   };
@@ -239,7 +176,7 @@ void UpdateSum::follow_sum(const TensorState& tensor, const RoundEnd& end) {
 /// Where it stands among those who came; the same on all devices.
 std::size_t UpdateSum::nearest_client() {
   const std::size_t clients = arrived_.size();
-  // By tensor, so that the sums do not depend on which device has it.
+  // There is a sum for each tensor, so that none depends on which device has it.
   std::vector<double> squares(names_.size() * clients * clients);
   for (const TensorState& tensor : device_.tensors()) {
     if (!tensor.trained() || !device_.is_owner()) continue;

@@ -1,8 +1,10 @@
 #include "cleave/train/step/validation.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cleave/spec/image_layers.h"
+#include "cleave/train/step/dealing.h"
 
 namespace cleave::train {
 namespace {
@@ -15,11 +17,20 @@ std::int64_t whole_steps(std::int64_t microbatches, const engine::CompiledStep& 
   return microbatches / of_step * of_step;
 }
 
+/// Windows with images first, the others after them, each in their own order.
+std::vector<std::int64_t> by_content(const data::Dataset& data, std::int64_t windows) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(windows));
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_partition(order, [&](std::int64_t w) { return data.images(w) > 0; });
+  return order;
+}
+
 }  // namespace
 
 Validation::Validation(const data::Dataset& data, const engine::CompiledStep& compiled, int device,
                        std::int64_t microbatch, std::span<const std::int64_t> clients)
-    : replicas_(compiled.program.replicas),
+    : compiled_(&compiled),
+      replicas_(compiled.program.replicas),
       replica_(compiled.replica_of(device)),
       microbatch_(microbatch),
       own_(clients.empty() ? 0 : static_cast<std::size_t>(replicas_)),
@@ -45,7 +56,12 @@ Validation::Validation(const data::Dataset& data, const engine::CompiledStep& co
     before += windows;
   }
   microbatches_ = std::ssize(begins);
-  source_.emplace(data, compiled.model, microbatch, std::move(begins));
+  std::vector<std::int64_t> order;
+  if (clients.empty() && deals_by_content(compiled.model, nullptr)) {
+    with_images_ = evaluated_inputs(compiled.model, data, microbatch).with;
+    order = by_content(data, sequences_);
+  }
+  source_.emplace(data, compiled.model, microbatch, std::move(begins), std::move(order));
 }
 
 std::int64_t Validation::passes(std::int64_t at_once) const {
@@ -62,6 +78,13 @@ Validation::Run Validation::part_of(std::int64_t pass, std::int64_t replica,
   return {all.first + number, std::clamp<std::int64_t>(all.count - number, 0, at_once)};
 }
 
+int Validation::pattern_of(std::int64_t pass, std::int64_t at_once) const {
+  if (!with_images_) return engine::StepInput::kFullest;
+  const std::int64_t of_pass = at_once * replicas_;
+  return compiled_->evaluation_of(
+      std::clamp<std::int64_t>(*with_images_ - pass * of_pass, 0, of_pass));
+}
+
 Evaluation Validation::run(engine::Executor& executor,
                            const std::function<void(std::int64_t sequences)>& progress) {
   const std::int64_t at_once = executor.evaluated_at_once();
@@ -70,7 +93,7 @@ Evaluation Validation::run(engine::Executor& executor,
   const Run own = own_.empty() ? Run{0, microbatches_} : own_[static_cast<std::size_t>(replica_)];
   for (std::int64_t pass = 0; pass < passes(at_once); ++pass) {
     source_->begin_at(part_of(pass, replica_, at_once).first - own.first, own);
-    executor.evaluate(*source_, sums);
+    executor.evaluate(*source_, sums, pattern_of(pass, at_once));
     // What lies past the end was computed on the last microbatch once more, and does not count.
     std::int64_t valid = 0;
     for (std::int64_t replica = 0; replica < replicas_; ++replica) {

@@ -19,8 +19,8 @@ struct Evaluation {
   std::optional<double> accuracy = {};  ///< share of samples whose class was found, if it has one
 };
 
-/// The loss over data that is not trained on, in the order of the file. All devices of a run
-/// do the same.
+/// The loss over data that is not trained on, in the order of the file; for models with optional
+/// inputs, samples that have them come first. All devices of a run do the same.
 ///
 /// Kernels are compiled for one shape, so data that is not filled up ends with its last whole
 /// microbatch; where data belong to clients, those of each do.
@@ -45,12 +45,15 @@ class Validation {
   /// What a replica evaluates in a pass of `at_once` microbatches on each, as numbers of all.
   Run part_of(std::int64_t pass, std::int64_t replica, std::int64_t at_once) const;
   std::int64_t passes(std::int64_t at_once) const;
+  int pattern_of(std::int64_t pass, std::int64_t at_once) const;
 
+  const engine::CompiledStep* compiled_;
   std::int64_t replicas_;
   std::int64_t replica_;
   std::int64_t microbatch_;
   std::vector<Run> own_;  ///< [replica] what is its own; empty: replicas take turns
   std::int64_t microbatches_ = 0;
+  std::optional<std::int64_t> with_images_;  ///< microbatches, the first ones; nothing: any may
   std::int64_t sequences_ = 0;
   std::int64_t tokens_ = 0;
   bool counts_hits_;

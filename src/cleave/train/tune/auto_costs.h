@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "cleave/engine/compile/compile.h"
 #include "cleave/plan/tune/partition_search.h"
 #include "cleave/train/config/config.h"
+#include "cleave/train/tune/device_facts.h"
 #include "cleave/train/tune/segment_profile.h"
 
 namespace cleave::train {
@@ -17,7 +20,8 @@ namespace cleave::train {
 class AutoCosts {
  public:
   /// All processes ask the same and get the same.
-  explicit AutoCosts(comm::Launcher& launcher) : launcher_(launcher) {}
+  AutoCosts(comm::Launcher& launcher, DeviceFacts facts)
+      : launcher_(launcher), facts_(std::move(facts)) {}
 
   /// The segments and devices of one pipeline. Bytes are near enough to cut by; compiling has the
   /// last word on them.
@@ -33,7 +37,7 @@ class AutoCosts {
   /// Seconds that no cut and no schedule of this layout can go below.
   double bound(const Config& config);
 
-  /// Of everything in the program of `step`, which is `config` compiled.
+  /// The costs of everything in the program of `step`, which is `config` compiled.
   plan::Costs costs(const Config& config, const engine::CompiledStep& step);
 
   /// Devices that can compute at the same time; 0: all.
@@ -47,11 +51,18 @@ class AutoCosts {
 
  private:
   const SegmentProfile& profile_of(const Config& config);
-  double recompute_of(const Config& config, std::size_t segment);
-  double exchange(const Config& config, double bytes);  ///< seconds, in a collective
-  plan::StageCosts time_of(const Config& config, std::size_t segment);
+  double recompute_of(const Config& config, std::size_t part);
+  enum class Group : std::uint8_t { Tensor, Replicas };
+  double exchange(const Config& config, Group group, double bytes);  ///< seconds, in a collective
+  plan::LinkCosts sum_within(const Config& config, Group group);
+  plan::LinkCosts link_between(const Config& config, std::span<const int> from,
+                               std::span<const int> to);
+  double speed_at(const Config& config, int place) const;
+  /// The time of what plan::parts_of numbers.
+  plan::StageCosts time_of(const Config& config, std::size_t part);
 
   comm::Launcher& launcher_;
+  DeviceFacts facts_;
   std::map<std::int64_t, SegmentProfile> profiles_;
   std::map<std::pair<std::int64_t, schedule::Recompute>, std::vector<double>> recompute_;
   double at_once_ = -1;

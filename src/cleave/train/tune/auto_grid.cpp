@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cleave/train/tune/auto_space.h"
+
 namespace cleave::train {
 namespace {
 
@@ -73,8 +75,7 @@ std::vector<Config> grids(const Config& config) {
   ladder.add(fewest, 1, 1);
   const std::int64_t most = config.devices.emulate ? 1 : config.devices.count;
   for (std::int64_t tensor = 2; tensor <= most; tensor *= 2) {
-    const ModelShape& m = config.model;
-    if (m.heads % tensor != 0 || m.kv_heads % tensor != 0 || m.ffn % tensor != 0) break;
+    if (!can_share(config.model, tensor)) break;
     ladder.add(fewest, 1, tensor);
   }
   return std::move(ladder).take();

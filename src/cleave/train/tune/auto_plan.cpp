@@ -53,7 +53,7 @@ void search_order(plan::SearchResult& found, const Config& grid, RunOracle& orac
   }
 }
 
-/// Of runs that are alike, the plainest goes first.
+/// Among runs that are alike, the plainest goes first.
 void put_plainest_first(std::vector<plan::Prediction>& runs) {
   if (runs.empty()) return;
   const auto other = std::ranges::find_if(runs, [&](const plan::Prediction& run) {
@@ -85,9 +85,9 @@ void settle_unfit(std::vector<PlannedRun>& runs, RunOracle& oracle) {
 }
 
 /// Returns why the last layout that no run can have is none; empty if all make sense.
-std::string search_grids(AutoPlan& plan, comm::Launcher& launcher) {
+std::string search_grids(AutoPlan& plan, comm::Launcher& launcher, const DeviceFacts& facts) {
   std::string reason;
-  RunOracle oracle(launcher);
+  RunOracle oracle(launcher, facts);
   for (const Config& grid : grids(plan.asked)) {
     const plan::LayoutSpace space = space_of(grid);
     std::vector<plan::Layout> layouts = plan::layouts(space);
@@ -112,7 +112,7 @@ std::string search_grids(AutoPlan& plan, comm::Launcher& launcher) {
 std::string nothing_suits(const Config& config) {
   const ParallelConfig& p = config.parallel;
   std::string stages =
-      fmt::format("at most {} stages, a layer each and two more", config.model.layers + 2);
+      fmt::format("at most {} stages, a layer each and two more", config.model.blocks() + 2);
   if (p.partition) stages = fmt::format("the {} stages of parallel.partition", p.partition->size());
   const std::string chunks = p.chunks ? fmt::format(" x chunks {}", *p.chunks) : "";
   return fmt::format(
@@ -158,13 +158,18 @@ std::string describe(const Config& config) {
   return recompute == "none" ? text : fmt::format("{}, recompute {}", text, recompute);
 }
 
-AutoPlan plan_run(const Config& config, comm::Launcher& launcher) {
-  require(config.model.vision.layers == 0,
-          "\"auto\" plans for models whose layers are all alike, and a ", config.model.kind->name,
-          " has two kinds; set parallel.pipeline, tensor, data, zero, recompute and "
-          "train.microbatch");
+AutoPlan plan_run(const Config& config, comm::Launcher& launcher, const DeviceFacts& facts) {
+  require(!config.model.kind->pairs,
+          "\"auto\" plans models whose modules follow each other, and a ", config.model.kind->name,
+          " has two towers beside each other; set parallel.pipeline, tensor, data, zero, recompute "
+          "and train.microbatch");
+  const Placement placement = config.parallel.placement;
+  require(placement == Placement::Even || placement == Placement::Auto,
+          "parallel.placement is one of the things that \"auto\" chooses; leave it out, or set "
+          "parallel.pipeline, tensor, data, zero, recompute and train.microbatch");
   AutoPlan plan{.asked = config};
-  const std::string reason = search_grids(plan, launcher);
+  plan.asked.parallel.placement = Placement::Even;  // the partition says it all
+  const std::string reason = search_grids(plan, launcher, facts);
   require(!plan.fitting.empty() || !plan.unfit.empty() || reason.empty(), "no layout of ",
           config.devices.count, " devices makes sense; of the last one: ", reason);
   require(!plan.fitting.empty() || !plan.unfit.empty(), nothing_suits(config));

@@ -7,6 +7,7 @@
 #include "cleave/comm/launcher.h"
 #include "cleave/plan/tune/prediction.h"
 #include "cleave/train/config/config.h"
+#include "cleave/train/tune/device_facts.h"
 
 namespace cleave::train {
 
@@ -43,8 +44,8 @@ bool needs_plan(const Config& config);
 /// Searches everything that is "auto", as plan::search does, in the first grid in which something
 /// fits. Each layout gets the partition that suits it, its bytes by its compiled plan and its time
 /// by its simulated program; of runs that are about as fast the plainest is chosen. All processes
-/// arrive at the same plan.
-AutoPlan plan_run(const Config& config, comm::Launcher& launcher);
+/// arrive at the same plan. `facts` of devices that are elsewhere.
+AutoPlan plan_run(const Config& config, comm::Launcher& launcher, const DeviceFacts& facts = {});
 
 /// "pipeline 4 x tensor 1 x data 1, microbatch 4, schedule zb-h1, layers 1+2+2+1".
 std::string describe(const Config& config);

@@ -15,10 +15,8 @@ std::vector<int> tensor_degrees(const Config& config) {
   if (config.parallel.tensor) return {static_cast<int>(*config.parallel.tensor)};
   if (config.devices.emulate) return {1};
   std::vector<int> result;
-  const ModelShape& m = config.model;
   for (int t = 1; t <= config.devices.count; t *= 2) {
-    if (config.devices.count % t != 0 || m.heads % t != 0 || m.kv_heads % t != 0 || m.ffn % t != 0)
-      break;
+    if (config.devices.count % t != 0 || !can_share(config.model, t)) break;
     if (config.numerics.tensor_shards.value_or(t) % t == 0) result.push_back(t);
   }
   return result;
@@ -26,10 +24,16 @@ std::vector<int> tensor_degrees(const Config& config) {
 
 }  // namespace
 
+bool can_share(const ModelShape& m, std::int64_t tensor) {
+  const auto divides = [&](std::int64_t whole) { return whole % tensor == 0; };
+  return divides(m.heads) && divides(m.kv_heads) && divides(m.ffn) && divides(m.vision.heads) &&
+         divides(m.vision.ffn);
+}
+
 plan::LayoutSpace space_of(const Config& config) {
   const ParallelConfig& p = config.parallel;
   plan::LayoutSpace space{.devices = config.devices.count,
-                          .layers = config.model.layers,
+                          .layers = config.model.blocks(),
                           .batch = config.train.batch,
                           .given = {.order = p.order, .sequence_parallel = p.sequence_parallel},
                           .tensor = tensor_degrees(config),

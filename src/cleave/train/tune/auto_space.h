@@ -5,6 +5,9 @@
 
 namespace cleave::train {
 
+/// Whether tensor groups of so many devices can share all layers of a model.
+bool can_share(const ModelShape& model, std::int64_t tensor);
+
 /// What "auto" in `config` leaves open, of axes, microbatches, schedules, chunks, ZeRO and
 /// recompute.
 plan::LayoutSpace space_of(const Config& config);

@@ -20,10 +20,7 @@ std::vector<std::int64_t> budgets_of(std::span<const std::int64_t> memory) {
 }
 
 Config opened(const Config& config, std::span<const std::int64_t> memory) {
-  Config open = config;
-  open.devices.count = std::ssize(memory);
-  open.devices.memory = budgets_of(memory);
-  open.devices.speed.clear();
+  Config open = on_devices(config, memory);
   open.parallel = {.order = config.parallel.order,
                    .schedule = "auto",
                    .sequence_parallel = config.parallel.sequence_parallel};
@@ -36,15 +33,23 @@ Config opened(const Config& config, std::span<const std::int64_t> memory) {
 
 }  // namespace
 
+Config on_devices(const Config& config, std::span<const std::int64_t> memory) {
+  Config changed = config;
+  changed.devices.count = std::ssize(memory);
+  changed.devices.memory = budgets_of(memory);
+  changed.devices.speed.clear();
+  return changed;
+}
+
 Regrouping regroup(const Config& config, std::span<const std::int64_t> memory,
-                   comm::Launcher& launcher) {
+                   comm::Launcher& launcher, const DeviceFacts& facts) {
   Regrouping result;
   for (std::size_t count = memory.size(); count > 0; --count) {
     Config open = opened(config, memory.first(count));
     // Better with fewer copies than without a device.
     for (; open.train.copies >= 0; --open.train.copies) {
       try {
-        const AutoPlan plan = plan_run(open, launcher);
+        const AutoPlan plan = plan_run(open, launcher, facts);
         if (!plan.fitting.empty()) {
           result.run = plan.choice();
           return result;

@@ -46,7 +46,7 @@ void note(plan::Prediction& run, int device, std::int64_t bytes, std::int64_t bu
   run.budget_bytes = budget;
 }
 
-/// By estimate; the smallest device of each place counts.
+/// Estimates what each place needs; its smallest device counts.
 void estimate_bytes(plan::Prediction& run, const plan::PartitionProblem& problem) {
   const std::vector<std::int64_t> bytes = plan::partition_bytes(problem, sizes_of(run.layout));
   const Mesh mesh = run.layout.mesh();
@@ -54,7 +54,7 @@ void estimate_bytes(plan::Prediction& run, const plan::PartitionProblem& problem
     note(run, mesh.device_at(static_cast<int>(d), 0), bytes[d], problem.devices[d].memory);
 }
 
-/// By the plan that was compiled.
+/// Takes the bytes of the plan that was compiled.
 void note_bytes(plan::Prediction& run, const engine::CompiledStep& step) {
   for (int d = 0; d < step.devices(); ++d)
     note(run, d, step.planned_on(d), step.budgets.empty() ? kUnlimitedBytes : step.budgets[d]);

@@ -12,7 +12,7 @@ namespace cleave::train {
 /// their segments or with the times that emulated devices are told to take.
 class RunOracle : public plan::Oracle {
  public:
-  explicit RunOracle(comm::Launcher& launcher) : costs_(launcher) {}
+  RunOracle(comm::Launcher& launcher, const DeviceFacts& facts) : costs_(launcher, facts) {}
 
   /// Layouts are from now on those of `grid`, which has to outlive the questions.
   void ask_about(const Config& grid) { grid_ = &grid; }

@@ -17,6 +17,7 @@
 #include "cleave/engine/measure/link_profile.h"
 #include "cleave/engine/measure/machine.h"
 #include "cleave/engine/measure/profile.h"
+#include "cleave/spec/trainable.h"
 #include "cleave/train/step/random_source.h"
 #include "cleave/train/step/run_optimizer.h"
 #include "cleave/train/step/trainer.h"
@@ -70,23 +71,53 @@ bool are_alike(const SegmentSpec& a, const SegmentSpec& b) {
          std::ranges::equal(a.layers, b.layers, {}, &LayerSpec::kind, &LayerSpec::kind);
 }
 
+/// Whether the blocks of each module are alike, and learn or pass gradients on alike.
 bool has_alike_blocks(const Graph& model) {
-  const std::span blocks = std::span(model.segments).subspan(1, model.segments.size() - 2);
-  return std::ranges::all_of(
-      blocks, [&](const SegmentSpec& block) { return are_alike(block, blocks.front()); });
+  const std::vector<bool> wants = wants_gradients(model);
+  std::size_t first = model.segments.size();
+  for (std::size_t s = 0; s < model.segments.size(); ++s) {
+    const SegmentSpec& block = model.segments[s];
+    if (!block.block) continue;
+    if (first == model.segments.size() || block.module != model.segments[first].module) first = s;
+    if (!are_alike(block, model.segments[first]) || wants[s] != wants[first] ||
+        trained_count({&block, 1}) != trained_count({&model.segments[first], 1}))
+      return false;
+  }
+  return true;
 }
 
-/// The model, with one block where all are alike, on one device, each segment a stage of its own.
+/// Blocks of each module that are measured where all are alike: something may go with the first and
+/// with the last of a module that has neighbours.
+constexpr std::int64_t kMeasuredOfModule = 2;
+
+/// How many of a module's blocks are measured, if all of them are alike.
+std::int64_t measured(std::int64_t blocks) {
+  return std::min(blocks, kMeasuredOfModule);
+}
+
+ModelShape with_few_blocks(ModelShape model) {
+  if (model.vision.layers == 0) {
+    model.layers = 1;
+    return model;
+  }
+  const std::int64_t tower = model.blocks() - model.layers;  // without what is not computed of it
+  model.vision.layers += measured(tower) - tower;
+  model.layers = measured(model.layers);
+  return model;
+}
+
+/// The model, with few blocks where all are alike, on one device, each part that can be cut off a
+/// stage of its own.
 Config stage_by_stage(const Config& config, schedule::Recompute recompute) {
   Config small = config;
-  if (has_alike_blocks(model_of(config))) small.model.layers = 1;
+  if (has_alike_blocks(model_of(config))) small.model = with_few_blocks(config.model);
   small.train.batch = *config.train.microbatch;
   small.devices = {
       .count = 1, .threads = config.devices.threads, .transport = config.devices.transport};
   small.parallel = {};
-  small.parallel.chunks = small.model.layers + 2;
+  small.parallel.chunks = small.model.blocks() + 2;
   small.parallel.schedule = "interleaved";
-  small.parallel.partition.emplace(small.model.layers + 2, 1);
+  small.parallel.partition.emplace(small.model.blocks() + 2, 1);
   small.parallel.partition->front() = 0;
   small.parallel.partition->back() = 0;
   small.parallel.recompute = std::vector{recompute};
@@ -109,7 +140,6 @@ Numbers measure(const Config& small, comm::Launcher& launcher) {
   comm::LocalLauncher here;
   comm::Communicator& alone = here.processes();
   engine::Device device(step, 0, static_cast<int>(small.devices.threads), alone);
-  device.initialise(1);
   RandomSource source(1, step.model);
   RunOptimizer optimizer(small.train);
   optimizer.begin_step(0);
@@ -121,7 +151,7 @@ Numbers measure(const Config& small, comm::Launcher& launcher) {
     std::ranges::copy(std::array{stage.forward, stage.input, stage.weight}, numbers.segment(s));
     if (s > 0 && s + 1 < numbers.segments()) numbers.recompute(s - 1) = stage.recompute;
   }
-  const double parameters = static_cast<double>(device.parameter_count());
+  const double parameters = static_cast<double>(trained_count(step.model.segments));
   numbers.step() = costs.steps[0] / parameters;
   numbers.norm() = costs.norm / parameters;
   if (launcher.devices()) {
@@ -187,18 +217,35 @@ SegmentProfile emulated(const Config& config) {
   const Emulation& times = *config.devices.emulate;
   const double stages = static_cast<double>(config.parallel.pipeline.value_or(1));
   const double share = times.per_layer ? static_cast<double>(*config.train.microbatch)
-                                       : stages / static_cast<double>(config.model.layers);
+                                       : stages / static_cast<double>(config.model.blocks());
   SegmentProfile profile;
   profile.blocks = {
       {.forward = times.f * share, .input = times.i * share, .weight = times.w * share}};
   return profile;
 }
 
+/// [block] of `all` from those of `few`, of which all but the first and the last of a module stand
+/// for every block between them. One stands for all of a model without modules.
+template <class T>
+std::vector<T> repeated(const std::vector<T>& blocks, const ModelShape& few,
+                        const ModelShape& all) {
+  if (few.vision.layers == 0 || few == all) return blocks;
+  std::vector<T> result;
+  // What goes with the last block of the tower is the tower's end; what goes with the first of the
+  // language model is the projector and the joint.
+  const std::int64_t tower = few.blocks() - few.layers;
+  for (std::int64_t i = 0; i + 1 < all.blocks() - all.layers; ++i) result.push_back(blocks[0]);
+  result.push_back(blocks[tower - 1]);
+  result.push_back(blocks[tower]);
+  for (std::int64_t i = 1; i < all.layers; ++i) result.push_back(blocks.back());
+  return result;
+}
+
 Numbers find_or_measure(const Config& small, comm::Launcher& launcher) {
   const std::optional<fs::path> directory = cache_directory();
   const fs::path path = directory ? *directory / ("profile-" + key_of(small)) : fs::path();
   std::optional<Numbers> numbers =
-      directory ? read_numbers(path, small.model.layers + 2) : std::nullopt;
+      directory ? read_numbers(path, small.model.blocks() + 2) : std::nullopt;
   // If one device has to measure, all do: measuring beside idle cores is something else than
   // measuring beside busy ones.
   std::array<double, 1> missing = {numbers ? 0.0 : 1.0};
@@ -226,16 +273,20 @@ void forget_profiles() {
 
 SegmentProfile profile_segments(const Config& config, comm::Launcher& launcher) {
   if (config.devices.emulate) return emulated(config);
-  return profile_of(find_or_measure(stage_by_stage(config, schedule::Recompute::None), launcher));
+  const Config small = stage_by_stage(config, schedule::Recompute::None);
+  SegmentProfile profile = profile_of(find_or_measure(small, launcher));
+  profile.blocks = repeated(profile.blocks, small.model, config.model);
+  return profile;
 }
 
 std::vector<double> profile_recompute(const Config& config, schedule::Recompute kind,
                                       comm::Launcher& launcher) {
-  Numbers numbers = find_or_measure(stage_by_stage(config, kind), launcher);
+  const Config small = stage_by_stage(config, kind);
+  Numbers numbers = find_or_measure(small, launcher);
   std::vector<double> seconds;
   for (std::size_t block = 0; block + 2 < numbers.segments(); ++block)
     seconds.push_back(numbers.recompute(block));
-  return seconds;
+  return repeated(seconds, small.model, config.model);
 }
 
 }  // namespace cleave::train
