@@ -13,9 +13,6 @@ Exit exit_code_of(const std::exception& error);
 /// What it says about it.
 std::string sentence_of(const std::exception& error);
 
-/// "cleave 1.2.3".
-std::string version_text();
-
 // Each adds one verb, whose callback does the work. It throws on errors; when the answer is "no"
 // without being an error (not verified, does not fit) it sets `answer`.
 void add_bench_command(CLI::App& app);

@@ -78,7 +78,7 @@ TEST(DataCommand, SaysWhatIsWrongWithAPacking) {
   EXPECT_EQ(complaint(images + " --size 8 --channels 2"),
             "cleave: --channels 2 must be 1 (grey) or 3 (colours)\n");
   EXPECT_EQ(complaint(images + " --size 8 --filter sinc"),
-            "cleave: there is no filter \"sinc\"; known are bicubic, bilinear, box\n");
+            "cleave: there is no filter \"sinc\"; known are bicubic, bilinear, box, lanczos\n");
   EXPECT_EQ(complaint(images + " --size 8 --mean 0.5 --std 0.5"),
             "cleave: --mean has 1 and --std 1 numbers, and there are 3 channels; give one number "
             "for each\n");

@@ -8,6 +8,7 @@
 
 #include "app/served.h"
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 namespace cleave {
 namespace {
@@ -219,6 +220,35 @@ TEST(ElasticFaults, SaysWhatIsMissingWhenTheRestCannotHoldTheModel) {
     const TinyRun alone(kLong);
     EXPECT_EQ(served.report()["weights"], alone.report()["weights"]);
   }
+}
+
+/// So that the next allocation of `bytes` fails, as where there is no more memory.
+void allow_no_more(pid_t pid, std::int64_t bytes) {
+  std::istringstream status(testing::read_text("/proc/" + std::to_string(pid) + "/status"));
+  std::int64_t size = 0;  // KiB
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmSize:"))
+      size = std::stoll(line.substr(line.find_first_of("0123456789")));
+  const rlimit limit{.rlim_cur = static_cast<rlim_t>(size * 1024 + bytes),
+                     .rlim_max = RLIM_INFINITY};
+  ASSERT_EQ(prlimit(pid, RLIMIT_AS, &limit, nullptr), 0);
+}
+
+// Each of three devices needs about 70 MiB.
+TEST(ElasticFaults, GoesOnWithoutADeviceThatHasLessMemoryThanItOffered) {
+  const Keys keys = {"model.hidden=512", "train.steps=4", "train.lr=1e-4"};
+  const TinyRun alone(keys), run(keys);
+  Served served(run, {"parallel.pipeline=3"}, {"--insecure"});
+  Process liar(testing::cleave_command(
+      {"join", served.address(), "--insecure", "--name", "liar", "--memory", "64GiB"}));
+  ASSERT_TRUE(liar.prints("waiting for 1 more", kServedPatience)) << liar.err();
+  allow_no_more(liar.pid(), 40 << 20);
+  served.join("honest");
+  EXPECT_EQ(served.report()["weights"], alone.report()["weights"]);
+  EXPECT_TRUE(
+      has_event(events_of(run), "lost", "(liar) is lost: the system does not give a device its "))
+      << served.server().err();
+  EXPECT_EQ(liar.wait(kServedPatience).exit, 3) << liar.err();
 }
 
 }  // namespace

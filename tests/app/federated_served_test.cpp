@@ -1,5 +1,6 @@
 // Rounds whose clients are programs of their own: each trains where its data are, all at once.
 
+#include <filesystem>
 #include <fstream>
 
 #include "app/served_owners.h"
@@ -18,10 +19,10 @@ using testing::Process;
 using testing::ServedOwners;
 using testing::take_back_data;
 
-/// Three clients with data of their own; `keys` are those of [edge].
-std::string banks(const std::string& keys) {
+/// Clients with data of their own; `keys` are those of [edge].
+std::string banks(const std::string& keys, int clients = 3) {
   std::string tables = "[data]\nvalidation = 0.1\n[edge]\n" + keys;
-  for (int client = 0; client < 3; ++client) {
+  for (int client = 0; client < clients; ++client) {
     const std::string number = std::to_string(client);
     tables += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
               ".txt\"\n";
@@ -29,37 +30,80 @@ std::string banks(const std::string& keys) {
   return tables;
 }
 
+/// What the server reports of a run whose clients all join.
+json served_report(const EdgeRun& run, int count) {
+  hand_out_data(run, count);
+  ServedOwners served(run, {});
+  std::vector<Process*> clients;
+  for (int client = 0; client < count; ++client) clients.push_back(&served.join(client));
+  json report = served.report();
+  for (Process* client : clients) EXPECT_EQ(client->wait(kOwnersPatience).exit, 0);
+  take_back_data(run, count);
+  return report;
+}
+
+void expect_the_same(const json& report, const json& in_turn, const std::string& way) {
+  EXPECT_EQ(report["weights"], in_turn["weights"]) << way;
+  EXPECT_EQ(report["loss"], in_turn["loss"]) << way;
+  EXPECT_EQ(report["rounds"]["participants"], in_turn["rounds"]["participants"]) << way;
+  EXPECT_EQ(report["rounds"]["sent_bytes"], in_turn["rounds"]["sent_bytes"]) << way;
+}
+
 TEST(ServedRounds, HaveTheWeightsOfRoundsPlayedInTurn) {
-  const std::string ways[] = {"sync_every = 2\nsums = \"fixed\"\nouter = \"nesterov\"\n",
-                              "sync_every = \"1 epoch\"\nsample = 2\nproximal = 0.1\n",
-                              "sync_every = 2\nouter = \"median\"\n"};
+  const std::string ways[] = {
+      "sync_every = 2\nsums = \"fixed\"\nouter = \"nesterov\"\nclip = 0.1\n",
+      "sync_every = \"1 epoch\"\nsample = 2\nproximal = 0.1\n",
+      "sync_every = 2\nouter = \"median\"\n",
+      "sync_every = 2\nouter = \"krum\"\nfaulty = 0\ncodec = \"bf16\"\n"};
   for (const std::string& way : ways) {
     const EdgeRun run(banks(way), 3);
     const json in_turn = run.report("", "turn");
-    hand_out_data(run, 3);
-
-    ServedOwners served(run, {});
-    std::vector<Process*> clients;
-    for (int client = 0; client < 3; ++client) clients.push_back(&served.join(client));
-    const json report = served.report();
-
-    EXPECT_EQ(report["weights"], in_turn["weights"]) << way;
-    EXPECT_EQ(report["loss"], in_turn["loss"]);
-    EXPECT_EQ(report["rounds"]["participants"], in_turn["rounds"]["participants"]);
-    EXPECT_EQ(report["rounds"]["sent_bytes"], in_turn["rounds"]["sent_bytes"]);
-    for (Process* client : clients) EXPECT_EQ(client->wait(kOwnersPatience).exit, 0);
+    expect_the_same(served_report(run, 3), in_turn, way);
   }
 }
 
-TEST(ServedRounds, GoOnWithoutAClientThatIsKilledAsIfItHadBeenAbsent) {
-  const EdgeRun run(banks("sync_every = 4\nsums = \"fixed\"\nquorum = 2\n"), 3);
-  hand_out_data(run, 3);
+TEST(ServedRounds, SendUpdatesByEveryCodecAndKeepSlots) {
+  const std::string ways[] = {"codec = \"int8\"\nsums = \"fixed\"\nkeep_slots = true\nsample = 2\n",
+                              "codec = \"int4\"\nouter = \"adam\"\nclip = 0.1\n",
+                              "codec = \"topk\"\nkeep_slots = true\n"};
+  for (const std::string& way : ways) {
+    const EdgeRun run(banks("sync_every = 2\n" + way), 3);
+    const json in_turn = run.report("", "turn");
+    expect_the_same(served_report(run, 3), in_turn, way);
+  }
+}
+
+TEST(ServedRounds, GiveOneHashWithMasksAndWithoutWhoeverDropsOut) {
+  const EdgeRun run(banks("sync_every = 2\nsums = \"fixed\"\ndrop = 0.2\nquorum = 3\nclip = 0.1\n"
+                          "secure = true\n",
+                          5),
+                    5);
+  const json in_turn = run.report("", "turn");
+  EXPECT_EQ(run.report("--set edge.secure=false", "plain")["weights"], in_turn["weights"]);
+  EXPECT_GT(in_turn["rounds"]["absent"], 0);
+
+  expect_the_same(served_report(run, 5), in_turn, "masked");
+}
+
+/// The absences that a server has declared.
+std::string declared_absences(const EdgeRun& run) {
+  std::ifstream config(run.path("hub/config.toml"));
+  std::string line, absent;
+  while (std::getline(config, line))
+    if (line.starts_with("absent = ")) absent = line.substr(9);
+  return absent;
+}
+
+/// Kills clinic-1 of `count` clients in the midst of rounds and lets it join again; the weights are
+/// those of a run in which it was absent meanwhile.
+void expect_a_killed_client_was_absent(const std::string& keys, int count) {
+  const EdgeRun run(banks(keys, count), count);
+  hand_out_data(run, count);
   ServedOwners served(run, {"--set", "train.steps=60"});
-  served.join(0);
-  Process& lost = served.join(1);
-  served.join(2);
+  std::vector<Process*> clients;
+  for (int client = 0; client < count; ++client) clients.push_back(&served.join(client));
   ASSERT_TRUE(served.server().prints("step 3: saved", kOwnersPatience)) << served.server().err();
-  lost.signal(SIGKILL);
+  clients[1]->signal(SIGKILL);
   ASSERT_TRUE(served.server().prints(": without clinic-1", kOwnersPatience))
       << served.server().err();
   served.join(1);
@@ -67,16 +111,47 @@ TEST(ServedRounds, GoOnWithoutAClientThatIsKilledAsIfItHadBeenAbsent) {
       << served.server().err();
   const json report = served.report();
 
-  take_back_data(run, 3);
-  std::ifstream config(run.path("hub/config.toml"));
-  std::string line, absent;
-  while (std::getline(config, line))
-    if (line.starts_with("absent = ")) absent = line.substr(9);
+  take_back_data(run, count);
+  const std::string absent = declared_absences(run);
   EXPECT_NE(absent.find("clinic-1"), std::string::npos) << absent;
   const json declared =
       run.report("--set train.steps=60 --set 'edge.absent=" + absent + "'", "declared");
   EXPECT_EQ(report["weights"], declared["weights"]) << absent;
   EXPECT_NE(report["weights"], run.report("--set train.steps=60", "whole")["weights"]);
+}
+
+TEST(ServedRounds, GoOnWithoutAClientThatIsKilledAsIfItHadBeenAbsent) {
+  expect_a_killed_client_was_absent("sync_every = 4\nsums = \"fixed\"\nquorum = 2\n", 3);
+}
+
+TEST(ServedRounds, TakeAClientThatIsKilledOutOfAMaskedSum) {
+  expect_a_killed_client_was_absent("sync_every = 4\nsums = \"fixed\"\nsecure = true\nquorum = 3\n",
+                                    4);
+}
+
+TEST(ServedRounds, LetAClientThatIsBackGoOnWithWhatItKept) {
+  expect_a_killed_client_was_absent(
+      "sync_every = 4\ncodec = \"topk\"\nkeep_slots = true\nquorum = 2\n", 3);
+}
+
+TEST(ServedRounds, RefuseAClientThatHasLostWhatItKept) {
+  const EdgeRun run(banks("sync_every = 4\nkeep_slots = true\nquorum = 2\n"), 3);
+  hand_out_data(run, 3);
+  ServedOwners served(run, {"--set", "train.steps=1000"});
+  served.join(0);
+  Process& lost = served.join(1);
+  served.join(2);
+  ASSERT_TRUE(served.server().prints("step 2: saved", kOwnersPatience)) << served.server().err();
+  lost.signal(SIGKILL);
+  ASSERT_TRUE(served.server().prints(": without clinic-1", kOwnersPatience));
+  std::filesystem::remove_all(run.path("clinic-1"));
+
+  const Answer answer = served.join(1).wait(kOwnersPatience);
+
+  EXPECT_EQ(answer.exit, 2) << answer.err;
+  EXPECT_NE(answer.err.find("rounds, and what it kept of the last one is not in "),
+            std::string::npos)
+      << answer.err;
 }
 
 TEST(ServedRounds, EndWhereFewerThanTheQuorumAreLeft) {
@@ -113,24 +188,6 @@ TEST(ServedRounds, AreRefusedByTheOwnerWhosePolicyDoesNotAllowThem) {
             std::string::npos)
       << joined.err;
   EXPECT_EQ(served.server().wait(kOwnersPatience).exit, 4);
-}
-
-TEST(ServedRounds, RefuseWhatClientsThatJoinCannotDo) {
-  const auto refused = [](const std::string& keys) {
-    const EdgeRun run(banks("sync_every = 2\nsums = \"fixed\"\n" + keys), 3);
-    const Answer answer =
-        testing::run_cleave("serve " + run.path("run.toml") + " --insecure --listen 127.0.0.1:0");
-    EXPECT_EQ(answer.exit, 2) << answer.err;
-    return answer.err;
-  };
-  EXPECT_EQ(
-      refused("secure = true\n"),
-      "cleave: edge.secure is true, and masks are agreed on inside one process; leave it out, "
-      "or use cleave train\n");
-  EXPECT_EQ(
-      refused("codec = \"int8\"\n"),
-      "cleave: edge.codec is \"int8\", and clients that join send their weights in f32; leave "
-      "it out\n");
 }
 
 }  // namespace

@@ -196,6 +196,26 @@ TEST(PlanCommand, SaysWhatWouldMakeALayoutFit) {
   EXPECT_NE(answer.out.find("too much by"), std::string::npos) << answer.out;
 }
 
+// With the tower's devices left out of the backward pass, in well under a second.
+TEST(PlanCommand, PlansAModelWithAFrozenTowerOnSixteenDevices) {
+  const std::string model = "plan --model preset=llava-1.5-7b,sequence=2048 --cluster a100-80gb:16";
+  const Answer answer = run_cleave(model + " --batch 128 --train projector,language --json");
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+  const auto json = nlohmann::json::parse(answer.out);
+  EXPECT_LT(json["search_seconds"], 5);  // half a second, where nothing else runs
+  EXPECT_GT(json["layouts"], 1000);
+
+  const Answer cut = run_cleave(model + " --batch 128 --train projector --layout tp=1,pp=4 --json");
+  ASSERT_EQ(cut.exit, 0) << cut.err;
+  const auto stages = nlohmann::json::parse(cut.out);
+  const auto partition = stages["layout"]["partition"].get<std::vector<int>>();
+  EXPECT_EQ(std::accumulate(partition.begin(), partition.end(), 0), 23 + 32);
+  // The tower takes a third of what its layers would if they learned, so the first stage has all
+  // of it and language layers besides.
+  EXPECT_GT(partition[0], 23);
+  EXPECT_EQ(stages["memory"][2]["optimizer"], 0);
+}
+
 TEST(PlanCommand, RefusesNonsenseWithTheRemedy) {
   const std::string good = "plan --model gpt3-22b --cluster a100-80gb:64 --batch 64";
   const std::pair<std::string, std::string> cases[] = {
@@ -210,6 +230,9 @@ TEST(PlanCommand, RefusesNonsenseWithTheRemedy) {
       {"plan --model gpt9 --cluster a100-80gb:64 --batch 64",
        "there is no model preset \"gpt9\"; known are"},
       {"plan --model kind=gpt,layers=4 --cluster a100:8 --batch 8", "--model needs hidden"},
+      {"plan --model clip-vit-b-32 --cluster a100:8 --batch 8", "a clip predicts no tokens"},
+      {"plan --model smolvlm-256m --cluster a100:8 --batch 8 --train projectorr",
+       "no parameter is called so; did you mean projector?"},
       {"plan --model kind=gpt,layers=0,hidden=64,heads=4 --cluster a100:8 --batch 8",
        "model.layers is 0; it must be at least 1"},
       {"plan --cluster a100:8 --batch 8",

@@ -29,6 +29,13 @@ TEST(Help, ExplainsAVerbAsItsOwnFlagDoes) {
   EXPECT_EQ(wrong.err, "cleave: there is no verb 'nothing' of bench; see cleave help\n");
 }
 
+TEST(Help, ShowsThatACommandFollowsTheOptions) {
+  const std::string usage = "Usage: cleave supervise [OPTIONS] COMMAND...\n";
+  EXPECT_NE(run_cleave("help supervise").out.find(usage), std::string::npos)
+      << run_cleave("help supervise").out;
+  EXPECT_EQ(run_cleave("help train").out.find("COMMAND"), std::string::npos);
+}
+
 TEST(Help, KeepsOptionsWithinEightyColumns) {
   for (const char* verb :
        {"", "plan", "schedule", "verify", "init", "reference", "bench schedule"}) {

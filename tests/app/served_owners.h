@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,6 +17,18 @@ namespace cleave::testing {
 
 inline constexpr std::chrono::seconds kOwnersPatience{120};
 
+/// The program with which owners join: that of the server, or the words of CLEAVE_CLIENT, which may
+/// be cleave-edge, and may be for another processor.
+inline std::vector<std::string> client_command(std::vector<std::string> arguments) {
+  const char* const client = std::getenv("CLEAVE_CLIENT");
+  if (client == nullptr) return cleave_command(std::move(arguments));
+  std::istringstream words(client);
+  std::vector<std::string> command;
+  for (std::string word; words >> word;) command.push_back(word);
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
 /// A server with TLS, and owners that join it.
 class ServedOwners {
  public:
@@ -24,7 +38,7 @@ class ServedOwners {
         "--state",    run.path("server"),   "--json", "--listen",
         "127.0.0.1:0"};
     command.insert(command.end(), flags.begin(), flags.end());
-    server_ = std::make_unique<Process>(alone("hub", command));
+    server_ = std::make_unique<Process>(alone("hub", cleave_command(command)));
     if (!server_->prints("to join", kOwnersPatience)) throw std::runtime_error(server_->err());
     const std::string before = "listening on ", said = server_->err();
     const std::size_t at = said.find(before) + before.size();
@@ -42,7 +56,7 @@ class ServedOwners {
     if (!std::filesystem::exists(run_.path(name + ".keys")))
       command.insert(command.end(), {"--invitation", invitation()});
     command.insert(command.end(), flags.begin(), flags.end());
-    return *joined_.emplace_back(std::make_unique<Process>(alone(name, command)));
+    return *joined_.emplace_back(std::make_unique<Process>(alone(name, client_command(command))));
   }
 
   nlohmann::json report() {
@@ -55,8 +69,7 @@ class ServedOwners {
 
  private:
   /// With a cache of its own, as on a machine of its own.
-  std::vector<std::string> alone(const std::string& name, std::vector<std::string> flags) const {
-    std::vector<std::string> command = cleave_command(std::move(flags));
+  std::vector<std::string> alone(const std::string& name, std::vector<std::string> command) const {
     command.insert(command.begin(), {"env", "XDG_CACHE_HOME=" + run_.path(name + ".cache")});
     return command;
   }

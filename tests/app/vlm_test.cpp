@@ -1,6 +1,9 @@
 // From texts with images to a trained model that reads both, by the commands that a user types.
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
+#include <utility>
 
 #include "app/run_cleave.h"
 #include "support/paths.h"
@@ -80,6 +83,44 @@ TEST_F(Vlm, LearnsWhatImagesShowWithTheSameBitsOnAnyDevices) {
               alone["validation_loss"].get<double>(), 1e-6);
 }
 
+TEST_F(Vlm, LeavesTheTowerOutOfMicrobatchesWithoutImages) {
+  const std::string steps = "--set train.steps=6 ";
+  const json alone = train("leaving", steps);
+  EXPECT_GT(alone["left_out"], 0) << alone.dump();
+  const std::string own = "--set parallel.placement=own --set parallel.vision.pipeline=1 ";
+  for (const std::string& flags :
+       {std::string("--set parallel.data=2 --set parallel.zero=3"),
+        own + "--set parallel.pipeline=2 --set parallel.data=2 --set parallel.zero=2",
+        own + "--set parallel.pipeline=3 --set parallel.schedule=auto",
+        std::string("--set parallel.pipeline=2 --set parallel.schedule=zb-h1")}) {
+    const json spread = train("leaving", steps + "--overwrite " + flags);
+    EXPECT_EQ(spread["weights"], alone["weights"]) << flags;
+    EXPECT_EQ(spread["validation_loss"], alone["validation_loss"]) << flags;
+    EXPECT_EQ(spread["left_out"], alone["left_out"]) << flags;
+    for (const json& device : spread["devices"]) {
+      EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]) << flags;
+      EXPECT_EQ(device["sent"], device["planned_sent"]) << flags;
+    }
+  }
+  const Answer said = run_cleave("train " + dir_.path("run.toml") + " " + steps +
+                                 "--set train.out=" + dir_.path("said"));
+  EXPECT_NE(said.out.find("leaves vision embedding .. projector out of "), std::string::npos)
+      << said.out;
+}
+
+TEST_F(Vlm, IsPlannedByAutoWithTheSameBits) {
+  const std::string few = "--set train.steps=3 ";
+  const json alone = train("alone", few);
+  const json planned =
+      train("planned", few +
+                           "--set devices.count=2 --set parallel.pipeline=auto "
+                           "--set parallel.data=auto --set parallel.tensor=auto "
+                           "--set parallel.zero=auto --set parallel.placement=auto");
+  EXPECT_EQ(alone["weights"], planned["weights"]);
+  for (const json& device : planned["devices"])
+    EXPECT_EQ(device["planned_bytes"], device["peak_bytes"]);
+}
+
 TEST_F(Vlm, SaysWhatItSeesInAnImage) {
   train("seeing", "--set train.steps=200");
   const auto said = [&](const std::string& flags) {
@@ -122,11 +163,6 @@ TEST_F(Vlm, SaysWhatIsWrong) {
   EXPECT_EQ(complaint("--set 'model.train=[\"projektor\"]'"),
             "cleave: model.train names \"projektor\", and no parameter is called so; did you mean "
             "projector?\n");
-  // A loaded machine is warned of first.
-  EXPECT_TRUE(complaint("--set parallel.pipeline=auto --set devices.count=2")
-                  .ends_with("cleave: \"auto\" plans for models whose layers are all alike, and a "
-                             "vlm has two kinds; set parallel.pipeline, tensor, data, zero, "
-                             "recompute and train.microbatch\n"));
   EXPECT_EQ(complaint("--set model.vision.heads=3"),
             "cleave: model.vision.hidden 16 is not divisible by model.vision.heads 3\n");
 }
@@ -144,6 +180,56 @@ TEST_F(Vlm, RefusesAnImageTokenWithoutAnImage) {
   EXPECT_EQ(answer.err, "cleave: sample 1 of " + dir_.path("bad.set") +
                             " has 2 image tokens (<image>) and 1 images; give one image for "
                             "each\n");
+}
+
+/// One sentence of complaint, and nothing that was half written.
+void expect_refused(const std::string& arguments, const std::string& sentence,
+                    const std::filesystem::path& left_out) {
+  const Answer answer = run_cleave(arguments);
+  EXPECT_EQ(answer.exit, 2) << arguments << answer.err;
+  EXPECT_NE(answer.err.find(sentence), std::string::npos) << answer.err;
+  EXPECT_EQ(std::ranges::count(answer.err, '\n'), 1) << answer.err;
+  EXPECT_FALSE(std::filesystem::exists(left_out)) << arguments;
+}
+
+TEST_F(Vlm, SamplesThatCannotBeUsedAreNamedAndNothingIsPacked) {
+  const std::string whole = read_text(dir_.path("grey.png"));
+  dir_.write("cut.png", whole.substr(0, whole.size() / 2));
+  const auto line = [](const std::string& image, const std::string& asked) {
+    return "{" + image + "\"conversations\": [{\"from\": \"human\", \"value\": \"" + asked +
+           "\"}, {\"from\": \"gpt\", \"value\": \"b\"}]}\n";
+  };
+  const std::string two = "\"image\": [\"grey.png\", \"grey.png\"], ";
+  const std::pair<std::string, std::string> cases[] = {
+      {line("\"image\": \"gone.png\", ", "<image>"), "gone.png: No such file or directory"},
+      {line("\"image\": \"cut.png\", ", "<image>"), "this PNG is damaged"},
+      {line("", "<image>"), "has 1 image tokens (<image>) and 0 images; give one image for each"},
+      {line("\"image\": \"grey.png\", ", "?"), "has 0 image tokens (<image>) and 1 images"},
+      {line(two, "<image><image>"), "has 2 images, and a sample of the set has room for 1"},
+      {line("\"image\": \"grey.png\", ", "caf\xe9<image>"), "is no JSON in UTF-8"}};
+  for (const auto& [text, sentence] : cases) {
+    const std::string file = dir_.write("bad.jsonl", text);
+    expect_refused("data pack " + file + " --size 8 --out " + dir_.path("bad.set"), sentence,
+                   dir_.path("bad.set"));
+  }
+  const std::string csv = dir_.write("bad.csv", "path,caption\ngrey.png,caf\xe9\n");
+  expect_refused("data pack " + csv + " --size 8 --out " + dir_.path("bad.set"), "is not UTF-8",
+                 dir_.path("bad.set"));
+}
+
+TEST_F(Vlm, SetsAndModulesThatAreNotThereAreRefusedBeforeTheRun) {
+  const std::string whole = read_text(dir_.path("talk.set"));
+  const std::string run =
+      "train " + dir_.path("run.toml") + " --set train.out=" + dir_.path("none");
+  const std::string other = dir_.write("other.set", "not a set" + whole);
+  const std::string cut = dir_.write("cut.set", whole.substr(0, whole.size() / 2));
+  const std::pair<std::string, std::string> cases[] = {
+      {" --set data.path=" + other, "is no packed set of images (it begins with other bytes)"},
+      {" --set data.path=" + cut, "was cut off or damaged; pack it again"},
+      {" --set data.images=1", "has 2 images, and data.images is 1; raise it to 2"},
+      {" --set 'model.train=[\"projectorr\"]'", "did you mean projector?"}};
+  for (const auto& [flags, sentence] : cases)
+    expect_refused(run + flags, sentence, dir_.path("none"));
 }
 
 }  // namespace

@@ -163,7 +163,8 @@ void add_pack_command(CLI::App& data) {
                       "Where paths of images begin; default the directory of the list");
   command->add_option("--fit", flags->fit, "crop: cut off what is too long; stretch")
       ->capture_default_str();
-  command->add_option("--filter", flags->filter, "bicubic, bilinear or box")->capture_default_str();
+  command->add_option("--filter", flags->filter, "bicubic, bilinear, box or lanczos")
+      ->capture_default_str();
   command->add_option("--channels", flags->channels, "3: colours, 1: grey")->capture_default_str();
   command->add_option("--normalise", flags->normalise, "half, imagenet or clip")
       ->capture_default_str();

@@ -7,6 +7,7 @@
 
 #include "cleave/base/units.h"
 #include "cleave/base/version.h"
+#include "cleave/base/wrap.h"
 #include "cleave/comm/pinning.h"
 #include "cleave/engine/measure/machine.h"
 #include "cleave/ops/accelerator.h"
@@ -111,7 +112,7 @@ std::string to_text(const Machine& m, const ops::Accelerators& accelerators,
                     const MachineRates& r) {
   std::string text;
   const auto line = [&](std::string_view name, const std::string& value) {
-    text += fmt::format("{:<14}{}\n", name, value);
+    text += fmt::format("{:<14}", name) + wrap(value, 14);
   };
   line("cleave", std::string(version()));
   line("processor", m.processor);
@@ -144,7 +145,7 @@ std::string to_text(const Machine& m, const ops::Accelerators& accelerators,
                            r.bf16_all / 1e9, m.allowed));
   line("bandwidth", fmt::format("{:.1f} GB/s with {} threads", r.bandwidth / 1e9, m.allowed));
   text += "\nWhat will limit you here:\n";
-  for (const std::string& sentence : engine::advice(m, r)) text += "- " + sentence + "\n";
+  for (const std::string& sentence : engine::advice(m, r)) text += "- " + wrap(sentence, 2);
   return text;
 }
 

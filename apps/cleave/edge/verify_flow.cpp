@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
+#include "cleave/base/wrap.h"
 #include "cleave/train/step/trainer.h"
 
 namespace cleave::app {
@@ -20,10 +21,11 @@ std::string joined(const std::vector<int>& indices, const FlowTable& table) {
 /// What crosses and how much of it, to whom, and below it the way that the first of it takes.
 std::string row_text(const Crossing& crossing, const FlowTable& table) {
   const bool own = crossing.origins == std::vector<int>{crossing.from};
-  return fmt::format("  {:<14} {:>10}  to {}{}{}\n    {}\n", name_of(crossing.what), crossing.bytes,
-                     joined(crossing.to, table),
-                     own ? "" : ", of data of " + joined(crossing.origins, table),
-                     table.allows(crossing) ? "" : "  REFUSED", crossing.path);
+  const std::string whom = fmt::format("to {}{}{}", joined(crossing.to, table),
+                                       own ? "" : ", of data of " + joined(crossing.origins, table),
+                                       table.allows(crossing) ? "" : "  REFUSED");
+  return fmt::format("  {:<14} {:>10}  ", name_of(crossing.what), crossing.bytes) + wrap(whom, 29) +
+         "    " + wrap(crossing.path, 4);
 }
 
 std::string flow_text(const FlowTable& table) {

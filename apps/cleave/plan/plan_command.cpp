@@ -23,7 +23,7 @@ void run(PlanOptions& options, Exit& exit) {
   if (!options.run.config.empty()) {
     require(
         options.flags.model.empty() && options.flags.cluster.empty() && !options.flags.layout &&
-            options.flags.batch == 0,
+            options.flags.trained.empty() && options.flags.batch == 0,
         "cleave plan takes a run config, or --model, --cluster, --batch and --layout, not both; "
         "leave one out (keys of a config are changed with --set)");
     return plan_config(options.run, exit);
@@ -67,6 +67,9 @@ void add_plan_command(CLI::App& app, Exit& answer) {
   verb->add_option("--cluster", flags.cluster,
                    "Hardware and number of devices: a100-80gb:1024; or a TOML file that describes "
                    "them (docs/planner.md)");
+  verb->add_option("--train", flags.trained,
+                   "With --model, what learns: modules or patterns of names, as in "
+                   "projector,language; left out: all");
   verb->add_option("--batch", flags.batch, "Sequences per step, all devices together");
   verb->add_option("--tokens", flags.tokens,
                    "Of the whole run, such as 300B or 15T: says how many days it takes");
@@ -84,6 +87,9 @@ void add_plan_command(CLI::App& app, Exit& answer) {
       "Examples:\n"
       "  cleave plan run.toml --set parallel.pipeline=auto --set parallel.data=auto\n"
       "  cleave plan --model gpt3-175b --cluster a100-80gb:1024 --batch 1536\n"
+      "  cleave plan --model preset=llava-1.5-7b,sequence=2048 --train projector,language "
+      "--cluster "
+      "a100-80gb:16 --batch 128\n"
       "  cleave plan --model llama3-8b --cluster h100:64 --batch 512 --tokens 1T --price 2.5\n"
       "  cleave plan --model llama3-8b --cluster h100:64 --batch 512 --export torchtitan\n"
       "  cleave plan --model kind=gpt,layers=60,hidden=10240,heads=80,vocab=51200,sequence=2048 "

@@ -25,15 +25,26 @@ std::int64_t whole(double bytes) {
 }
 
 nlohmann::json json_of(const plan::Layout& layout) {
-  return {{"tp", layout.tensor},
-          {"pp", layout.pipeline},
-          {"dp", layout.data},
-          {"microbatch", layout.microbatch},
-          {"chunks", layout.chunks},
-          {"schedule", layout.schedule},
-          {"zero", layout.zero},
-          {"recompute", plan::recompute_name(layout)},
-          {"sequence_parallel", layout.sequence_parallel}};
+  nlohmann::json json = {{"tp", layout.tensor},
+                         {"pp", layout.pipeline},
+                         {"dp", layout.data},
+                         {"microbatch", layout.microbatch},
+                         {"chunks", layout.chunks},
+                         {"schedule", layout.schedule},
+                         {"zero", layout.zero},
+                         {"recompute", plan::recompute_name(layout)},
+                         {"sequence_parallel", layout.sequence_parallel}};
+  if (!layout.partition.empty()) json["partition"] = layout.partition;
+  return json;
+}
+
+/// How a model with modules is cut; others are cut as evenly as can be.
+std::string cut_line(const PlanAnswer& answer) {
+  const auto& partition = answer.choice().layout.partition;
+  if (partition.size() < 2) return "";
+  return fmt::format("layers {}, of which the first {} are the tower's\n",
+                     fmt::join(partition, "+"),
+                     answer.workload.model.blocks() - answer.workload.model.layers);
 }
 
 nlohmann::json json_of(const plan::TimeParts& parts) {
@@ -136,10 +147,11 @@ std::string candidate_table(const PlanAnswer& answer) {
 std::string headline(const PlanAnswer& answer) {
   const Prediction& p = answer.choice();
   return fmt::format(
-      "{}\n{} per step, {:.0f} TFLOP/s per device ({} of peak), {} of {} usable\n{}",
-      to_string(p.layout), format_seconds(p.step_seconds), tflops_per_device(answer.workload, p),
-      format_share(flops_share(answer.workload, p)), format_bytes(p.memory_bytes),
-      format_bytes(p.budget_bytes), describe_rate(answer.workload, p, answer.length));
+      "{}\n{}{} per step, {:.0f} TFLOP/s per device ({} of peak), {} of {} usable\n{}",
+      to_string(p.layout), cut_line(answer), format_seconds(p.step_seconds),
+      tflops_per_device(answer.workload, p), format_share(flops_share(answer.workload, p)),
+      format_bytes(p.memory_bytes), format_bytes(p.budget_bytes),
+      describe_rate(answer.workload, p, answer.length));
 }
 
 }  // namespace

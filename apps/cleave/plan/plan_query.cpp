@@ -3,8 +3,10 @@
 #include <array>
 
 #include "plan/key_values.h"
+#include "words.h"
 
 #include "cleave/base/check.h"
+#include "cleave/model/family.h"
 #include "cleave/model/presets.h"
 #include "cleave/schedule/generators.h"
 
@@ -102,10 +104,14 @@ plan::Workload parse_workload(const PlanFlags& flags) {
   workload.sequence =
       keys.number("sequence", keys.number("context", context > 0 ? context : kSequence));
   workload.model.context = workload.sequence;
-  require(!workload.model.kind->reads_images, "a ", workload.model.kind->name,
-          " reads images, and clusters are planned for models that read tokens; plan a config: "
-          "cleave plan run.toml");
+  const model::Family& family = *workload.model.kind;
+  require(family.reads_tokens && !family.pairs, "a ", family.name,
+          " predicts no tokens, and clusters are planned for models that do; plan a config: cleave "
+          "plan run.toml");
   check(workload.model);
+  for (const std::string_view name : split(flags.trained, ','))
+    if (!name.empty()) workload.trained.emplace_back(name);
+  plan::model_graph(workload, 1);  // refuses names that nothing has
   workload.cluster = flags.file.devices > 0
                          ? plan::Cluster{&flags.file.hardware, flags.file.devices}
                          : plan::parse_cluster(flags.cluster);

@@ -13,6 +13,7 @@ namespace cleave::app {
 struct PlanFlags {
   std::string model;    ///< "kind=gpt,layers=…", or a preset
   std::string cluster;  ///< "a100-80gb:1024", or a TOML file
+  std::string trained;  ///< "projector,language"; empty: all of the model
   std::int64_t batch = 0;
   std::optional<std::string> layout;  ///< empty: search
   std::string tokens;                 ///< of the whole run: "300B"; empty: not asked

@@ -50,6 +50,13 @@ class HelpFormat : public CLI::Formatter {
     return entry(verb->get_name(), verb->get_description());
   }
 
+  /// A verb that runs a command says that one follows.
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string usage = CLI::Formatter::make_usage(app, std::move(name));
+    if (app->get_prefix_command()) usage.insert(usage.find_last_not_of('\n') + 1, " COMMAND...");
+    return usage;
+  }
+
   std::string make_description(const CLI::App* app) const override {
     return wrap(app->get_description(), 0);
   }

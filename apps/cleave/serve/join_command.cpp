@@ -9,8 +9,9 @@
 #include "serve/epoch_part.h"
 #include "serve/network.h"
 #include "serve/owner_record.h"
+#include "serve/survey_epoch.h"
+#include "signals.h"
 #include "streams.h"
-#include "train/train_run.h"
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -30,6 +31,7 @@ struct JoinFlags : NetworkFlags {
   std::string name;
   std::string memory;
   int threads = 0;
+  double speed = 0;    ///< beside the server's; 0: measured
   double retry = 600;  ///< seconds
   std::string owner;
   std::string data;
@@ -118,8 +120,17 @@ void run_epoch(const JoinFlags& flags, const std::string& authority, comm::TcpWo
   if (!part.failure.empty()) complain("cleave join: {}\n", part.failure);
 }
 
+/// One that is not there at the end makes the server ask again, or do without.
+void meet(comm::TcpWorld& device, const SurveyEpoch& survey, OwnRate& rate) {
+  try {
+    take_survey(device, survey, rate);
+  } catch (const DeviceLost& error) {
+    complain("cleave join: {}\n", error.what());
+  }
+}
+
 /// From joining to the end of the run, or of this device's part in it. Throws ServerGone.
-void stay(const JoinFlags& flags, const Contact& contact, const comm::Offer& offer) {
+void stay(const JoinFlags& flags, const Contact& contact, const comm::Offer& offer, OwnRate& rate) {
   comm::TcpWorld device(contact.server(), offer, /*listen_host=*/"", train::stop_was_requested);
   Part part;
   for (;;) {
@@ -128,6 +139,10 @@ void stay(const JoinFlags& flags, const Contact& contact, const comm::Offer& off
       complain("cleave join: waiting for a plan with this device\n");
     });
     if (!assignment) break;
+    if (const std::optional<SurveyEpoch> survey = SurveyEpoch::in(assignment->run)) {
+      meet(device, *survey, rate);
+      continue;
+    }
     run_epoch(flags, contact.authority(), device, *assignment, part);
   }
   device.say_bye();
@@ -148,6 +163,7 @@ class Joining {
                .memory = flags.memory.empty() ? 0 : parse_bytes(flags.memory),
                .threads = flags.threads,
                .owner = flags.owner},
+        rate_(flags.speed),
         enrolled_(flags.invitation.empty()) {}
 
   /// Throws ServerGone.
@@ -155,18 +171,20 @@ class Joining {
     if (!enrolled_) enrol(flags_, flags_.invitation, offer_.name);
     enrolled_ = true;
     renew_if_due(flags_);
-    stay(flags_, Contact(flags_), offer_);
+    stay(flags_, Contact(flags_), offer_, rate_);
   }
 
  private:
   const JoinFlags& flags_;
   comm::Offer offer_;
+  OwnRate rate_;
   bool enrolled_;
 };
 
 /// Calls a server that is gone, or not there yet, again and again, as long as --retry says.
 void join(const JoinFlags& flags) {
   require(flags.retry >= 0, "--retry ", flags.retry, " must not be negative");
+  require(flags.speed >= 0, "--speed ", flags.speed, " must be more than 0");
   require(flags.owner.empty() == flags.data.empty(),
           "--owner and --data belong together: whose device this is, and where its data are");
   require(!flags.owner.empty() || (flags.policy.empty() && flags.out.empty() && !flags.overwrite),
@@ -216,6 +234,8 @@ void add_join_command(CLI::App& app) {
                       "What it has to offer, as 8GiB; refused if its part of the run needs more");
   command->add_option("--threads", flags->threads,
                       "How many it has to offer; refused if devices.threads is more");
+  command->add_option("--speed", flags->speed,
+                      "How many times as fast as the server it is, as 0.5; default: measured");
   command
       ->add_option("--retry", flags->retry,
                    "Seconds for which it tries to join if the server is gone or not there yet")

@@ -6,6 +6,7 @@
 #include "serve/own_devices.h"
 #include "serve/registry_commands.h"
 #include "serve/served_run.h"
+#include "signals.h"
 #include "streams.h"
 #include "train/train_run.h"
 #include <fmt/format.h>
@@ -41,8 +42,14 @@ void check_owners(const train::Config& config, const ServeFlags& flags) {
           "parallel.zero shares what clients have among them, and owners keep it; leave it out");
 }
 
-/// Everything decided here, so that every device compiles the same.
-train::Config decide(const ServeFlags& flags) {
+/// Everything that changes a bit is decided here, and so are axes and stages where nothing is
+/// "auto". Else they are planned once the devices have come.
+struct Decision {
+  train::Config asked;
+  train::Config config;  ///< as for devices that are all like this one
+};
+
+Decision decide(const ServeFlags& flags) {
   TrainFlags over_tcp = flags;
   over_tcp.set.push_back("devices.transport=tcp");
   comm::LocalLauncher here;
@@ -66,7 +73,7 @@ train::Config decide(const ServeFlags& flags) {
   if (config.edge.averages() && train::owners_are_apart(config)) config.train.checkpoint_every = 1;
   // Whoever joins may have another processor.
   config.numerics.exact = config.numerics.exact.value_or(ops::instruction_set().fused);
-  return needs_plan(config) ? planned(config, flags, here) : config;
+  return {config, needs_plan(config) ? planned(config, flags, here) : config};
 }
 
 /// The server's own device reaches it by the shortest way.
@@ -86,11 +93,13 @@ std::int64_t awaited_by(const train::Config& config) {
 
 void serve(const ServeFlags& flags) {
   options_of(flags);
-  const train::Config config = decide(flags);
+  const auto [asked, config] = decide(flags);
   if (flags.print_config) return fmt::print("{}", train::to_toml(config));
   const engine::CompiledStep step = train::compile_step(config);
   std::vector<std::int64_t> needs;
   for (int device = 0; device < step.devices(); ++device) needs.push_back(step.planned_on(device));
+  // What each has to hold follows from who comes.
+  if (needs_plan(asked) && owners_of_devices(config).empty()) std::ranges::fill(needs, 0);
   // Where updates are averaged every owner has a whole model.
   needs.resize(std::max(needs.size(), owners_of_devices(config).size()), needs[0]);
 
@@ -114,7 +123,7 @@ void serve(const ServeFlags& flags) {
     self.contact.fingerprint = registry->fingerprint();
     self.key = registry->authority().key;
   }
-  ServedRun(config, flags, server, self).run();
+  ServedRun(config, asked, flags, server, self).run();
 }
 
 }  // namespace

@@ -1,23 +1,22 @@
 #include "serve/served_run.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <limits>
 #include <thread>
 
 #include "edge/flow_table.h"
 #include "serve/budgets.h"
 #include "serve/epoch_part.h"
 #include "serve/network.h"
+#include "serve/run_events.h"
 #include "streams.h"
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
-#include "cleave/base/file.h"
 #include "cleave/base/units.h"
 #include "cleave/comm/launcher.h"
 #include "cleave/comm/tcp/identity.h"
 #include "cleave/comm/together.h"
-#include "cleave/train/loop/metrics_log.h"
 #include "cleave/train/loop/stop.h"
 #include "cleave/train/step/trainer.h"
 
@@ -32,6 +31,12 @@ constexpr double kSilentSteps = 20;
 
 constexpr std::chrono::milliseconds kLook{200};
 
+// How often the first devices of a run are asked to measure their links, if one is lost meanwhile.
+constexpr int kSurveys = 3;
+
+// No device has this one.
+constexpr std::int64_t kNoSeat = std::numeric_limits<std::int64_t>::min();
+
 std::vector<std::int64_t> seats_of(const std::vector<Candidate>& devices) {
   std::vector<std::int64_t> seats;
   for (const Candidate& device : devices) seats.push_back(device.seat);
@@ -44,7 +49,10 @@ std::vector<std::int64_t> seats_of(const std::vector<Candidate>& devices) {
 class ServedRun::Output final : public TrainOutput {
  public:
   Output(ServedRun& run, Style style)
-      : TrainOutput(run.config_, style), run_(run), layout_(train::describe(run.config_)) {}
+      : TrainOutput(run.config_, style),
+        run_(run),
+        layout_(train::describe(run.config_)),
+        links_(run.known_.links(run.devices_)) {}
 
   void on_predicted(double step_seconds) override {
     const std::chrono::duration<double> silence(kSilentSteps * step_seconds);
@@ -56,7 +64,7 @@ class ServedRun::Output final : public TrainOutput {
     if (run_.epochs_ == 0) return;
     const std::string text = fmt::format("goes on after step {} from {}", step, from);
     complain("cleave serve: {}\n", text);
-    run_.log_event({"state", step, text});
+    log_event(run_.config_.train.out, {"state", step, text});
   }
 
   void on_step(const train::StepReport& step) override {
@@ -66,7 +74,8 @@ class ServedRun::Output final : public TrainOutput {
                           .steps = run_.config_.train.steps,
                           .loss = step.loss,
                           .step_seconds = step.seconds,
-                          .layout = layout_});
+                          .layout = layout_,
+                          .links = links_});
     if (!run_.noticed_) return;
     const std::chrono::duration<double> since = Clock::now() - *run_.noticed_;
     complain("cleave serve: step {} is done, {} after the notice\n", step.step,
@@ -82,11 +91,13 @@ class ServedRun::Output final : public TrainOutput {
  private:
   ServedRun& run_;
   std::string layout_;
+  std::vector<comm::LinkStatus> links_;
 };
 
-ServedRun::ServedRun(const train::Config& config, const ServeFlags& flags, comm::Server& server,
-                     const ServerSelf& self)
+ServedRun::ServedRun(const train::Config& config, const train::Config& asked,
+                     const ServeFlags& flags, comm::Server& server, const ServerSelf& self)
     : first_(config),
+      asked_(asked),
       config_(config),
       flags_(flags),
       server_(server),
@@ -113,10 +124,8 @@ void ServedRun::run_epochs(std::optional<OwnDevices>& further) {
   server_.await_ready(1, comm::Clock::duration::max(), {});  // so that this one is device 0
   further.emplace(config_, server_, self_.contact);
   if (config_.train.elastic && count > 1 && !owned_) foresee_a_loss();
-  devices_ = server_.await_ready(count, comm::Clock::duration::max(), {});
-  if (owned_) devices_ = arrange_by_owner(config_, devices_).value();
-  devices_.resize(count);
-  server_.take_events();
+  await_first_devices(device, count);
+  if (!owned_ && train::needs_plan(asked_)) plan_for_devices();
   for (;;) {
     const engine::CompiledStep step = train::compile_step(config_);
     const std::string program = program_hash(step);
@@ -130,6 +139,42 @@ void ServedRun::run_epochs(std::optional<OwnDevices>& further) {
          .signature = signs ? comm::sign(self_.key, to_json(flow_table(config_, step))) : ""});
     if (train_epoch(device, program)) return;
   }
+}
+
+SurveyEpoch ServedRun::survey_epoch() const {
+  return {.threads = static_cast<int>(config_.devices.threads)};
+}
+
+/// Until as many are here as the run has, and what they are like is known.
+void ServedRun::await_first_devices(comm::TcpWorld& device, std::size_t count) {
+  // A plan that stays as it is asks nothing of the links.
+  const bool wants_survey =
+      count > 1 && !owned_ && (config_.train.elastic || train::needs_plan(asked_));
+  for (int attempt = 0;; ++attempt) {
+    devices_ = server_.await_ready(count, comm::Clock::duration::max(), {});
+    if (owned_) devices_ = arrange_by_owner(config_, devices_).value();
+    devices_.resize(count);
+    if (!wants_survey || known_.knows(devices_) || attempt == kSurveys) break;
+    const std::string failure = known_.survey(server_, device, devices_, survey_epoch(), rate_);
+    if (!failure.empty() && !config_.train.elastic) throw DeviceLost(failure);
+  }
+  server_.take_events();
+}
+
+/// What "auto" stands for, for the devices that came: their memory, speed and links. The grid is
+/// that of the config, whoever comes.
+void ServedRun::plan_for_devices() {
+  train::Config open = asked_;
+  open.train.microbatch = config_.train.microbatch;
+  open.numerics = config_.numerics;
+  const std::vector<std::int64_t> budgets = budgets_of(asked_.devices.memory, devices_);
+  comm::LocalLauncher here;
+  const train::AutoPlan plan = train::plan_run(train::on_devices(open, budgets), here,
+                                               known_.facts(devices_, survey_epoch().threads));
+  train::require_fit(plan);
+  config_ = plan.choice().config;
+  complain("cleave serve: plan 1 for {}: {}\n", counted(config_.devices.count, "device"),
+           train::describe(config_));
 }
 
 /// While nobody else is there yet: so that nothing needs to be measured when somebody is lost.
@@ -168,7 +213,7 @@ bool ServedRun::train_epoch(comm::TcpWorld& device, const std::string& program) 
   if (!config_.train.elastic) throw DeviceLost(failure);
   noticed_ = Clock::now();
   ++epochs_;
-  plan_again(failure);
+  plan_again(device, failure);
   return false;
 }
 
@@ -191,7 +236,7 @@ train::RunOptions ServedRun::epoch_options() {
 
 /// For those who are here now, once there are enough. `failure`: what ended the last epoch, if not
 /// because somebody came or left.
-void ServedRun::plan_again(const std::string& failure) {
+void ServedRun::plan_again(comm::TcpWorld& device, const std::string& failure) {
   if (owned_)
     return config_.edge.averages() ? go_on_with_those_here(failure) : await_owners(failure);
   std::vector<std::int64_t> tried;
@@ -207,20 +252,31 @@ void ServedRun::plan_again(const std::string& failure) {
       std::this_thread::sleep_for(kLook);
       continue;
     }
-    const std::vector<std::int64_t> budgets = budgets_of(first_.devices.memory, candidates);
+    // After a loss nothing is measured: a plan from what is known is there sooner.
+    if (failure.empty() && tried.empty() && !known_.knows(candidates)) {
+      known_.survey(server_, device, candidates, survey_epoch(), rate_);
+      tried = {kNoSeat};
+      continue;
+    }
+    const train::Regrouping plan = regroup(candidates);
     tried = seats_of(candidates);
-    comm::LocalLauncher here;
-    train::Config wanted = config_;
-    wanted.train.copies = first_.train.copies;
-    const train::Regrouping plan = train::regroup(wanted, budgets, here);
     if (plan.run) return take_plan(*plan.run, candidates);
     const std::string lack = fmt::format("{} cannot hold the model: {}",
                                          counted(std::ssize(candidates), "device"), plan.lack);
-    log_event({"lack", step_, lack});
+    log_event(config_.train.out, {"lack", step_, lack});
     if (!flags_.wait)
       throw DeviceLost(lack + "; start cleave serve --resume with more devices, or pass --wait");
     complain("cleave serve: {}; waiting for more\n", lack);
   }
+}
+
+/// Puts the candidates into the order in which the plan has them.
+train::Regrouping ServedRun::regroup(std::vector<Candidate>& candidates) const {
+  const std::vector<std::int64_t> budgets = budgets_of(first_.devices.memory, candidates);
+  comm::LocalLauncher here;
+  train::Config wanted = config_;
+  wanted.train.copies = first_.train.copies;
+  return train::regroup(wanted, budgets, here, known_.facts(candidates, survey_epoch().threads));
 }
 
 /// The plan stays, since what an owner has nobody else can bring.
@@ -258,7 +314,7 @@ void ServedRun::go_on_with_those_here(const std::string& failure) {
       fmt::format("plan {} from round {}: {}", epochs_ + 1, step_ + 1,
                   missing.empty() ? "all clients are here" : "without " + missing);
   complain("cleave serve: {}\n", text);
-  log_event({"plan", step_, text});
+  log_event(config_.train.out, {"plan", step_, text});
 }
 
 /// For the first of `candidates`. Those of the others who took part before may have state that is
@@ -280,7 +336,7 @@ void ServedRun::take_plan(const train::PlannedRun& plan, std::vector<Candidate> 
       fmt::format("plan {} for {}: {}", epochs_ + 1, counted(config_.devices.count, "device"),
                   train::describe(config_));
   complain("cleave serve: {}\n", text);
-  log_event({"plan", step_, text});
+  log_event(config_.train.out, {"plan", step_, text});
 }
 
 /// Whether every device of the last epoch could take part in the next.
@@ -292,20 +348,9 @@ bool ServedRun::all_are_among(const std::vector<Candidate>& candidates) const {
 
 void ServedRun::log_events() {
   for (const MemberEvent& event : server_.take_events()) {
-    log_event({to_string(event.kind), step_, event.text});
+    log_event(config_.train.out, {to_string(event.kind), step_, event.text});
     const bool ended_an_epoch = event.kind == MemberEvent::Kind::Lost;
     if (noticed_ && ended_an_epoch) noticed_ = std::min(*noticed_, event.at);
-  }
-}
-
-/// The log of the steps is closed between two epochs. A disk that is full ends no run by this.
-void ServedRun::log_event(const train::RunEvent& event) const {
-  const std::filesystem::path out = config_.train.out;
-  if (!std::filesystem::is_directory(out)) return;
-  try {
-    train::MetricsLog(out / "log.jsonl", train::MetricsLog::kAllSteps).write(event);
-  } catch (const IoError& error) {
-    complain("cleave serve: warning: {}\n", error.what());
   }
 }
 

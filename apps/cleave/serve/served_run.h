@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "serve/known_devices.h"
 #include "serve/own_devices.h"
+#include "serve/survey_epoch.h"
 #include "train/train_run.h"
 
 #include "cleave/comm/tcp/server.h"
@@ -35,9 +37,10 @@ struct ServerSelf {
 /// absent where updates are averaged.
 class ServedRun {
  public:
-  /// In `config`, nothing is "auto". All must outlive the run.
-  ServedRun(const train::Config& config, const ServeFlags& flags, comm::Server& server,
-            const ServerSelf& self);
+  /// In `config`, nothing is "auto"; in `asked` something may be, and then the first plan is made
+  /// once its devices are here, within the grid of `config`. All must outlive the run.
+  ServedRun(const train::Config& config, const train::Config& asked, const ServeFlags& flags,
+            comm::Server& server, const ServerSelf& self);
 
   /// To the end. Throws what ended it otherwise; the devices are told.
   void run();
@@ -47,18 +50,22 @@ class ServedRun {
   using Clock = std::chrono::steady_clock;
 
   void run_epochs(std::optional<OwnDevices>& further);
+  void await_first_devices(comm::TcpWorld& device, std::size_t count);
+  SurveyEpoch survey_epoch() const;
+  void plan_for_devices();
   bool train_epoch(comm::TcpWorld& device, const std::string& program);
   train::RunOptions epoch_options();
-  void plan_again(const std::string& failure);
+  void plan_again(comm::TcpWorld& device, const std::string& failure);
+  train::Regrouping regroup(std::vector<comm::Candidate>& candidates) const;
   void await_owners(const std::string& failure);
   void go_on_with_those_here(const std::string& failure);
   void take_plan(const train::PlannedRun& plan, std::vector<comm::Candidate> candidates);
   bool all_are_among(const std::vector<comm::Candidate>& candidates) const;
   void log_events();
-  void log_event(const train::RunEvent& event) const;
   void foresee_a_loss() const;
 
   const train::Config first_;  ///< as it began
+  const train::Config asked_;  ///< as its user wrote it
   train::Config config_;       ///< of the present epoch
   const ServeFlags& flags_;
   comm::Server& server_;
@@ -66,7 +73,9 @@ class ServedRun {
   const bool owned_;                      ///< its devices belong to owners
   std::vector<comm::Candidate> devices_;  ///< of the present epoch
   std::vector<comm::Candidate> givers_;   ///< of state to it, without another part in it
-  train::KeptState kept_;                 ///< of the state, from one epoch to the next
+  KnownDevices known_;
+  OwnRate rate_;
+  train::KeptState kept_;  ///< of the state, from one epoch to the next
   std::vector<std::optional<data::Announced>> announced_;  ///< [client] of its data
   int epochs_ = 0;
   std::string saved_;                         ///< the last checkpoint of this run; empty: none yet

@@ -18,18 +18,28 @@ struct StatusFlags : NetworkFlags {
   bool json = false;
 };
 
-// Fields of the server's answer: of the run, what happened last, then of each device.
-constexpr std::size_t kOfRun = 9, kOfDevice = 5;
+// Fields of the server's answer: of the run, what happened last, then of each link and device.
+constexpr std::size_t kOfRun = 10, kOfLink = 5, kOfDevice = 5;
 
 /// Nothing if the letter is no such answer.
 std::optional<nlohmann::json> json_of(const comm::Letter& letter) {
   if (letter.size() < kOfRun) return std::nullopt;
-  const auto events = static_cast<std::size_t>(comm::number_in(letter[kOfRun - 1]));
-  if (events > letter.size() - kOfRun || (letter.size() - kOfRun - events) % kOfDevice != 0)
+  const auto events = static_cast<std::size_t>(comm::number_in(letter[kOfRun - 2]));
+  const auto links = static_cast<std::size_t>(comm::number_in(letter[kOfRun - 1]));
+  const std::size_t rest = letter.size() - kOfRun;
+  if (events > rest || links > (rest - events) / kOfLink ||
+      (rest - events - links * kOfLink) % kOfDevice != 0)
     return std::nullopt;
   nlohmann::json happened = nlohmann::json::array(), devices = nlohmann::json::array();
   for (std::size_t i = 0; i < events; ++i) happened.push_back(letter[kOfRun + i]);
-  for (std::size_t at = kOfRun + events; at < letter.size(); at += kOfDevice)
+  nlohmann::json ways = nlohmann::json::array();
+  std::size_t at = kOfRun + events;
+  for (std::size_t i = 0; i < links; ++i, at += kOfLink)
+    ways.push_back({{"devices", {std::stoll(letter[at]), std::stoll(letter[at + 1])}},
+                    {"way", letter[at + 2]},
+                    {"latency_seconds", std::stod(letter[at + 3])},
+                    {"seconds_per_byte", std::stod(letter[at + 4])}});
+  for (; at < letter.size(); at += kOfDevice)
     devices.push_back(
         {{"device", letter[at].empty() ? nlohmann::json() : nlohmann::json(std::stoll(letter[at]))},
          {"name", letter[at + 1]},
@@ -44,7 +54,21 @@ std::optional<nlohmann::json> json_of(const comm::Letter& letter) {
                         {"plan", std::stoll(letter[6])},
                         {"layout", letter[7]},
                         {"events", happened},
+                        {"links", ways},
                         {"devices", devices}};
+}
+
+/// A row for each two devices.
+std::string links_of(const nlohmann::json& links) {
+  std::vector<std::vector<std::string>> rows = {{"link", "way", "latency", "bandwidth"}};
+  for (const auto& link : links) {
+    const auto per_byte = link["seconds_per_byte"].get<double>();
+    rows.push_back(
+        {fmt::format("{}-{}", link["devices"][0].get<int>(), link["devices"][1].get<int>()),
+         link["way"], format_seconds(link["latency_seconds"].get<double>()),
+         per_byte > 0 ? format_bytes(static_cast<std::int64_t>(1 / per_byte)) + "/s" : ""});
+  }
+  return report::text_table(rows);
 }
 
 std::string text_of(const nlohmann::json& status) {
@@ -62,6 +86,7 @@ std::string text_of(const nlohmann::json& status) {
                     device["address"], memory == 0 ? "" : format_bytes(memory), device["state"]});
   }
   text += "\n" + report::text_table(rows);
+  if (!status["links"].empty()) text += links_of(status["links"]);
   for (const auto& event : status["events"]) text += event.get<std::string>() + "\n";
   return text;
 }

@@ -61,7 +61,9 @@ int supervise(const SuperviseFlags& flags, const LaunchLine& first) {
 void add_supervise_command(CLI::App& app, Exit& answer) {
   auto flags = std::make_shared<SuperviseFlags>();
   CLI::App* command = app.add_subcommand(
-      "supervise", "Run cleave train under a launcher, and again without ranks that are lost.");
+      "supervise",
+      "Run COMMAND, cleave train under a launcher, and again without ranks that are lost. All that "
+      "follows the options is the command.");
   command->footer(
       "Examples:\n"
       "  cleave supervise mpirun -np 4 cleave train run.toml\n"

@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "ranks.h"
+#include "signals.h"
 #include "train/train_run.h"
 #include "train/train_trace.h"
 #include <fmt/format.h>

@@ -7,8 +7,8 @@
 #include <ctime>
 
 #include "command.h"
+#include "signals.h"
 #include "streams.h"
-#include "train/train_run.h"
 #include "train/train_summary.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -53,6 +53,12 @@ void TrainOutput::on_compiled(const engine::CompiledStep& step) {
   if (watch_ != nullptr) watch_->on_compiled(step);
   for (std::int64_t bytes : step.planned_bytes) memory_ = std::max(memory_, bytes);
   flops_ = flops(step.model) * step.program.microbatches * step.program.replicas;
+  const std::vector<bool> optional = optional_segments(step.model);
+  for (std::size_t s = 0; s < optional.size(); ++s)
+    if (optional[s])
+      flops_ -= static_cast<std::int64_t>(step.left_out() *
+                                          static_cast<double>(flops(step.model.segments[s])) *
+                                          step.program.microbatches * step.program.replicas);
   matmul_rate_ =
       engine::matmul_rate(config_.train.dtype, static_cast<int>(config_.devices.threads)) *
       engine::devices_at_once(std::array{engine::place_of_this_process()}, step.devices(),
@@ -69,6 +75,10 @@ void TrainOutput::on_resumed(std::int64_t step, const std::string& checkpoint,
                              const std::string& changed) {
   print_text(text_, fmt::format("resumed after step {} from {}\n", step, checkpoint));
   if (!changed.empty()) print_text(text_, fmt::format("not as it was: {}\n", changed));
+}
+
+void TrainOutput::on_loaded(const std::filesystem::path& directory, double seconds) {
+  print_text(text_, fmt::format("read {} in {}\n", directory.string(), format_seconds(seconds)));
 }
 
 void TrainOutput::begin_progress() {
@@ -95,6 +105,7 @@ void TrainOutput::on_step(const train::StepReport& step) {
                    .seconds = step.seconds,
                    .limit_seconds = static_cast<double>(flops_ * step.local_steps) / matmul_rate_,
                    .memory_bytes = memory_,
+                   .epochs = step.epochs,
                    .last = step.stop},
                   now(), time_of_day());
   if (step.skipped) {
@@ -107,6 +118,8 @@ void TrainOutput::on_step(const train::StepReport& step) {
            .lr = step.lr,
            .tokens_per_second = tokens / step.seconds,
            .seconds = step.seconds,
+           .wait = step.wait,
+           .epochs = step.epochs,
            .memory_bytes = memory_};
   if (!step.evaluates) write_log();
 }

@@ -26,6 +26,7 @@ class TrainOutput : public train::RunObserver {
   void on_warning(const std::string& sentence) override;
   void on_resumed(std::int64_t step, const std::string& checkpoint,
                   const std::string& changed) override;
+  void on_loaded(const std::filesystem::path& directory, double seconds) override;
   void on_step(const train::StepReport& step) override;
   void on_predicted(const train::TracedStep& step) override;
   void on_timeline(std::int64_t step, const train::TracedStep& timeline) override;

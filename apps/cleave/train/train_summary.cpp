@@ -79,7 +79,7 @@ std::string describe_overlaps(const std::vector<train::DeviceReport>& devices) {
                           &DeviceReport::reduce_hidden) +
          describe_overlap(devices, "activations on their way inside layers", &DeviceReport::tensor,
                           &DeviceReport::tensor_hidden) +
-         describe_overlap(devices, "activations on their way out and back", &DeviceReport::moves,
+         describe_overlap(devices, "moves out of the memory and back", &DeviceReport::moves,
                           &DeviceReport::moves_hidden);
 }
 
@@ -144,7 +144,21 @@ std::string describe_training(const train::Config& config, const engine::Compile
   };
   return fmt::format("trains {} of them; the fullest device needs {} instead of {}{}\n",
                      trained_count(step.model.segments), format_bytes(most(step)),
-                     format_bytes(most(train::compile_step(all))), describe_front(step));
+                     format_bytes(most(train::compile_step(all, {.steps = step.input_counts}))),
+                     describe_front(step));
+}
+
+/// What has no part in microbatches without optional inputs; nothing if all have them.
+std::string describe_left_out(const engine::CompiledStep& step) {
+  if (step.input_counts.empty()) return "";
+  const std::vector<bool> optional = optional_segments(step.model);
+  const auto first = std::ranges::find(optional, true) - optional.begin();
+  const auto past = std::ranges::find(optional.begin() + first, optional.end(), false);
+  return fmt::format(
+      "leaves {} .. {} out of {:.1f} % of the microbatches, whose samples have no images; {}\n",
+      step.model.segments[static_cast<std::size_t>(first)].name,
+      step.model.segments[static_cast<std::size_t>(past - optional.begin() - 1)].name,
+      100 * step.left_out(), counted(step.input_counts.size(), "program"));
 }
 
 }  // namespace
@@ -158,6 +172,7 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
       program.schedule, program.microbatches * program.replicas, *config.train.microbatch,
       config.train.sequence);
   text += describe_training(config, step);
+  text += describe_left_out(step);
   text += describe_owners(config);
   text += describe_grid(config);
   if (!config.devices.emulate)
@@ -267,9 +282,11 @@ nlohmann::json to_json(const train::RunReport& report) {
           {"validation_loss", optional(report.validation_loss)},
           {"accuracy", optional(report.accuracy)},
           {"epochs", report.epochs},
+          {"left_out", report.left_out},
           {"exact", emulated ? nlohmann::json() : nlohmann::json(report.exact)},
           {"weights", emulated ? nlohmann::json() : nlohmann::json(report.weights)},
           {"step_seconds", report.step_seconds},
+          {"load_seconds", optional(report.load_seconds)},
           {"predicted_step_seconds", optional(report.predicted_step_seconds)},
           {"tokens_per_second", report.tokens_per_second},
           {"bubble", report.bubble},

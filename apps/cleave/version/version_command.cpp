@@ -52,9 +52,9 @@ std::vector<std::string> instruction_sets() {
 #endif
 }
 
-std::string version_lines() {
-  return fmt::format("{}\ncommit        {}\ncompiler      {}\nfeatures      {}\n{}", version_text(),
-                     commit(), compiler(), fmt::join(features(), ", "),
+std::string version_lines(const std::string& program) {
+  return fmt::format("{} {}\ncommit        {}\ncompiler      {}\nfeatures      {}\n{}", program,
+                     version(), commit(), compiler(), fmt::join(features(), ", "),
                      instruction_sets().empty()
                          ? ""
                          : fmt::format("instructions  {}\n", fmt::join(instruction_sets(), ", ")));
@@ -70,18 +70,15 @@ nlohmann::json version_json() {
 
 }  // namespace
 
-std::string version_text() {
-  return fmt::format("cleave {}", version());
-}
-
 void add_version_command(CLI::App& app) {
   CLI::App* verb = app.add_subcommand(
       "version", "Print version, commit, compiler, features and instruction sets.");
-  verb->footer("Example:\n  cleave version");
+  verb->footer("Example:\n  " + app.get_name() + " version");
   auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "Print one JSON object");
-  verb->callback(
-      [json] { write_file("", *json ? version_json().dump() + '\n' : version_lines()); });
+  verb->callback([json, program = app.get_name()] {
+    write_file("", *json ? version_json().dump() + '\n' : version_lines(program));
+  });
 }
 
 }  // namespace cleave::app

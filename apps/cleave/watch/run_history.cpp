@@ -56,6 +56,8 @@ StepMetrics metrics_of(const json& line) {
                       .lr = real("lr"),
                       .tokens_per_second = real("tokens_per_second"),
                       .seconds = real("seconds"),
+                      .wait = real("wait_seconds"),
+                      .epochs = real("epochs"),
                       .memory_bytes = line.value("memory_bytes", std::int64_t{0})};
   if (line.contains("validation_loss")) metrics.validation_loss = real("validation_loss");
   if (line.contains("accuracy")) metrics.accuracy = real("accuracy");
