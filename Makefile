@@ -5,7 +5,7 @@ PRESET ?= release
 CLEAVE = build/release/cleave
 INSTALL_TO = $(abspath $(subst ~,$(HOME),$(or $(PREFIX),/usr/local)))
 
-.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants campaign-loss bench format lint headers install can-install uninstall package check-package
+.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants campaign-loss campaign-load bench format lint headers install can-install uninstall package check-package
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
@@ -19,9 +19,22 @@ build: setup     ## the program, at build/release/cleave
 test: build      ## every test; ends with ctest's summary
 	@ctest --test-dir build/$(PRESET) --output-on-failure -j $(JOBS)
 
-test-arm: setup  ## base to ops and small trainings on AArch64, cross-compiled, under qemu
+test-arm: setup  ## base to ops, small trainings, and clients of a server here, on AArch64, cross-compiled, under qemu
 	@scripts/setup-arm
 	@scripts/test-arm
+
+.PHONY: edge edge-arm test-edge
+edge: setup      ## cleave-edge, the client of small machines, with everything linked in: build/edge/cleave-edge
+	@cmake --preset edge >/dev/null
+	@cmake --build build/edge -j $(JOBS) --target cleave-edge
+
+edge-arm: setup  ## the same for AArch64, cross-compiled: build/edge-arm/cleave-edge
+	@scripts/setup-arm
+	@cmake --preset edge-arm >/dev/null
+	@cmake --build build/edge-arm -j $(JOBS) --target cleave-edge
+
+test-edge: setup ## holds that client to its size, to the weights of cleave join, and to 64 MiB of memory
+	@scripts/test-edge
 
 test-all: test   ## and every case of `auto` and of layouts, and the sanitizer runs
 	@CLEAVE_ALL_CASES=1 build/$(PRESET)/tests/plan/auto_quality_test --gtest_brief=1
@@ -59,7 +72,7 @@ fuzz:            ## every parser, SECONDS=600 each; what breaks one is shown
 	@scripts/setup --quiet
 	@scripts/fuzz $(or $(SECONDS),600)
 
-campaign-kill campaign-flip campaign-mutants campaign-loss: build  ## COUNT times: kills around saving, flipped bytes, broken programs, lost devices
+campaign-kill campaign-flip campaign-mutants campaign-loss campaign-load: build  ## COUNT times: kills around saving, flipped bytes, broken programs, lost devices; COUNT seconds: a busy machine
 	@scripts/campaign $(subst campaign-,,$@) $(COUNT)
 
 bench: build     ## how fast cleave is on this machine, a few minutes

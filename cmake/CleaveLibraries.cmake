@@ -1,5 +1,10 @@
 # What the engine can do without: CLEAVE_WITH_MPI, CLEAVE_WITH_ONEDNN and CLEAVE_WITH_OPENCL say whether it was asked for
 # and is there. Where it is not, a file absent.cpp stands in its place and says what is missing to whoever asks for it.
+# CLEAVE_WITH_SHARED_ONLY says whether libraries may be used that Debian has no static form of.
+set(CLEAVE_WITH_SHARED_ONLY ON)
+if(CLEAVE_STATIC)
+  set(CLEAVE_WITH_SHARED_ONLY OFF)
+endif()
 set(CLEAVE_WITH_MPI OFF)
 set(CLEAVE_WITH_ONEDNN OFF)
 set(CLEAVE_WITH_OPENCL OFF)

@@ -1,5 +1,6 @@
 # Debian packages, made by scripts/package: cleave (the program), libcleave0 (the library behind the C
-# functions), libcleave-dev (headers and static libraries) and python3-cleave (the module).
+# functions), libcleave-dev (headers and static libraries), python3-cleave (the module) and cleave-edge (the client of
+# small machines, from a build of its own).
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME cleave)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -11,6 +12,13 @@ set(CPACK_COMPONENTS_ALL program dev)
 if(CLEAVE_ENGINE)
   list(APPEND CPACK_COMPONENTS_ALL python runtime)
 endif()
+if(CLEAVE_STATIC)  # which builds that alone
+  set(CPACK_COMPONENTS_ALL edge)
+endif()
+set(CPACK_DEBIAN_EDGE_PACKAGE_NAME cleave-edge)
+set(CPACK_DEBIAN_EDGE_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_EDGE_PACKAGE_SHLIBDEPS OFF)
+set(CPACK_COMPONENT_EDGE_DESCRIPTION "The client of small machines, which needs no library.")
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

@@ -269,11 +269,17 @@ void SafetensorsFile::read(const TensorEntry& tensor, std::int64_t first,
   // Read into the upper half of the buffer, widen from below. bf16 is the upper half of f32.
   const auto packed = bytes.last(bytes.size() / 2);
   file_.read(packed, offset);
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    std::uint16_t half = 0;
-    std::memcpy(&half, packed.data() + 2 * i, 2);
-    elements[i] = tensor.type == StoredType::F16 ? widen_half(half)
-                                                 : std::bit_cast<float>(std::uint32_t{half} << 16);
+  std::array<std::uint16_t, 2048> halves;  // a copy, so that compilers see no overlap
+  for (std::size_t done = 0; done < elements.size(); done += halves.size()) {
+    const std::size_t count = std::min(halves.size(), elements.size() - done);
+    std::memcpy(halves.data(), packed.data() + 2 * done, 2 * count);
+    float* const out = elements.data() + done;
+    if (tensor.type == StoredType::F16) {
+      for (std::size_t i = 0; i < count; ++i) out[i] = widen_half(halves[i]);
+    } else {
+      for (std::size_t i = 0; i < count; ++i)
+        out[i] = std::bit_cast<float>(std::uint32_t{halves[i]} << 16);
+    }
   }
 }
 

@@ -60,7 +60,9 @@ void Gathered::forward(ops::Compute& compute, const LayerCall& call) {
   const ops::ScratchClaim claim(compute, forward_room());
   std::byte* room = claim.data();
   LayerCall inside = whole_call(call);
-  if (a.divides_x) {
+  if (a.divides_x && !call.x) {
+    inside.x = View(nullptr, whole().x.dtype, whole().x.shape);  // nothing arrives
+  } else if (a.divides_x) {
     if (a.x < 0) {
       inside.x = View(room, whole().x.dtype, whole().x.shape);
       room += whole().x.bytes();
@@ -86,9 +88,10 @@ void Gathered::backward_input(ops::Compute& compute, const LayerCall& call) {
       room += whole().y.bytes();
     }
   }
-  if (a.divides_x) inside.dx = View(room, whole().x.dtype, whole().x.shape);
+  const bool makes_dx = a.divides_x && call.dx;
+  if (makes_dx) inside.dx = View(room, whole().x.dtype, whole().x.shape);
   layer_->backward_input(compute, inside);
-  if (a.divides_x) ops::copy(compute, group().own_rows(inside.dx), call.dx);
+  if (makes_dx) ops::copy(compute, group().own_rows(inside.dx), call.dx);
 }
 
 void Gathered::backward_weight(ops::Compute& compute, const LayerCall& call) {

@@ -24,7 +24,7 @@ class PartialSums {
 
   /// Where tensor `k` goes.
   View operator[](int k) const;
-  /// To be called when tensor `k` is written.
+  /// The caller says with this that tensor `k` is written.
   void merge(ops::Compute& compute, int k) const;
 
  private:

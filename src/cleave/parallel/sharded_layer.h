@@ -33,7 +33,7 @@ class ShardedLayer : public Layer {
   /// The same two, which only begin. `workspace` has reduce_workspace() bytes.
   comm::Pending start_gather(ops::Compute& compute, ConstView own, View whole);
   comm::Pending start_reduce(View sum, std::byte* workspace);
-  /// Behind every product: moves them on.
+  /// Moves messages of the group on; called after every product.
   void progress() {
     if (group_ != nullptr) group_->progress();
   }

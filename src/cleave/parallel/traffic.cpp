@@ -30,7 +30,7 @@ Sent gather(const TensorSpec& own, const ShardAxis& axis) {
   return {.gather = bytes_of(own) * (axis.devices - 1)};
 }
 
-/// Of a tensor with all tokens, which is `own` where the tokens are not divided.
+/// What a sum of a tensor with all tokens sends; that is `own` where tokens are not divided.
 Sent reduce(const TensorSpec& own, const ShardAxis& axis) {
   if (axis.own_tokens == axis.tokens) return all_reduce(bytes_of(own), axis.devices, axis.rank);
   return {.reduce = bytes_of(own) / axis.own_tokens * axis.tokens - bytes_of(own)};

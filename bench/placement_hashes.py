@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Trains a tiny vision-language model, a CLIP and a U-Net in many placements: one hash of weights for each model, and planned bytes
+that are the measured ones on every device.
+
+    bench/placement_hashes.py [--cleave build/release/cleave] [--only WORD]
+
+Prints a line for each run that fails, and then for each model how many placements gave which hash; exits 1 if a model has two, or if a
+device held other than its plan says.
+"""
+
+import argparse
+import collections
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from layout_hashes import MPI, layout
+
+IMAGES = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "image"
+FILES = ("colour.jpg", "grey.png", "bits.png")
+SAMPLES = 48
+COMMON = ("train.steps=2 train.batch=16 train.microbatch=2 train.warmup=1 train.lr=1e-3 numerics.data_shards=4 "
+          "data.validation=0").split()
+SCHEDULES = ("1f1b", "gpipe", "zb-h1", "auto")
+SHARING = ((1, 0), (2, 0), (2, 1), (2, 2), (4, 3))  # replicas, ZeRO
+
+
+def pack(cleave, directory):
+    """Model -> its packed set. Of four conversations one has no image, and one has two."""
+    talk, pairs, classes = [], ["path,caption"], ["path,label"]
+    for i in range(SAMPLES):
+        own = [FILES[(i + k) % 3] for k in range((0, 1, 1, 2)[i % 4])]
+        talk.append(json.dumps({"image": own, "conversations": [{"from": "human", "value": "<image>" * len(own) + "?"},
+                                                               {"from": "gpt", "value": f"{i}."}]}))
+        pairs.append(f"{FILES[i % 3]},picture {i}")
+        classes.append(f"{FILES[i % 3]},{i % 3}")
+    sets = {}
+    for name, lines, flags in (("talk.jsonl", talk, ["--capacity", "2"]), ("pairs.csv", pairs, []),
+                               ("classes.csv", classes, ["--channels", "1"])):
+        source = pathlib.Path(directory, name)
+        source.write_text("\n".join(lines) + "\n")
+        sets[source.stem] = f"{directory}/{source.stem}.set"
+        subprocess.run([cleave, "data", "pack", str(source), "--images", str(IMAGES), "--size", "28", "--out",
+                        sets[source.stem], *flags], check=True, capture_output=True)
+    return sets
+
+
+def name_of(keys):
+    return " ".join(f"{key.split('.', 1)[-1]}={value}" for key, value in keys.items())
+
+
+def vlm():
+    """Where the tower is, over stages, schedules and replicas; then what else may differ."""
+    places = [dict(), dict(placement="first"), dict(placement="auto")]
+    for pipeline, (data, zero), place in itertools.product((2, 3), SHARING, places):
+        schedule = SCHEDULES[(pipeline + data + zero + places.index(place)) % 4]
+        yield layout(pipeline, 1, data, zero=zero, schedule=schedule, **place)
+    for pipeline, schedule in itertools.product((2, 3, 4), SCHEDULES):
+        for own in range(1, pipeline):
+            yield layout(pipeline, schedule=schedule, placement="own") | {"parallel.vision.pipeline": own}
+    for data, zero in SHARING:
+        yield layout(2, 1, data, zero=zero, schedule="interleaved", chunks=2, placement="shared")
+    for recompute, schedule, pipeline in itertools.product(("selective", "full"), ("1f1b", "zb-h1"), (1, 2, 3)):
+        yield layout(pipeline, recompute=recompute, schedule=schedule)
+    for cut in ([1, 3], [2, 2], [3, 1], [0, 4], [4, 0]):
+        yield layout(2, partition=cut)
+    for offload in ("activations",):
+        yield layout(2, offload=offload)
+    for transport in ({"pipeline": 2}, {"pipeline": 2, "data": 2, "zero": 1}, {"pipeline": 3, "placement": "auto"}):
+        yield layout(transport="mpi", **transport)
+    yield from (layout(pipeline, schedule=schedule) for pipeline in (1, 4) for schedule in SCHEDULES)
+
+
+def rooms():
+    """Room that is never full: what stands there changes no bit. Room that is full is another grid (docs/vision.md)."""
+    for images, pipeline in itertools.product((3, 4, 8), (1, 2)):
+        yield layout(pipeline) | {"data.images": images}
+
+
+def tensors():
+    """Layouts of a grid with two tensor shards."""
+    for tensor, pipeline, (data, zero) in itertools.product((1, 2), (1, 2), SHARING[:4]):
+        yield layout(pipeline, tensor, data, zero=zero)
+    for pipeline, place in itertools.product((2, 3), ("first", "auto")):
+        yield layout(pipeline, 2, placement=place)
+
+
+def frozen():
+    for pipeline, (data, zero), place in itertools.product((1, 2), SHARING, (dict(), dict(placement="auto"))):
+        if pipeline > 1 or not place:
+            yield layout(pipeline, 1, data, zero=zero, **place)
+    for schedule, own in itertools.product(SCHEDULES, (1, 2)):
+        yield layout(3, schedule=schedule, placement="own") | {"parallel.vision.pipeline": own}
+
+
+def clip():
+    for pipeline, (data, zero), recompute in itertools.product((1, 2, 3), SHARING, ("none", "full")):
+        yield layout(pipeline, 1, data, zero=zero, schedule="gpipe", recompute=recompute)
+    for pipeline in (2, 3, 4):
+        yield layout(pipeline, schedule="auto")
+
+
+def unet():
+    for pipeline, (data, zero) in itertools.product((1, 2, 3), SHARING):
+        yield layout(pipeline, 1, data, zero=zero, schedule=SCHEDULES[(pipeline + data + zero) % 4])
+    for pipeline, schedule in itertools.product((2, 3, 4), SCHEDULES):
+        yield layout(pipeline, schedule=schedule)
+    for pipeline in (1, 2, 3):
+        yield layout(pipeline, recompute="full")
+
+
+VLM = ["model.preset=vlm-tiny", "train.sequence=48"]
+MODELS = {
+    "vlm": (VLM, "talk", {"data.images": 2}, vlm),
+    "vlm, more room": (VLM, "talk", {}, rooms),
+    "vlm, two tensor shards": (VLM + ["numerics.tensor_shards=2"], "talk", {"data.images": 2}, tensors),
+    "vlm, projector learns": (VLM + ['model.train=["projector"]'], "talk", {"data.images": 2}, frozen),
+    "clip": (["model.preset=clip-tiny", "train.sequence=24"], "pairs", {}, clip),
+    "unet": (["model.preset=unet-tiny"], "classes", {}, unet),
+}
+
+
+def run(cleave, keys):
+    """(weights, devices whose measured bytes differ from the plan), or what went wrong."""
+    with tempfile.TemporaryDirectory() as out:
+        config = pathlib.Path(out, "run.toml")
+        config.write_text("")
+        command = [cleave, "train", str(config), "--json"]
+        for key in keys + [f"train.out={out}/run"]:
+            command += ["--set", key]
+        if "devices.transport=mpi" in keys:
+            count = next(key.split("=")[1] for key in keys if key.startswith("devices.count"))
+            command = ["mpirun", "-np", count] + command
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | MPI, timeout=300)
+        if done.returncode != 0:
+            return None, done.stderr.strip()
+        report = json.loads(done.stdout)
+    unlike = [d for d, each in enumerate(report["devices"]) if each["planned_bytes"] != each["peak_bytes"]]
+    return report["weights"], unlike
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cleave", default="build/release/cleave")
+    parser.add_argument("--only", default="", help="only models whose name contains this")
+    arguments = parser.parse_args()
+    failed, count = 0, 0
+    with tempfile.TemporaryDirectory() as directory:
+        sets = pack(arguments.cleave, directory)
+        for model, (words, data, usual, placements) in MODELS.items():
+            if arguments.only not in model:
+                continue
+            hashes = collections.Counter()
+            for keys in placements():
+                keys = usual | keys
+                given = COMMON + words + [f"data.path={sets[data]}"] + [f"{key}={value}" for key, value in keys.items()]
+                weights, wrong = run(arguments.cleave, given)
+                count += 1
+                if weights is None or wrong:
+                    failed += 1
+                    print(f"{model}, {name_of(keys)}: {wrong}", flush=True)
+                if weights is not None:
+                    hashes[weights] += 1
+            failed += len(hashes) != 1
+            print(f"{model}: " + ", ".join(f"{times} placements have {weights}" for weights, times in hashes.most_common()),
+                  flush=True)
+    print(f"{count} runs, {'all as they should be' if failed == 0 else f'{failed} faults'}")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()
