@@ -41,9 +41,7 @@ Problem make_problem(const schedule::Program& layout, const Costs& costs,
     const schedule::Edge& edge = layout.edges[e];
     const LinkCosts link = costs.edges.empty() ? LinkCosts{} : costs.edges[e];
     const bool local = problem.device_of[edge.from] == problem.device_of[edge.to];
-    const auto delay = [&](std::int64_t bytes) {
-      return local ? 0 : link.latency + static_cast<double>(bytes) * link.per_byte;
-    };
+    const auto delay = [&](std::int64_t bytes) { return local ? 0 : link.seconds(bytes); };
     problem.needs[lane_of(edge.to, kForward)].push_back(
         {lane_of(edge.from, kForward), delay(edge.forward_bytes)});
     if (edge.backward)

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,13 +21,32 @@ struct StageCosts {
   double reduce = 0;       ///< REDUCE, once all members are there; per step
   double reduce_work = 0;  ///< of it, what occupies the device: copying and adding
   double collect = 0;      ///< COLLECT, once all members are there
+
+  /// F, I and W together.
+  double passes() const { return forward + input + weight; }
+
+  /// Adds F, I and W of `count` stages like `other`.
+  void add_passes(const StageCosts& other, double count = 1) {
+    forward += count * other.forward;
+    input += count * other.input;
+    weight += count * other.weight;
+  }
 };
 
 /// What a message takes on its way between two devices. Within a device it takes nothing.
 struct LinkCosts {
   double latency = 0;
   double per_byte = 0;
+
+  double seconds(std::int64_t bytes) const {
+    return latency + static_cast<double>(bytes) * per_byte;
+  }
 };
+
+/// The slower of two links, in latency and in bytes.
+inline LinkCosts slower(const LinkCosts& a, const LinkCosts& b) {
+  return {std::max(a.latency, b.latency), std::max(a.per_byte, b.per_byte)};
+}
 
 /// How long everything in a program takes. Plain data, from a profile or from a model of hardware.
 struct Costs {

@@ -8,17 +8,10 @@
 
 namespace cleave::plan {
 
-/// Whether messages of one device to another share the wire.
-enum class Links : std::uint8_t {
-  Independent,  ///< every message has the link to itself
-  Serialised,   ///< one at a time per direction, in the order in which they can start
-};
-
 /// Which spans a trace keeps. Without transfers a trace has about half the spans.
 enum class Record : std::uint8_t { All, DevicesOnly };
 
 struct SimulateOptions {
-  Links links = Links::Independent;
   Record record = Record::All;
 
   /// How many devices, whole ones, can compute at the same time where devices share cores; 0: all.

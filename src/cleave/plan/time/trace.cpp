@@ -69,15 +69,20 @@ void add(DeviceSummary& device, const Span& span) {
 
 }  // namespace
 
+double makespan(const Trace& trace) {
+  double end = 0;
+  for (const Span& span : trace.spans) end = std::max(end, span.end);
+  return end;
+}
+
 Summary summarise(const Program& program, const Trace& trace) {
-  Summary summary;
+  Summary summary{.makespan = makespan(trace)};
   summary.devices.resize(trace.devices);
   for (DeviceSummary& device : summary.devices)
     device.first_start = std::numeric_limits<double>::infinity();
   for (const Span& span : trace.spans) {
     CLEAVE_CHECK(span.device >= 0 && span.device < trace.devices, "span on device ", span.device);
     add(summary.devices[span.device], span);
-    summary.makespan = std::max(summary.makespan, span.end);
   }
 
   double busy = 0;

@@ -97,8 +97,11 @@ struct Summary {
   double work = 0;         ///< max over devices of compute
   double bubble_rate = 0;  ///< (cost - work) / cost
   double idle = 0;         ///< 1 - sum of busy / (devices * makespan)
-  std::vector<DeviceSummary> devices;
+  std::vector<DeviceSummary> devices = {};
 };
+
+/// When the last span of a timeline ends.
+double makespan(const Trace& trace);
 
 /// `program` supplies peak activations and bytes, `trace` the times.
 Summary summarise(const schedule::Program& program, const Trace& trace);

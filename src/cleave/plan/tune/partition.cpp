@@ -71,4 +71,16 @@ std::vector<std::int64_t> parts_of(const Graph& model) {
   return parts;
 }
 
+std::vector<std::int64_t> with_ends(std::vector<std::int64_t> blocks) {
+  ++blocks.front();
+  ++blocks.back();
+  return blocks;
+}
+
+std::vector<std::int64_t> without_ends(std::vector<std::int64_t> parts) {
+  --parts.front();
+  --parts.back();
+  return parts;
+}
+
 }  // namespace cleave::plan

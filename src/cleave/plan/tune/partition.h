@@ -33,4 +33,9 @@ bool may_begin_stage(const Graph& model, std::size_t segment);
 /// of them, unless a module begins with it: then with the second.
 std::vector<std::int64_t> parts_of(const Graph& model);
 
+/// A partition says how many blocks each stage has; with what comes before the first block and
+/// after the last it says how many parts.
+std::vector<std::int64_t> with_ends(std::vector<std::int64_t> blocks);
+std::vector<std::int64_t> without_ends(std::vector<std::int64_t> parts);
+
 }  // namespace cleave::plan

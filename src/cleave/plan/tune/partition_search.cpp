@@ -40,18 +40,11 @@ class PartitionSearch {
     Costs costs{.edges = problem_.links};
     std::int64_t next = 0;
     for (int s = 0; s < program_.stages; ++s) {
-      StageCosts stage = sum(next, next + sizes[s]);
+      costs.stages.emplace_back().add_passes(sum(next, next + sizes[s]), 1 / device_of(s).speed);
       next += sizes[s];
-      const double speed = device_of(s).speed;
-      costs.stages.push_back({.forward = stage.forward / speed,
-                              .input = stage.input / speed,
-                              .weight = stage.weight / speed});
     }
-    const Trace trace =
-        simulate(program_, costs, {.record = Record::DevicesOnly, .at_once = problem_.at_once});
-    double end = 0;
-    for (const Span& span : trace.spans) end = std::max(end, span.end);
-    return end;
+    return makespan(
+        simulate(program_, costs, {.record = Record::DevicesOnly, .at_once = problem_.at_once}));
   }
 
   std::vector<std::int64_t> bytes(const Sizes& sizes) const {
@@ -77,7 +70,7 @@ class PartitionSearch {
   Sizes bottleneck() const {
     return cut_chain(std::ssize(problem_.segments), stages(),
                      [&](int stage, std::int64_t begin, std::int64_t end) {
-                       return GroupCost{.seconds = time_of(stage, begin, end),
+                       return GroupCost{.seconds = sum(begin, end).passes() / device_of(stage).speed,
                                         .excess = stage_excess(stage, begin, end)};
                      });
   }
@@ -123,17 +116,8 @@ class PartitionSearch {
 
   StageCosts sum(std::int64_t begin, std::int64_t end) const {
     StageCosts costs;
-    for (std::int64_t i = begin; i < end; ++i) {
-      costs.forward += problem_.segments[i].time.forward;
-      costs.input += problem_.segments[i].time.input;
-      costs.weight += problem_.segments[i].time.weight;
-    }
+    for (std::int64_t i = begin; i < end; ++i) costs.add_passes(problem_.segments[i].time);
     return costs;
-  }
-
-  double time_of(int stage, std::int64_t begin, std::int64_t end) const {
-    const StageCosts costs = sum(begin, end);
-    return (costs.forward + costs.input + costs.weight) / device_of(stage).speed;
   }
 
   double stage_bytes(int stage, std::int64_t begin, std::int64_t end) const {
@@ -180,11 +164,6 @@ double partition_seconds(const PartitionProblem& problem, const std::vector<std:
 std::vector<std::int64_t> partition_bytes(const PartitionProblem& problem,
                                           const std::vector<std::int64_t>& sizes) {
   return PartitionSearch(problem).bytes(sizes);
-}
-
-std::int64_t partition_excess(const PartitionProblem& problem,
-                              const std::vector<std::int64_t>& sizes) {
-  return PartitionSearch(problem).excess(sizes);
 }
 
 }  // namespace cleave::plan

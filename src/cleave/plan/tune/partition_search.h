@@ -62,8 +62,4 @@ double partition_seconds(const PartitionProblem& problem, const std::vector<std:
 std::vector<std::int64_t> partition_bytes(const PartitionProblem& problem,
                                           const std::vector<std::int64_t>& sizes);
 
-/// Bytes beyond the budgets, over all devices.
-std::int64_t partition_excess(const PartitionProblem& problem,
-                              const std::vector<std::int64_t>& sizes);
-
 }  // namespace cleave::plan

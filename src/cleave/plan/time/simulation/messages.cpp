@@ -99,26 +99,15 @@ void Messages::transfer(Message& m, Instruction send, int replica, double time) 
   const bool forward = send.direction == Direction::Forward;
   const int from = program.placement[forward ? edge.from : edge.to][replica];
   const int to = program.placement[forward ? edge.to : edge.from][replica];
-  double begin = time;
-  double length = 0;
-  if (from != to) {
-    if (!setting_.costs.edges.empty()) {
-      const LinkCosts& link = setting_.costs.edges[send.edge];
-      const std::int64_t bytes = forward ? edge.forward_bytes : edge.backward_bytes;
-      length = link.latency + static_cast<double>(bytes) * link.per_byte;
-    }
-    if (setting_.options.links == Links::Serialised) {
-      double& free_at = busy_until_[static_cast<std::int64_t>(from) * program.devices + to];
-      begin = std::max(begin, free_at);
-      free_at = begin + length;
-    }
-    send.op = Op::Send;
-    if (setting_.options.record == Record::All && length > 0) {
-      timeline_.add(from, SpanKind::Transfer, begin, begin + length, send);
-      timeline_.trace.spans.back().peer = to;
-    }
+  m.arrival = time;
+  if (from != to && !setting_.costs.edges.empty())
+    m.arrival +=
+        setting_.costs.edges[send.edge].seconds(forward ? edge.forward_bytes : edge.backward_bytes);
+  send.op = Op::Send;
+  if (setting_.options.record == Record::All && m.arrival > time) {
+    timeline_.add(from, SpanKind::Transfer, time, m.arrival, send);
+    timeline_.trace.spans.back().peer = to;
   }
-  m.arrival = begin + length;
   for (int* waiter : {&m.sender_waits, &m.receiver_waits})
     if (*waiter >= 0) timeline_.wake(std::exchange(*waiter, -1), m.arrival);
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "cleave/plan/time/simulation/setting.h"
@@ -41,8 +40,7 @@ class Messages {
   const Setting& setting_;
   Timeline& timeline_;
   std::vector<Message> messages_;
-  std::vector<bool> implied_;                            ///< [edge]
-  std::unordered_map<std::int64_t, double> busy_until_;  ///< (from, to) -> when its link is free
+  std::vector<bool> implied_;  ///< [edge]
 };
 
 }  // namespace cleave::plan::simulation

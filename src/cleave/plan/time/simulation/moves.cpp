@@ -16,13 +16,11 @@ Moves::Moves(const Setting& setting, Timeline& timeline)
 
 void Moves::post(int device, const Instruction& instruction, double time) {
   const Key key = key_of(device, instruction);
-  double length = 0;
-  if (!setting_.costs.outside.empty()) {
-    const LinkCosts& link = setting_.costs.outside[device];
-    const auto bytes = bytes_.find(key);
-    length = link.latency +
-             (bytes == bytes_.end() ? 0 : static_cast<double>(bytes->second) * link.per_byte);
-  }
+  const auto bytes = bytes_.find(key);
+  const double length =
+      setting_.costs.outside.empty()
+          ? 0
+          : setting_.costs.outside[device].seconds(bytes == bytes_.end() ? 0 : bytes->second);
   const double begin = std::max(time, free_at_[device]);
   free_at_[device] = begin + length;
   done_[key] = begin + length;

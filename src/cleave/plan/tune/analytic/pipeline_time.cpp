@@ -18,26 +18,16 @@ schedule::Program program_of(const Layout& layout, std::int64_t microbatches) {
                                               .chunks = layout.chunks});
 }
 
-double makespan(const PipelineWork& work, std::int64_t microbatches) {
-  const schedule::Program program = program_of(work.layout, microbatches);
-  const Trace trace = simulate(program, {.stages = work.stages}, {.record = Record::DevicesOnly});
-  double end = 0;
-  for (const Span& span : trace.spans) end = std::max(end, span.end);
-  return end;
-}
-
-double seconds_of(const StageCosts& stage) {
-  return stage.forward + stage.input + stage.weight;
+double simulated(const PipelineWork& work, std::int64_t microbatches) {
+  return makespan(simulate(program_of(work.layout, microbatches), {.stages = work.stages},
+                           {.record = Record::DevicesOnly}));
 }
 
 /// [device] -> seconds of all its chunks per microbatch.
 std::vector<StageCosts> device_work(const PipelineWork& work) {
   std::vector<StageCosts> times(work.layout.pipeline);
   for (std::size_t s = 0; s < work.stages.size(); ++s) {
-    StageCosts& device = times[device_of_stage(work.layout, static_cast<int>(s))];
-    device.forward += work.stages[s].forward;
-    device.input += work.stages[s].input;
-    device.weight += work.stages[s].weight;
+    times[device_of_stage(work.layout, static_cast<int>(s))].add_passes(work.stages[s]);
   }
   return times;
 }
@@ -53,7 +43,7 @@ int device_of_stage(const Layout& layout, int stage) {
 
 double busiest_device(const PipelineWork& work) {
   double most = 0;
-  for (const StageCosts& device : device_work(work)) most = std::max(most, seconds_of(device));
+  for (const StageCosts& device : device_work(work)) most = std::max(most, device.passes());
   return most;
 }
 
@@ -66,8 +56,8 @@ double pipeline_bound(const PipelineWork& work) {
   double way_back = 0;  // of the last gradient
   for (std::size_t d = 0; d < devices.size(); ++d) {
     // W that stands apart can be done while the last gradient is on its way.
-    const double before_leaving = seconds_of(devices[d]) - (split ? devices[d].weight : 0);
-    bound = std::max({bound, arrival + count * seconds_of(devices[d]),
+    const double before_leaving = devices[d].passes() - (split ? devices[d].weight : 0);
+    bound = std::max({bound, arrival + count * devices[d].passes(),
                       arrival + count * before_leaving + way_back});
     const StageCosts& stage = work.stages[d];
     arrival += stage.forward;
@@ -80,9 +70,9 @@ double pipeline_seconds(const PipelineWork& work) {
   const std::int64_t devices = work.layout.pipeline;
   if (devices == 1) return static_cast<double>(work.microbatches) * busiest_device(work);
   const std::int64_t most = (kRounds + 1) * devices + work.microbatches % devices;
-  if (work.microbatches <= most) return makespan(work, work.microbatches);
-  const double all = makespan(work, most);
-  const double round = all - makespan(work, most - devices);
+  if (work.microbatches <= most) return simulated(work, work.microbatches);
+  const double all = simulated(work, most);
+  const double round = all - simulated(work, most - devices);
   return all + round * static_cast<double>(work.microbatches - most) / static_cast<double>(devices);
 }
 
