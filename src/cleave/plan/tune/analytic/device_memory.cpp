@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "cleave/plan/hardware/formats.h"
-#include "cleave/plan/tune/analytic/module_cost.h"
-#include "cleave/plan/tune/analytic/pipeline_time.h"
+#include "cleave/plan/tune/partition.h"
 
 namespace cleave::plan {
 namespace {
-
-using schedule::Recompute;
 
 constexpr double kWeight = 2;
 constexpr double kSplitGradient = 2;  // ZeRO reduces and keeps them in bf16
@@ -17,11 +14,6 @@ constexpr double kOptimizer = 12;
 
 /// ZeRO-3 holds the block that runs and the one that is being gathered.
 constexpr double kGatheredBlocks = 2;
-
-double kept_bytes(const SegmentCost& segment, Recompute recompute) {
-  if (recompute == Recompute::Full) return segment.entry;
-  return recompute == Recompute::Selective ? segment.kept - segment.scores : segment.kept;
-}
 
 }  // namespace
 
@@ -34,75 +26,40 @@ DeviceMemory state_memory(const Layout& layout, double parameters) {
           .optimizer = kOptimizer * parameters / over(1)};
 }
 
-double gathered_bytes(double parameters) {
-  return kGatheredBlocks * kWeight * parameters;
+DeviceMemory device_memory(const Layout& layout, const Holding& held, double alive) {
+  DeviceMemory memory = state_memory(layout, held.trained);
+  memory.weights = state_memory(layout, held.parameters).weights;
+  if (layout.zero == 3 && layout.data > 1) memory.weights += kGatheredBlocks * kWeight * held.block;
+  memory.activations = alive * held.kept + held.once;
+  memory.work = held.work;
+  return memory;
 }
 
-namespace {
-
-/// What a device has of the model.
-struct Holding {
-  double blocks = 0;
-  bool embedding = false;
-  bool head = false;
-};
-
-std::vector<Holding> holdings(const Workload& workload, const Layout& layout) {
+std::vector<std::int64_t> cut_modules(const Workload& workload, const Layout& layout,
+                                      const std::vector<PartCost>& parts,
+                                      const std::vector<double>& alive) {
+  // before[n]: of the first n parts.
+  std::vector<Holding> before(1);
+  for (const Holding& part : part_holdings(workload, layout, parts)) {
+    before.push_back(before.back());
+    before.back().add(part);
+  }
   const int stages = layout.stages();
-  const std::vector<std::int64_t> blocks = blocks_of_stages(workload.model.layers, stages);
-  std::vector<Holding> result(layout.pipeline);
-  for (int s = 0; s < stages; ++s) {
-    Holding& device = result[device_of_stage(layout, s)];
-    device.blocks += static_cast<double>(blocks[s]);
-    device.embedding |= s == 0;
-    device.head |= s == stages - 1;
-  }
-  return result;
-}
-
-double parameters_of(const Workload& workload, const Holding& holding, const ModelCost& cost) {
-  double parameters = holding.blocks * cost.block.parameters;
-  if (holding.embedding) parameters += cost.embedding.parameters;
-  const bool shared = holding.embedding && workload.model.tie_embeddings;
-  if (holding.head && !shared) parameters += cost.head.parameters;
-  return parameters;
-}
-
-}  // namespace
-
-std::vector<double> device_parameters(const Workload& workload, const Layout& layout,
-                                      const ModelCost& cost) {
-  if (!cost.parts.empty()) return module_parameters(workload, layout, cost.parts);
-  std::vector<double> parameters;
-  for (const Holding& holding : holdings(workload, layout)) {
-    parameters.push_back(parameters_of(workload, holding, cost));
-  }
-  return parameters;
-}
-
-std::vector<DeviceMemory> device_memory(const Workload& workload, const Layout& layout,
-                                        const ModelCost& cost, const std::vector<double>& alive) {
-  if (!cost.parts.empty()) return module_memory(workload, layout, cost.parts, alive);
-  const double block = kept_bytes(cost.block, recompute_of(layout));
-  // Full recompute has one block's tensors at a time besides the entries of all.
-  const double work =
-      cost.block.work + (recompute_of(layout) == Recompute::Full ? cost.block.kept : 0);
-  std::vector<DeviceMemory> devices;
-  for (const Holding& holding : holdings(workload, layout)) {
-    DeviceMemory memory = state_memory(layout, parameters_of(workload, holding, cost));
-    if (layout.zero == 3 && layout.data > 1) {
-      memory.weights += gathered_bytes(cost.block.parameters);
-    }
-    memory.activations = alive[devices.size()] * holding.blocks * block;
-    memory.work = work;
-    if (holding.head) {
-      // The head runs its backward right behind its F.
-      memory.activations += cost.head.kept;
-      memory.work = std::max(work, cost.head.work);
-    }
-    devices.push_back(memory);
-  }
-  return devices;
+  const double budget = static_cast<double>(usable_memory(*workload.cluster.hardware));
+  const auto cost = [&](int stage, std::int64_t begin, std::int64_t end) {
+    // The largest part and the neediest work are those of all parts up to here.
+    Holding held = before[end];
+    const Holding& less = before[begin];
+    const double seconds = held.time.passes() - less.time.passes();
+    if (stages != layout.pipeline) return GroupCost{.seconds = seconds};
+    held.parameters -= less.parameters;
+    held.trained -= less.trained;
+    held.kept -= less.kept;
+    held.once -= less.once;
+    const double bytes = device_memory(layout, held, alive[stage]).all();
+    return GroupCost{.seconds = seconds, .excess = std::max(0.0, bytes - budget)};
+  };
+  return without_ends(cut_chain(std::ssize(parts), stages, cost));
 }
 
 }  // namespace cleave::plan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "cleave/plan/tune/analytic/stage_cost.h"
@@ -7,20 +8,18 @@
 
 namespace cleave::plan {
 
-/// [device of the pipeline] parameters that learn, a tied matrix twice where both ends hold it.
-std::vector<double> device_parameters(const Workload& workload, const Layout& layout,
-                                      const ModelCost& cost);
-
 /// Bytes that `parameters` of one device occupy between steps. Mixed precision: 2 for the weight, 4
 /// for an f32 gradient, 12 for the master weight and two moments. With ZeRO gradients stay in bf16,
 /// and what the stage splits is divided by the replicas.
 DeviceMemory state_memory(const Layout& layout, double parameters);
 
-/// Bytes of the blocks that ZeRO-3 has gathered at once, of so many parameters each.
-double gathered_bytes(double parameters);
+/// What a device with this share of the model holds; `alive` microbatches at its peak.
+DeviceMemory device_memory(const Layout& layout, const Holding& held, double alive);
 
-/// [device of the pipeline]; `alive` says how many microbatches each holds at its peak.
-std::vector<DeviceMemory> device_memory(const Workload& workload, const Layout& layout,
-                                        const ModelCost& cost, const std::vector<double>& alive);
+/// Blocks of each stage in the cut whose slowest stage is fastest, within the memory of a device
+/// where each has one stage. `alive` says how many microbatches each device holds at its peak.
+std::vector<std::int64_t> cut_modules(const Workload& workload, const Layout& layout,
+                                      const std::vector<PartCost>& parts,
+                                      const std::vector<double>& alive);
 
 }  // namespace cleave::plan

@@ -6,7 +6,6 @@
 #include "cleave/model/family.h"
 #include "cleave/plan/hardware/formats.h"
 #include "cleave/plan/hardware/kernel_time.h"
-#include "cleave/plan/tune/analytic/module_cost.h"
 #include "cleave/plan/tune/analytic/pipeline_time.h"
 
 namespace cleave::plan {
@@ -15,30 +14,6 @@ namespace {
 /// Bytes that AdamW reads and writes per parameter, with the gradient norm, clearing the gradients
 /// and the bf16 copy.
 constexpr double kOptimizerTraffic = 42;
-
-ModelCost model_cost(const Workload& workload, const Layout& layout) {
-  const SegmentContext context{
-      .hardware = *workload.cluster.hardware,
-      .attention = workload.attention,
-      .kernels = kernels_of(layout),
-      .tensor = layout.tensor,
-      .sequence_parallel = layout.sequence_parallel && layout.tensor > 1,
-      .separate_projections = !workload.model.kind->known_to_early_software &&
-                              workload.cluster.hardware->software == Software::Early,
-      .accumulates = microbatches(workload, layout) > 1};
-  if (has_modules(workload.model)) return {.parts = part_costs(workload, layout, context)};
-  Workload one = workload;
-  one.model.layers = 1;
-  const Graph model = model_graph(one, layout.microbatch);
-  return {.embedding = segment_cost(model.segments[0], context),
-          .block = segment_cost(model.segments[1], context),
-          .head = segment_cost(model.segments[2], context)};
-}
-
-/// [device of the pipeline that has most] parameters.
-double most_parameters(const Workload& workload, const Layout& layout, const ModelCost& cost) {
-  return std::ranges::max(device_parameters(workload, layout, cost));
-}
 
 }  // namespace
 
@@ -58,13 +33,13 @@ double model_flops(const Workload& workload) {
   return tokens * (6 * weights + 12 * layers * hidden * sequence);
 }
 
-const ModelCost& Predictor::cost_of(const Layout& layout) {
+const std::vector<PartCost>& Predictor::parts_of(const Layout& layout) {
   const bool accumulates = microbatches(workload_, layout) > 1;
   const auto key = std::tuple(layout.tensor, layout.microbatch, layout.sequence_parallel,
                               accumulates, kernels_of(layout));
-  const auto found = costs_.find(key);
-  if (found != costs_.end()) return found->second;
-  return costs_.emplace(key, model_cost(workload_, layout)).first->second;
+  const auto found = parts_.find(key);
+  if (found != parts_.end()) return found->second;
+  return parts_.emplace(key, part_costs(workload_, layout)).first->second;
 }
 
 const std::vector<double>& Predictor::alive_of(const Layout& layout) {
@@ -78,14 +53,16 @@ const std::vector<double>& Predictor::alive_of(const Layout& layout) {
 Layout Predictor::with_cut(const Layout& layout) {
   if (!has_modules(workload_.model) || !layout.partition.empty()) return layout;
   Layout cut = layout;
-  cut.partition = cut_modules(workload_, layout, cost_of(layout).parts, alive_of(layout));
+  cut.partition = cut_modules(workload_, layout, parts_of(layout), alive_of(layout));
   return cut;
 }
 
 Prediction Predictor::memory(const Layout& given) {
   const Layout layout = with_cut(given);
   Prediction prediction{.layout = layout};
-  prediction.devices = device_memory(workload_, layout, cost_of(layout), alive_of(layout));
+  const std::vector<double>& alive = alive_of(layout);
+  for (const Holding& held : device_holdings(workload_, layout, parts_of(layout)))
+    prediction.devices.push_back(device_memory(layout, held, alive[prediction.devices.size()]));
   const auto most = std::ranges::max_element(prediction.devices, {}, &DeviceMemory::all);
   prediction.device = static_cast<int>(most - prediction.devices.begin());
   prediction.memory_bytes = std::llround(most->all());
@@ -94,59 +71,60 @@ Prediction Predictor::memory(const Layout& given) {
 }
 
 /// Reducing gradients, the update, gathering weights: what follows the last microbatch.
-double Predictor::after_pipeline(const PipelineWork& work, TimeParts& parts) {
+double Predictor::after_pipeline(const PipelineWork& work, TimeParts& times) {
   const Layout& layout = work.layout;
   const Hardware& hardware = *workload_.cluster.hardware;
-  const double parameters = most_parameters(workload_, layout, cost_of(layout));
+  const std::vector<Holding> devices = device_holdings(workload_, layout, parts_of(layout));
+  const double parameters = std::ranges::max(devices, {}, &Holding::trained).trained;
   const CollectiveGroup group = data_group(workload_, layout);
   const double pass = gather_seconds(hardware, kElement * parameters, group);
   if (layout.zero == 0) {
-    parts.data_communication += all_reduce_seconds(hardware, kGradient * parameters, group);
+    times.data_communication += all_reduce_seconds(hardware, kGradient * parameters, group);
   } else if (layout.zero <= 2) {
-    parts.data_communication += (layout.zero == 1 ? 2 : 1) * pass;
+    times.data_communication += (layout.zero == 1 ? 2 : 1) * pass;
   }
   if (hardware.software == Software::Current) {
     // It hides behind the last microbatch's backward pass and the first one's F.
-    parts.data_communication = exposed_seconds(parts.data_communication, busiest_device(work));
+    times.data_communication = exposed_seconds(times.data_communication, busiest_device(work));
   }
   const double split = layout.zero >= 1 ? static_cast<double>(layout.data) : 1;
-  parts.optimizer = stream_seconds(hardware, kOptimizerTraffic * parameters / split);
-  return parts.data_communication + parts.optimizer;
+  times.optimizer = stream_seconds(hardware, kOptimizerTraffic * parameters / split);
+  return times.data_communication + times.optimizer;
 }
 
 double Predictor::bound(const Layout& given) {
   const Layout layout = with_cut(given);
-  const std::vector<StageCosts> stages = stage_times(workload_, layout, cost_of(layout));
+  const std::vector<StageCosts> stages = stage_times(workload_, layout, parts_of(layout));
   const PipelineWork work{layout, microbatches(workload_, layout), stages};
-  TimeParts parts;
-  return pipeline_bound(work) + after_pipeline(work, parts);
+  TimeParts times;
+  return pipeline_bound(work) + after_pipeline(work, times);
 }
 
 Prediction Predictor::predict(const Layout& given) {
   check(workload_, given);
   const Layout layout = with_cut(given);
   Prediction prediction = memory(layout);
-  const ModelCost& cost = cost_of(layout);
-  const std::vector<StageCosts> stages = stage_times(workload_, layout, cost);
+  const std::vector<StageCosts> stages = stage_times(workload_, layout, parts_of(layout));
   const PipelineWork work{layout, microbatches(workload_, layout), stages};
   const double pipeline = pipeline_seconds(work);
 
-  TimeParts& parts = prediction.parts;
-  prediction.step_seconds = pipeline + after_pipeline(work, parts);
+  TimeParts& times = prediction.parts;
+  prediction.step_seconds = pipeline + after_pipeline(work, times);
+  Holding model;
+  for (const Holding& stage : stage_holdings(workload_, layout, parts_of(layout))) model.add(stage);
   const double count = static_cast<double>(work.microbatches);
-  const double blocks =
-      count * static_cast<double>(workload_.model.blocks()) / static_cast<double>(layout.pipeline);
-  const BlockOverheads block = block_overheads(workload_, layout, cost);
-  parts.recompute = blocks * block.recompute;
-  parts.tensor_communication = blocks * block.tensor_communication;
-  parts.data_communication += blocks * block.data_communication;
-  parts.pipeline_communication =
+  const double share = count / static_cast<double>(layout.pipeline);
+  const double exposed = share * model.data_communication;
+  times.recompute = share * model.recompute;
+  times.tensor_communication = share * model.tensor_communication;
+  times.data_communication += exposed;
+  times.pipeline_communication =
       2 * count * static_cast<double>(layout.chunks) * hop_seconds(workload_, layout);
   const double busy = count * busiest_device(work);
-  parts.bubble = pipeline - busy;
-  prediction.bubble_rate = parts.bubble / pipeline;
-  parts.arithmetic = busy - parts.recompute - parts.tensor_communication -
-                     parts.pipeline_communication - blocks * block.data_communication;
+  times.bubble = pipeline - busy;
+  prediction.bubble_rate = times.bubble / pipeline;
+  times.arithmetic =
+      busy - times.recompute - times.tensor_communication - times.pipeline_communication - exposed;
   return prediction;
 }
 

@@ -9,7 +9,6 @@
 
 #include "cleave/plan/tune/analytic/device_memory.h"
 #include "cleave/plan/tune/analytic/pipeline_time.h"
-#include "cleave/plan/tune/analytic/stage_cost.h"
 #include "cleave/plan/tune/layout_search.h"
 
 namespace cleave::plan {
@@ -39,14 +38,14 @@ class Predictor : public Oracle {
   double roomy_seconds(const Layout& layout) override { return bound(layout); }
 
  private:
-  const ModelCost& cost_of(const Layout& layout);
+  const std::vector<PartCost>& parts_of(const Layout& layout);
   const std::vector<double>& alive_of(const Layout& layout);
   /// Cut into stages, where that takes more than counting blocks.
   Layout with_cut(const Layout& layout);
-  double after_pipeline(const PipelineWork& work, TimeParts& parts);
+  double after_pipeline(const PipelineWork& work, TimeParts& times);
 
   Workload workload_;
-  std::map<std::tuple<int, int, bool, bool, Kernels>, ModelCost> costs_;
+  std::map<std::tuple<int, int, bool, bool, Kernels>, std::vector<PartCost>> parts_;
   std::map<std::tuple<std::string, int, int, std::int64_t>, std::vector<double>> alive_;
 };
 

@@ -1,29 +1,54 @@
 #include "cleave/plan/tune/analytic/stage_cost.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "cleave/plan/hardware/formats.h"
-#include "cleave/plan/tune/analytic/module_cost.h"
+#include "cleave/plan/tune/analytic/pipeline_time.h"
+#include "cleave/plan/tune/partition.h"
 
 namespace cleave::plan {
 namespace {
 
 using schedule::Recompute;
 
-/// Communication that runs beside arithmetic takes processors and memory bandwidth away from it.
-constexpr double kContention = 0.2;
+double kept_bytes(const SegmentCost& block, Recompute recompute) {
+  if (recompute == Recompute::Full) return block.entry;
+  return recompute == Recompute::Selective ? block.kept - block.scores : block.kept;
+}
+
+Holding holding_of(const Workload& workload, const Layout& layout, const PartCost& part) {
+  const auto& [block, rest, count] = part;
+  const Exposed zero = zero_exposed(workload, layout, block);
+  const Recompute recompute = recompute_of(layout);
+  const double again = recomputed_seconds(block, recompute);
+  // Full recompute has one block's tensors at a time besides the entries of all.
+  const double work = block.work + (recompute == Recompute::Full ? block.kept : 0);
+  return {.time = {.forward = block.forward + rest.forward + zero.forward,
+                   .input = block.input + rest.input + again + zero.backward,
+                   .weight = block.weight + rest.weight},
+          .recompute = again,
+          .tensor_communication = block.tensor_communication,
+          .data_communication = zero.forward + zero.backward,
+          .parameters = block.parameters + rest.parameters,
+          .trained = block.trained + rest.trained,
+          .kept = kept_bytes(block, recompute) + rest.kept,
+          .work = std::max(rest.work, work),
+          .block = block.parameters};
+}
 
 }  // namespace
 
-double recomputed_seconds(const SegmentCost& block, Recompute recompute) {
-  if (block.backward() == 0) return 0;
-  if (recompute == Recompute::Full) return block.forward;
-  return recompute == Recompute::Selective ? block.core_attention : 0;
-}
-
-double exposed_seconds(double communication, double arithmetic) {
-  return std::max(0.0, communication - arithmetic) +
-         kContention * std::min(communication, arithmetic);
+void Holding::add(const Holding& other, double count) {
+  time.add_passes(other.time, count);
+  recompute += count * other.recompute;
+  tensor_communication += count * other.tensor_communication;
+  data_communication += count * other.data_communication;
+  parameters += count * other.parameters;
+  trained += count * other.trained;
+  kept += count * other.kept;
+  once += count * other.once;
+  work = std::max(work, other.work);
+  block = std::max(block, other.block);
 }
 
 std::vector<std::int64_t> blocks_of_stages(std::int64_t layers, std::int64_t stages) {
@@ -34,74 +59,60 @@ std::vector<std::int64_t> blocks_of_stages(std::int64_t layers, std::int64_t sta
   return blocks;
 }
 
-CollectiveGroup data_group(const Workload& workload, const Layout& layout) {
-  const int room = std::max(1, workload.cluster.hardware->node / layout.tensor);
-  return {layout.data, std::min(layout.data, room)};
+std::vector<Holding> part_holdings(const Workload& workload, const Layout& layout,
+                                   const std::vector<PartCost>& parts) {
+  std::vector<Holding> holdings;
+  for (const PartCost& part : parts) holdings.push_back(holding_of(workload, layout, part));
+  // The head runs its backward right behind its F, so it keeps one microbatch.
+  holdings.back().once = std::exchange(holdings.back().kept, 0);
+  return holdings;
 }
 
-double hop_seconds(const Workload& workload, const Layout& layout) {
-  if (layout.pipeline == 1) return 0;
-  const Hardware& hardware = *workload.cluster.hardware;
-  const double x = kElement * static_cast<double>(layout.microbatch * workload.sequence) *
-                   static_cast<double>(workload.model.hidden);
-  const bool together = 2 * layout.tensor * layout.data <= hardware.node;
-  double seconds = message_seconds(hardware, x / static_cast<double>(layout.tensor),
-                                   together ? Distance::SameNode : Distance::OtherNode);
-  // Each member of a tensor group sends its part; what arrives has to be whole again.
-  if (layout.tensor > 1 && !layout.sequence_parallel) {
-    seconds += gather_seconds(hardware, x, {layout.tensor, std::min(layout.tensor, hardware.node)});
+std::vector<Holding> stage_holdings(const Workload& workload, const Layout& layout,
+                                    const std::vector<PartCost>& parts) {
+  const std::vector<Holding> all = part_holdings(workload, layout, parts);
+  const std::vector<std::int64_t> sizes = with_ends(
+      layout.partition.empty() ? blocks_of_stages(workload.model.blocks(), layout.stages())
+                               : layout.partition);
+  std::vector<Holding> stages;
+  std::size_t part = 0;
+  std::int64_t left = parts[part].count;
+  for (std::int64_t size : sizes) {
+    Holding& stage = stages.emplace_back();
+    while (size > 0) {
+      const std::int64_t taken = std::min(size, left);
+      stage.add(all[part], static_cast<double>(taken));
+      size -= taken;
+      left -= taken;
+      if (left == 0 && ++part < parts.size()) left = parts[part].count;
+    }
   }
-  // Between two chunks of a device there is work to do meanwhile.
-  const bool overlaps = layout.chunks > 1 && hardware.software == Software::Current;
-  return overlaps ? exposed_seconds(seconds, seconds) : seconds;
+  return stages;
 }
 
-Exposed zero_exposed(const Workload& workload, const Layout& layout, const SegmentCost& block) {
-  if (layout.zero < 2 || layout.data == 1) return {};
-  const Hardware& hardware = *workload.cluster.hardware;
-  const CollectiveGroup group = data_group(workload, layout);
-  const double pass = gather_seconds(hardware, kElement * block.parameters, group);
-  const double forward = layout.zero == 3 ? exposed_seconds(pass, block.forward) : 0;
-  if (block.backward() == 0) return {forward, 0};
-  const double backward = block.backward() + recomputed_seconds(block, recompute_of(layout));
-  if (layout.zero == 2) return {0, exposed_seconds(pass, backward)};
-  const double reduce = gather_seconds(hardware, kGradient * block.trained, group);
-  return {forward, exposed_seconds(pass + reduce, backward)};
-}
-
-BlockOverheads block_overheads(const Workload& workload, const Layout& layout,
-                               const ModelCost& cost) {
-  if (!cost.parts.empty()) return module_overheads(workload, layout, cost.parts);
-  const Exposed zero = zero_exposed(workload, layout, cost.block);
-  return {.recompute = recomputed_seconds(cost.block, recompute_of(layout)),
-          .tensor_communication = cost.block.tensor_communication,
-          .data_communication = zero.forward + zero.backward};
+std::vector<Holding> device_holdings(const Workload& workload, const Layout& layout,
+                                     const std::vector<PartCost>& parts) {
+  const std::vector<Holding> stages = stage_holdings(workload, layout, parts);
+  std::vector<Holding> devices(static_cast<std::size_t>(layout.pipeline));
+  for (std::size_t s = 0; s < stages.size(); ++s)
+    devices[device_of_stage(layout, static_cast<int>(s))].add(stages[s]);
+  const int last = device_of_stage(layout, layout.stages() - 1);
+  if (workload.model.tie_embeddings && last == device_of_stage(layout, 0)) {
+    devices[last].parameters -= parts.back().rest.parameters;
+    devices[last].trained -= parts.back().rest.trained;
+  }
+  return devices;
 }
 
 std::vector<StageCosts> stage_times(const Workload& workload, const Layout& layout,
-                                    const ModelCost& cost) {
-  if (!cost.parts.empty()) return module_times(workload, layout, cost.parts);
-  const int stages = layout.stages();
-  const std::vector<std::int64_t> blocks = blocks_of_stages(workload.model.layers, stages);
+                                    const std::vector<PartCost>& parts) {
   const double hop = hop_seconds(workload, layout);
-  const Exposed zero = zero_exposed(workload, layout, cost.block);
-  const StageCosts block{
-      .forward = cost.block.forward + zero.forward,
-      .input =
-          cost.block.input + recomputed_seconds(cost.block, recompute_of(layout)) + zero.backward,
-      .weight = cost.block.weight};
-  std::vector<StageCosts> times(stages);
-  for (int s = 0; s < stages; ++s) {
-    const double count = static_cast<double>(blocks[s]);
-    times[s] = {count * block.forward + hop, count * block.input + hop, count * block.weight};
+  std::vector<StageCosts> times;
+  for (const Holding& stage : stage_holdings(workload, layout, parts)) {
+    times.push_back(stage.time);
+    times.back().forward += hop;
+    if (stage.time.input + stage.time.weight > 0) times.back().input += hop;
   }
-  const auto add = [](StageCosts& time, const SegmentCost& segment) {
-    time.forward += segment.forward;
-    time.input += segment.input;
-    time.weight += segment.weight;
-  };
-  add(times.front(), cost.embedding);
-  add(times.back(), cost.head);
   return times;
 }
 

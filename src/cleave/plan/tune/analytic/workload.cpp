@@ -56,6 +56,10 @@ Graph model_graph(const Workload& workload, std::int64_t sequences) {
   return model;
 }
 
+bool has_modules(const ModelShape& model) {
+  return model.vision.layers > 0;
+}
+
 bool splits(const ModelShape& model, int tensor) {
   return model.heads % tensor == 0 && model.ffn % tensor == 0 && model.vision.heads % tensor == 0 &&
          model.vision.ffn % tensor == 0 &&

@@ -25,6 +25,10 @@ struct Workload {
 /// The model for microbatches of so many sequences, with what learns of it.
 Graph model_graph(const Workload& workload, std::int64_t sequences);
 
+/// Whether a model has modules, whose blocks are not alike: a tower of images, and a language
+/// model.
+bool has_modules(const ModelShape& model);
+
 /// ZeRO-3 runs are those of PyTorch's FSDP, the others those of Megatron.
 Kernels kernels_of(const Layout& layout);
 

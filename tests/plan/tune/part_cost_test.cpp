@@ -1,4 +1,4 @@
-#include "cleave/plan/tune/analytic/module_cost.h"
+#include "cleave/plan/tune/analytic/part_cost.h"
 
 #include <limits>
 
@@ -31,7 +31,7 @@ TEST(Parts, PutWhatBeginsAModuleWithItsFirstBlock) {
   EXPECT_EQ(parts[25], 1);
 }
 
-TEST(ModuleCost, CountsTheParametersOfTheModel) {
+TEST(PartCost, CountsTheParametersOfTheModel) {
   Predictor predictor(llava("a100-80gb:1", {}));
   const Prediction all = predictor.memory({});
   // Without the layer and the norm that are saved and never computed: 2 bytes for each weight.
@@ -40,7 +40,7 @@ TEST(ModuleCost, CountsTheParametersOfTheModel) {
 }
 
 // A frozen tower holds its weights and its output, and the projector alone has gradients.
-TEST(ModuleCost, NothingOfGradientsIsHeldWhereNothingLearns) {
+TEST(PartCost, NothingOfGradientsIsHeldWhereNothingLearns) {
   Predictor predictor(llava("a100-80gb:4", {"projector"}));
   Layout layout{.pipeline = 4, .chunks = 1, .partition = {23, 10, 11, 11}};
   const Prediction frozen = predictor.predict(layout);
@@ -65,7 +65,7 @@ double best_of_all_cuts(Predictor& predictor, Layout layout) {
   return best;
 }
 
-TEST(ModuleCost, CutsWithinThreePercentOfTheBestOfAllCuts) {
+TEST(PartCost, CutsWithinThreePercentOfTheBestOfAllCuts) {
   const std::vector<std::vector<std::string>> learning = {
       {}, {"projector"}, {"projector", "vision"}};
   for (const auto& trained : learning) {
@@ -85,7 +85,7 @@ TEST(ModuleCost, CutsWithinThreePercentOfTheBestOfAllCuts) {
   }
 }
 
-TEST(ModuleCost, TheSearchFindsNothingWorseThanAnyDivision) {
+TEST(PartCost, TheSearchFindsNothingWorseThanAnyDivision) {
   const Workload workload = llava("a100-80gb:8", {"projector", "language"});
   const SearchResult found = search_layouts(workload);
   ASSERT_FALSE(found.fitting.empty());
