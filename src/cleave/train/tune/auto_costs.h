@@ -15,57 +15,72 @@
 
 namespace cleave::train {
 
-/// What layouts of this machine take, from the profile of their segments. In every config asked
-/// about, nothing but the partition is "auto".
-class AutoCosts {
+/// What is known of the devices of a run, for all its layouts. All processes ask the same and get
+/// the same.
+class DeviceCosts {
  public:
-  /// All processes ask the same and get the same.
-  AutoCosts(comm::Launcher& launcher, DeviceFacts facts)
-      : launcher_(launcher), facts_(std::move(facts)) {}
+  DeviceCosts(comm::Launcher& launcher, DeviceFacts facts)
+      : facts_(std::move(facts)), launcher_(launcher) {}
 
-  /// The segments and devices of one pipeline. Bytes are near enough to cut by; compiling has the
-  /// last word on them.
-  plan::PartitionProblem problem(const Config& config);
+  const DeviceFacts& facts() const { return facts_; }
 
-  /// Seconds after the last backward: NORM, STEP, and what replicas exchange.
-  double after_pipeline(const Config& config);
-
-  /// False if what one block keeps of one microbatch is more than any device has: no cut, no ZeRO
-  /// and no recompute helps then, and measuring it might not fit either.
-  static bool holds_a_block(const Config& config);
-
-  /// Seconds that no cut and no schedule of this layout can go below.
-  double bound(const Config& config);
-
-  /// The costs of everything in the program of `step`, which is `config` compiled.
-  plan::Costs costs(const Config& config, const engine::CompiledStep& step);
+  /// Measured once for each microbatch and kind of recompute.
+  const SegmentProfile& profile_of(const Config& config,
+                                   schedule::Recompute kind = schedule::Recompute::None);
 
   /// Devices that can compute at the same time; 0: all.
   double at_once(const Config& config);
 
-  /// How many times as long compute takes while all devices compute.
-  double crowd(const Config& config);
+ private:
+  DeviceFacts facts_;
+  comm::Launcher& launcher_;
+  std::map<std::pair<std::int64_t, schedule::Recompute>, SegmentProfile> profiles_;
+  double at_once_ = -1;
+};
 
-  /// Seconds that a device adds up activations with its tensor group in a step.
-  double tensor_sums(const Config& config);
+/// What one layout of this machine takes, from the profile of its segments. In its config, which
+/// has to outlive this, nothing but the partition is "auto".
+class LayoutCosts {
+ public:
+  LayoutCosts(const Config& config, DeviceCosts& devices);
+  LayoutCosts(const LayoutCosts&) = delete;
+
+  /// The segments and devices of one pipeline. Bytes are near enough to cut by; compiling has the
+  /// last word on them.
+  plan::PartitionProblem problem();
+
+  /// Seconds after the last backward: NORM, STEP, and what replicas exchange.
+  double after_pipeline();
+
+  /// Seconds that no cut and no schedule of this layout can go below.
+  double bound();
+
+  /// The costs of everything in the program of `step`, which is the config compiled.
+  plan::Costs costs(const engine::CompiledStep& step);
+
+  /// Devices of one tensor group, as one, that can compute at the same time; 0: all.
+  double places_at_once() { return devices_.at_once(config_) / layout_.tensor; }
+
+  /// Seconds that a device adds up activations with its tensor group in a step, while all devices
+  /// compute.
+  double crowded_sums() { return crowd() * tensor_sums(); }
 
  private:
-  const SegmentProfile& profile_of(const Config& config);
-  double recompute_of(const Config& config, std::size_t part);
   enum class Group : std::uint8_t { Tensor, Replicas };
-  double exchange(const Config& config, Group group, double bytes);  ///< seconds, in a collective
-  plan::LinkCosts sum_within(const Config& config, Group group);
-  plan::LinkCosts link_between(const Config& config, std::span<const int> from,
-                               std::span<const int> to);
-  double speed_at(const Config& config, int place) const;
-  /// The time of what plan::parts_of numbers.
-  plan::StageCosts time_of(const Config& config, std::size_t part);
+  double crowd();  ///< how many times as long compute takes while all devices compute
+  double tensor_sums();
+  double recompute_of(std::size_t part);
+  plan::LinkCosts sum_within(Group group);
+  plan::LinkCosts link_between(std::span<const int> from, std::span<const int> to);
+  double speed_at(int place) const;
+  plan::StageCosts time_of(std::size_t part);
+  plan::StageCosts stage_costs(std::size_t first, std::int64_t parts, double parameters);
 
-  comm::Launcher& launcher_;
-  DeviceFacts facts_;
-  std::map<std::int64_t, SegmentProfile> profiles_;
-  std::map<std::pair<std::int64_t, schedule::Recompute>, std::vector<double>> recompute_;
-  double at_once_ = -1;
+  const Config& config_;
+  DeviceCosts& devices_;
+  engine::CompileOptions options_;
+  const plan::Layout& layout_;
+  Mesh mesh_;
 };
 
 }  // namespace cleave::train

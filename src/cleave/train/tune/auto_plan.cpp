@@ -13,6 +13,7 @@
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/tune/auto_grid.h"
 #include "cleave/train/tune/auto_space.h"
+#include "cleave/train/tune/part_memory.h"
 #include "cleave/train/tune/run_oracle.h"
 
 namespace cleave::train {
@@ -32,7 +33,7 @@ void drop_oversized(std::vector<plan::Layout>& layouts, const Config& grid) {
   if (layouts.empty()) return;
   const int least = std::ranges::min(layouts, {}, &plan::Layout::microbatch).microbatch;
   std::erase_if(layouts, [&](const plan::Layout& layout) {
-    return layout.microbatch > least && !AutoCosts::holds_a_block(with_layout(grid, layout));
+    return layout.microbatch > least && !holds_a_block(with_layout(grid, layout));
   });
 }
 

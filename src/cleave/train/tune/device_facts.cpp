@@ -1,6 +1,5 @@
 #include "cleave/train/tune/device_facts.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace cleave::train {
@@ -9,8 +8,7 @@ plan::LinkCosts DeviceFacts::slower(plan::LinkCosts so_far, int from, int to) co
   if (from == to) return so_far;
   const auto devices = static_cast<std::size_t>(std::lround(std::sqrt(links.size())));
   const plan::LinkCosts& link = links.at(static_cast<std::size_t>(from) * devices + to);
-  return {.latency = std::max(so_far.latency, link.latency),
-          .per_byte = std::max(so_far.per_byte, link.per_byte)};
+  return plan::slower(so_far, link);
 }
 
 plan::LinkCosts DeviceFacts::between(const Mesh& mesh, int from, int to) const {
@@ -34,12 +32,9 @@ plan::LinkCosts DeviceFacts::among_replicas(const Mesh& mesh) const {
   plan::LinkCosts slowest;
   for (int place = 0; place < mesh.pipeline; ++place) {
     for (int a = 0; a < mesh.data; ++a)
-      for (int b = 0; b < a; ++b) {
-        const plan::LinkCosts link =
-            between(mesh, place + b * mesh.pipeline, place + a * mesh.pipeline);
-        slowest = {.latency = std::max(slowest.latency, link.latency),
-                   .per_byte = std::max(slowest.per_byte, link.per_byte)};
-      }
+      for (int b = 0; b < a; ++b)
+        slowest = plan::slower(slowest,
+                               between(mesh, place + b * mesh.pipeline, place + a * mesh.pipeline));
   }
   return slowest;
 }

@@ -6,6 +6,7 @@
 
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
+#include "cleave/plan/tune/partition.h"
 #include "cleave/train/config/config_checks.h"
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/tune/auto_space.h"
@@ -24,20 +25,6 @@ plan::PartitionProblem without_limits(plan::PartitionProblem problem) {
   return problem;
 }
 
-/// A config counts layers: the embedding and the head are not among them.
-std::vector<std::int64_t> layers_of(std::vector<std::int64_t> sizes) {
-  --sizes.front();
-  --sizes.back();
-  return sizes;
-}
-
-std::vector<std::int64_t> sizes_of(const plan::Layout& layout) {
-  std::vector<std::int64_t> sizes = layout.partition;
-  ++sizes.front();
-  ++sizes.back();
-  return sizes;
-}
-
 /// Takes note of a device that lacks more than those before it.
 void note(plan::Prediction& run, int device, std::int64_t bytes, std::int64_t budget) {
   if (bytes - budget <= run.memory_bytes - run.budget_bytes) return;
@@ -48,7 +35,8 @@ void note(plan::Prediction& run, int device, std::int64_t bytes, std::int64_t bu
 
 /// Estimates what each place needs; its smallest device counts.
 void estimate_bytes(plan::Prediction& run, const plan::PartitionProblem& problem) {
-  const std::vector<std::int64_t> bytes = plan::partition_bytes(problem, sizes_of(run.layout));
+  const std::vector<std::int64_t> bytes =
+      plan::partition_bytes(problem, plan::with_ends(run.layout.partition));
   const Mesh mesh = run.layout.mesh();
   for (std::size_t d = 0; d < bytes.size(); ++d)
     note(run, mesh.device_at(static_cast<int>(d), 0), bytes[d], problem.devices[d].memory);
@@ -63,24 +51,26 @@ void note_bytes(plan::Prediction& run, const engine::CompiledStep& step) {
 }  // namespace
 
 double RunOracle::bound(const plan::Layout& layout) {
-  return costs_.bound(with_layout(*grid_, layout));
+  const Config config = with_layout(*grid_, layout);
+  return LayoutCosts(config, devices_).bound();
 }
 
 double RunOracle::roomy_seconds(const plan::Layout& layout) {
   const Config config = with_layout(*grid_, layout);
   check(config, std::nullopt);
-  const plan::PartitionProblem problem = without_limits(costs_.problem(config));
+  LayoutCosts costs(config, devices_);
+  const plan::PartitionProblem problem = without_limits(costs.problem());
   const double seconds = layout.partition.empty()
                              ? plan::choose_partition(problem, plan::Effort::Bottleneck)->seconds
-                             : plan::partition_seconds(problem, sizes_of(layout));
-  return seconds + costs_.after_pipeline(config);
+                             : plan::partition_seconds(problem, plan::with_ends(layout.partition));
+  return seconds + costs.after_pipeline();
 }
 
 /// Once more with a reserve if scratch and messages, which the cutting leaves out, were what did
 /// not fit.
 std::optional<plan::Prediction> RunOracle::predict(const plan::Layout& layout, double limit) {
   const Config config = with_layout(*grid_, layout);
-  const plan::PartitionProblem problem = costs_.problem(config);
+  const plan::PartitionProblem problem = LayoutCosts(config, devices_).problem();
   std::optional<plan::Prediction> run = cut(config, problem, limit);
   if (!run || run->fits() || !layout.partition.empty()) return run;
   const std::int64_t reserve = unforeseen(*run, problem);
@@ -96,7 +86,8 @@ std::int64_t RunOracle::unforeseen(const plan::Prediction& run,
                                    const plan::PartitionProblem& problem) const {
   std::int64_t most = 0;
   if (planned_.empty()) return most;
-  const std::vector<std::int64_t> bytes = plan::partition_bytes(problem, sizes_of(run.layout));
+  const std::vector<std::int64_t> bytes =
+      plan::partition_bytes(problem, plan::with_ends(run.layout.partition));
   for (std::size_t d = 0; d < bytes.size(); ++d) most = std::max(most, planned_[d] - bytes[d]);
   return most;
 }
@@ -107,14 +98,14 @@ std::optional<plan::Prediction> RunOracle::cut(const Config& config,
   planned_.clear();
   plan::Prediction run{.layout = compile_options(config).layout};
   if (config.parallel.partition) {
-    run.step_seconds = plan::partition_seconds(problem, sizes_of(run.layout));
+    run.step_seconds = plan::partition_seconds(problem, plan::with_ends(run.layout.partition));
   } else {
     std::optional<plan::PartitionChoice> choice = plan::choose_partition(problem);
     if (!choice) choice = plan::choose_partition(without_limits(problem));
-    run.layout.partition = layers_of(choice->sizes);
+    run.layout.partition = plan::without_ends(choice->sizes);
     run.step_seconds = choice->seconds;
   }
-  run.step_seconds += costs_.after_pipeline(config);
+  run.step_seconds += LayoutCosts(config, devices_).after_pipeline();
   if (run.step_seconds > limit) return std::nullopt;
   estimate_bytes(run, problem);
   if (static_cast<double>(run.memory_bytes) > kFarTooMuch * static_cast<double>(run.budget_bytes))
@@ -145,9 +136,10 @@ plan::Prediction RunOracle::weighed(const Config& config) {
 
 void RunOracle::simulate(plan::Prediction& run, const Config& config,
                          const engine::CompiledStep& step) {
-  const plan::Trace trace = plan::simulate(
-      step.program, costs_.costs(config, step),
-      {.record = plan::Record::DevicesOnly, .at_once = costs_.at_once(config) / step.mesh.tensor});
+  LayoutCosts costs(config, devices_);
+  const plan::Trace trace =
+      plan::simulate(step.program, costs.costs(step),
+                     {.record = plan::Record::DevicesOnly, .at_once = costs.places_at_once()});
   const plan::Summary summary = plan::summarise(step.program, trace);
   const double devices = static_cast<double>(summary.devices.size());
   double collective = 0;
@@ -162,7 +154,7 @@ void RunOracle::simulate(plan::Prediction& run, const Config& config,
   plan::TimeParts& parts = run.parts;
   parts.data_communication = collective / devices;
   parts.bubble = std::max(0.0, summary.idle * summary.makespan - parts.data_communication);
-  parts.tensor_communication = costs_.tensor_sums(config) * costs_.crowd(config);
+  parts.tensor_communication = costs.crowded_sums();
   parts.recompute = again / devices;
   parts.arithmetic = summary.makespan - parts.all();
 }

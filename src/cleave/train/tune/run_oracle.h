@@ -12,7 +12,7 @@ namespace cleave::train {
 /// their segments or with the times that emulated devices are told to take.
 class RunOracle : public plan::Oracle {
  public:
-  RunOracle(comm::Launcher& launcher, const DeviceFacts& facts) : costs_(launcher, facts) {}
+  RunOracle(comm::Launcher& launcher, const DeviceFacts& facts) : devices_(launcher, facts) {}
 
   /// Layouts are from now on those of `grid`, which has to outlive the questions.
   void ask_about(const Config& grid) { grid_ = &grid; }
@@ -38,7 +38,7 @@ class RunOracle : public plan::Oracle {
   std::int64_t unforeseen(const plan::Prediction& run, const plan::PartitionProblem& problem) const;
   void simulate(plan::Prediction& run, const Config& config, const engine::CompiledStep& step);
 
-  AutoCosts costs_;
+  DeviceCosts devices_;
   const Config* grid_ = nullptr;
   std::vector<std::int64_t> planned_;  // [place] of the last run if it was compiled
 };

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -27,42 +26,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is measured, as the cache has it: F, I and W of each segment, then STEP and NORM per
-/// parameter, R of each block, and latency and time per byte of messages and of sums.
-class Numbers {
- public:
-  explicit Numbers(std::int64_t segments)
-      : segments_(static_cast<std::size_t>(segments)), values_(4 * segments_ + 4) {}
-
-  double* segment(std::size_t index) { return &values_[3 * index]; }
-  double& step() { return values_[3 * segments_]; }
-  double& norm() { return values_[3 * segments_ + 1]; }
-  double& recompute(std::size_t block) { return values_[3 * segments_ + 2 + block]; }
-  double* link() { return &values_[4 * segments_]; }
-  double* sum() { return &values_[4 * segments_ + 2]; }
-
-  std::size_t segments() const { return segments_; }
-  std::vector<double>& all() { return values_; }
-
- private:
-  std::size_t segments_;
-  std::vector<double> values_;
-};
-
-SegmentProfile profile_of(Numbers n) {
-  const auto segment = [&](std::size_t index) {
-    const double* times = n.segment(index);
-    return plan::StageCosts{.forward = times[0], .input = times[1], .weight = times[2]};
-  };
-  SegmentProfile profile{.embedding = segment(0),
-                         .blocks = {},
-                         .head = segment(n.segments() - 1),
-                         .step = n.step(),
-                         .norm = n.norm(),
-                         .link = {n.link()[0], n.link()[1]},
-                         .sum = {n.sum()[0], n.sum()[1]}};
-  for (std::size_t s = 1; s + 1 < n.segments(); ++s) profile.blocks.push_back(segment(s));
-  return profile;
+/// Everything that is measured, in the order in which the cache has it.
+std::vector<double*> numbers_of(SegmentProfile& profile) {
+  std::vector<double*> numbers;
+  for (plan::StageCosts& part : profile.parts)
+    numbers.insert(numbers.end(), {&part.forward, &part.input, &part.weight, &part.recompute});
+  numbers.insert(numbers.end(), {&profile.step, &profile.norm});
+  for (plan::LinkCosts* link : {&profile.link, &profile.sum})
+    numbers.insert(numbers.end(), {&link->latency, &link->per_byte});
+  return numbers;
 }
 
 /// Whether the same layers stand in both, so that measuring one is measuring the other.
@@ -127,15 +99,13 @@ Config stage_by_stage(const Config& config, schedule::Recompute recompute) {
 }
 
 /// Between the first two devices of `world`.
-void measure_links(Numbers& numbers, comm::Communicator& world) {
+void measure_links(SegmentProfile& profile, comm::Communicator& world) {
   if (world.size() == 1) return;
-  const plan::LinkCosts link = engine::profile_link(world, 0, 1);
-  const plan::LinkCosts sum = engine::profile_sum(world, 0, 1);
-  std::ranges::copy(std::array{link.latency, link.per_byte, sum.latency, sum.per_byte},
-                    numbers.link());
+  profile.link = engine::profile_link(world, 0, 1);
+  profile.sum = engine::profile_sum(world, 0, 1);
 }
 
-Numbers measure(const Config& small, comm::Launcher& launcher) {
+SegmentProfile measure(const Config& small, comm::Launcher& launcher) {
   const engine::CompiledStep step = compile_step(small);
   comm::LocalLauncher here;
   comm::Communicator& alone = here.processes();
@@ -145,24 +115,20 @@ Numbers measure(const Config& small, comm::Launcher& launcher) {
   optimizer.begin_step(0);
   const plan::Costs costs = engine::profile(
       step, device, {.source = &source, .optimizer = &optimizer}, alone, {.steps = 1});
-  Numbers numbers(std::ssize(costs.stages));
-  for (std::size_t s = 0; s < numbers.segments(); ++s) {
-    const plan::StageCosts& stage = costs.stages[s];
-    std::ranges::copy(std::array{stage.forward, stage.input, stage.weight}, numbers.segment(s));
-    if (s > 0 && s + 1 < numbers.segments()) numbers.recompute(s - 1) = stage.recompute;
-  }
   const double parameters = static_cast<double>(trained_count(step.model.segments));
-  numbers.step() = costs.steps[0] / parameters;
-  numbers.norm() = costs.norm / parameters;
+  SegmentProfile profile{.step = costs.steps[0] / parameters, .norm = costs.norm / parameters};
+  for (const plan::StageCosts& stage : costs.stages)
+    profile.parts.push_back({stage.forward, stage.input, stage.weight, stage.recompute});
   if (launcher.devices()) {
-    measure_links(numbers, launcher.processes());
-    return numbers;
+    measure_links(profile, launcher.processes());
+    return profile;
   }
   launcher.run(2, 1, [&](comm::Communicator& pair) {
-    Numbers mine = numbers;
-    measure_links(pair.rank() == 0 ? numbers : mine, pair);
+    SegmentProfile mine = profile;
+    measure_links(mine, pair);
+    if (pair.rank() == 0) profile = mine;
   });
-  return numbers;
+  return profile;
 }
 
 /// Nothing if the system does not say where such files go.
@@ -193,20 +159,19 @@ std::string key_of(Config small) {
   return to_hex(hasher.digest());
 }
 
-std::optional<Numbers> read_numbers(const fs::path& path, std::int64_t segments) {
+bool read_profile(const fs::path& path, SegmentProfile& profile) {
   std::ifstream file(path);
-  Numbers numbers(segments);
-  for (double& number : numbers.all()) file >> number;
-  return file ? std::optional(numbers) : std::nullopt;
+  for (double* number : numbers_of(profile)) file >> *number;
+  return static_cast<bool>(file);
 }
 
 /// A cache that cannot be written only costs time.
-void write_numbers(const fs::path& path, std::span<const double> numbers) {
+void write_profile(const fs::path& path, SegmentProfile profile) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
   const fs::path fresh = path.string() + fmt::format(".{}", ::getpid());
   std::ofstream file(fresh);
-  for (const double number : numbers) file << fmt::format("{}\n", number);
+  for (const double* number : numbers_of(profile)) file << fmt::format("{}\n", *number);
   file.close();
   if (file) fs::rename(fresh, path, ignored);
 }
@@ -219,43 +184,52 @@ SegmentProfile emulated(const Config& config) {
   const double share = times.per_layer ? static_cast<double>(*config.train.microbatch)
                                        : stages / static_cast<double>(config.model.blocks());
   SegmentProfile profile;
-  profile.blocks = {
-      {.forward = times.f * share, .input = times.i * share, .weight = times.w * share}};
+  profile.parts.assign(
+      config.model.blocks() + 2,
+      {.forward = times.f * share, .input = times.i * share, .weight = times.w * share});
+  profile.parts.front() = profile.parts.back() = {};
   return profile;
 }
 
-/// [block] of `all` from those of `few`, of which all but the first and the last of a module stand
-/// for every block between them. One stands for all of a model without modules.
-template <class T>
-std::vector<T> repeated(const std::vector<T>& blocks, const ModelShape& few,
-                        const ModelShape& all) {
-  if (few.vision.layers == 0 || few == all) return blocks;
-  std::vector<T> result;
-  // What goes with the last block of the tower is the tower's end; what goes with the first of the
-  // language model is the projector and the joint.
+/// [part] of `all` from those of `few`, of which all but the first and the last block of a module
+/// stand for every block between them; one stands for all of a model without modules.
+std::vector<plan::StageCosts> repeated(const std::vector<plan::StageCosts>& parts,
+                                       const ModelShape& few, const ModelShape& all) {
+  if (few == all) return parts;
+  std::vector<plan::StageCosts> result = {parts.front()};
   const std::int64_t tower = few.blocks() - few.layers;
-  for (std::int64_t i = 0; i + 1 < all.blocks() - all.layers; ++i) result.push_back(blocks[0]);
-  result.push_back(blocks[tower - 1]);
-  result.push_back(blocks[tower]);
-  for (std::int64_t i = 1; i < all.layers; ++i) result.push_back(blocks.back());
+  if (tower > 0) {
+    // What goes with the last block of the tower is the tower's end; what goes with the first of
+    // the language model is the projector and the joint.
+    result.insert(result.end(), all.blocks() - all.layers - 1, parts[1]);
+    result.push_back(parts[tower]);
+    result.push_back(parts[tower + 1]);
+  }
+  result.insert(result.end(), all.layers - (tower > 0 ? 1 : 0), parts[few.blocks()]);
+  result.push_back(parts.back());
   return result;
 }
 
-Numbers find_or_measure(const Config& small, comm::Launcher& launcher) {
+SegmentProfile find_or_measure(const Config& small, comm::Launcher& launcher) {
   const std::optional<fs::path> directory = cache_directory();
   const fs::path path = directory ? *directory / ("profile-" + key_of(small)) : fs::path();
-  std::optional<Numbers> numbers =
-      directory ? read_numbers(path, small.model.blocks() + 2) : std::nullopt;
+  SegmentProfile profile;
+  profile.parts.resize(small.model.blocks() + 2);
+  const bool found = directory && read_profile(path, profile);
   // If one device has to measure, all do: measuring beside idle cores is something else than
   // measuring beside busy ones.
-  std::array<double, 1> missing = {numbers ? 0.0 : 1.0};
+  std::array<double, 1> missing = {found ? 0.0 : 1.0};
   launcher.processes().combine(missing, comm::Combine::Max);
   if (missing[0] > 0) {
-    numbers = measure(small, launcher);
-    if (directory) write_numbers(path, numbers->all());
+    profile = measure(small, launcher);
+    if (directory) write_profile(path, profile);
   }
-  launcher.processes().combine(numbers->all(), comm::Combine::Max);
-  return *numbers;
+  std::vector<double> most;
+  for (const double* number : numbers_of(profile)) most.push_back(*number);
+  launcher.processes().combine(most, comm::Combine::Max);
+  auto next = most.begin();
+  for (double* number : numbers_of(profile)) *number = *next++;
+  return profile;
 }
 
 }  // namespace
@@ -271,22 +245,13 @@ void forget_profiles() {
   for (const fs::path& path : profiles) fs::remove(path, ignored);
 }
 
-SegmentProfile profile_segments(const Config& config, comm::Launcher& launcher) {
+SegmentProfile profile_segments(const Config& config, schedule::Recompute recompute,
+                                comm::Launcher& launcher) {
   if (config.devices.emulate) return emulated(config);
-  const Config small = stage_by_stage(config, schedule::Recompute::None);
-  SegmentProfile profile = profile_of(find_or_measure(small, launcher));
-  profile.blocks = repeated(profile.blocks, small.model, config.model);
+  const Config small = stage_by_stage(config, recompute);
+  SegmentProfile profile = find_or_measure(small, launcher);
+  profile.parts = repeated(profile.parts, small.model, config.model);
   return profile;
-}
-
-std::vector<double> profile_recompute(const Config& config, schedule::Recompute kind,
-                                      comm::Launcher& launcher) {
-  const Config small = stage_by_stage(config, kind);
-  Numbers numbers = find_or_measure(small, launcher);
-  std::vector<double> seconds;
-  for (std::size_t block = 0; block + 2 < numbers.segments(); ++block)
-    seconds.push_back(numbers.recompute(block));
-  return repeated(seconds, small.model, config.model);
 }
 
 }  // namespace cleave::train
