@@ -1,7 +1,6 @@
 #include "cleave/engine/compile/laid_out.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <ranges>
 
@@ -10,6 +9,7 @@
 #include "cleave/engine/compile/step_stages.h"
 #include "cleave/engine/compile/wires.h"
 #include "cleave/parallel/same_order.h"
+#include "cleave/plan/tune/layout_check.h"
 #include "cleave/schedule/graph.h"
 #include "cleave/shard/graph_share.h"
 #include "cleave/spec/trainable.h"
@@ -49,11 +49,7 @@ void check_whole_updates(const Graph& model, const CompileOptions& options, int 
 std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options) {
   const int devices = options.layout.tensor;
   const int shards = options.tensor_shards == 0 ? devices : options.tensor_shards;
-  require(std::has_single_bit(static_cast<unsigned>(shards)) || shards == devices,
-          "numerics.tensor_shards ", shards,
-          " must be a power of two, or equal to parallel.tensor");
-  require(shards % devices == 0, "parallel.tensor ", devices,
-          " does not divide numerics.tensor_shards ", shards);
+  plan::check_shards("tensor", shards, devices);
   check_whole_updates(model, options, shards);
   if (shards == 1) return {model};
   std::vector<Graph> shares;
@@ -120,16 +116,11 @@ void keep_frozen(CompiledStep& step) {
 ShardFold fold_of(const CompileOptions& options) {
   const int shards = options.data_shards == 0 ? options.layout.data : options.data_shards;
   const int replicas = options.layout.data;
-  require(std::has_single_bit(static_cast<unsigned>(shards)) || shards == replicas,
-          "numerics.data_shards ", shards, " must be a power of two, or equal to parallel.data");
-  require(shards % replicas == 0, "parallel.data ", replicas,
-          " does not divide numerics.data_shards ", shards);
-  const ShardFold fold{options.microbatches, shards / replicas};
-  require(options.microbatches % fold.shards == 0, "the ", options.microbatches,
-          " microbatches of a replica cannot be dealt out to its ", fold.shards,
-          " data shards; make train.batch a multiple of train.microbatch x numerics.data_shards (",
-          shards, ")");
-  return fold;
+  plan::check_shards("data", shards, replicas);
+  const int microbatch = options.layout.microbatch;
+  plan::check_batch("train.batch", std::int64_t{options.microbatches} * replicas * microbatch,
+                    microbatch, shards);
+  return {options.microbatches, shards / replicas};
 }
 
 /// A segment that runs once per step ends its stage, and reads all samples of it.
@@ -176,10 +167,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   set_ties(step);
   set_collecting(step, options);
   step.fold = fold_of(options);
-  require(
-      layout.zero == 0 || layout.data > 1, "parallel.zero ", layout.zero,
-      " shares memory among replicas, and parallel.data is 1; set parallel.data to 2 or more, or "
-      "parallel.zero to 0");
+  plan::check_zero(layout.zero, layout.data);
   check_weights_of_w(model, layout, step.program);
   step.zero = layout.zero;
   step.arithmetic = options.arithmetic;

@@ -1,33 +1,26 @@
 #include "cleave/engine/compile/stage_sizes.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/placement.h"
+#include "cleave/plan/tune/layout_check.h"
 #include "cleave/plan/tune/partition.h"
 
 namespace cleave::engine {
 
 std::vector<std::int64_t> segments_per_stage(const Graph& model, const Layout& layout, int stages) {
   const std::int64_t blocks = block_count(model);
-  const std::int64_t segments = std::ssize(model.segments);
   if (layout.placement != Placement::Even) return placed_segments(model, layout, stages);
   if (layout.partition.empty()) {
-    require(stages <= segments, stages, " stages need at least ", stages - (segments - blocks),
-            " layers, and the model has ", blocks, "; use fewer pipeline devices or chunks");
+    plan::check_stages(stages, blocks, std::ssize(model.segments) - blocks);
     std::vector<double> costs;
     for (const SegmentSpec& segment : model.segments)
       costs.push_back(static_cast<double>(flops(segment)));
     return plan::balance(costs, stages);
   }
-  const std::int64_t sum =
-      std::accumulate(layout.partition.begin(), layout.partition.end(), std::int64_t{0});
-  require(static_cast<int>(layout.partition.size()) == stages, "parallel.partition has ",
-          layout.partition.size(), " entries, and the schedule has ", stages,
-          " stages; give one number per stage");
-  require(sum == blocks, "parallel.partition adds up to ", sum, " layers, and the model has ",
-          blocks);
+  plan::check_partition_stages(layout.partition, layout.pipeline, stages / layout.pipeline);
+  plan::check_partition(layout.partition, blocks);
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(stages), 0);
   std::size_t stage = 0;
   std::int64_t placed = 0;  // blocks in this stage

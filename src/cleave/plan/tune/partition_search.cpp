@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-#include "cleave/base/check.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
+#include "cleave/plan/tune/layout_check.h"
 #include "cleave/plan/tune/partition.h"
 #include "cleave/schedule/generators.h"
 
@@ -70,8 +70,9 @@ class PartitionSearch {
   Sizes bottleneck() const {
     return cut_chain(std::ssize(problem_.segments), stages(),
                      [&](int stage, std::int64_t begin, std::int64_t end) {
-                       return GroupCost{.seconds = sum(begin, end).passes() / device_of(stage).speed,
-                                        .excess = stage_excess(stage, begin, end)};
+                       return GroupCost{
+                           .seconds = sum(begin, end).passes() / device_of(stage).speed,
+                           .excess = stage_excess(stage, begin, end)};
                      });
   }
 
@@ -147,9 +148,7 @@ class PartitionSearch {
 
 std::optional<PartitionChoice> choose_partition(const PartitionProblem& problem, Effort effort) {
   const PartitionSearch search(problem);
-  require(search.stages() <= std::ssize(problem.segments), search.stages(),
-          " stages need as many segments, and the model has ", problem.segments.size(),
-          "; use fewer pipeline devices or chunks");
+  check_stages(search.stages(), std::ssize(problem.segments) - 2);
   Sizes sizes = search.bottleneck();
   Value value = search.value(sizes);
   if (effort == Effort::Refined) search.refine(sizes, value);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "cleave/base/check.h"
+#include "cleave/base/nearest.h"
 #include "cleave/schedule/generators/generator.h"
 #include "cleave/schedule/graph.h"
 #include "cleave/schedule/verifier.h"
@@ -116,8 +117,9 @@ const Schedule& schedule_named(std::string_view name) {
   const auto found = std::ranges::find(table(), name, &Schedule::name);
   if (found != table().end()) return *found;
   std::string known;
-  for (const Schedule& schedule : table()) (known += ' ') += schedule.name;
-  throw UserError(detail::concat("unknown schedule '", name, "'; known are", known));
+  for (const Schedule& schedule : table()) (known += known.empty() ? "" : ", ") += schedule.name;
+  throw UserError(detail::concat("unknown schedule '", name, "'",
+                                 did_you_mean(name, schedule_names()), "; known are ", known));
 }
 
 const Schedule& plainest_schedule(std::int64_t chunks) {

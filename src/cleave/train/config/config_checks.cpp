@@ -1,12 +1,10 @@
 #include "cleave/train/config/config_checks.h"
 
 #include <algorithm>
-#include <bit>
-#include <numeric>
 #include <utility>
 
 #include "cleave/base/check.h"
-#include "cleave/base/nearest.h"
+#include "cleave/plan/tune/layout_check.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/program_file.h"
 #include "cleave/train/config/config_problems.h"
@@ -56,9 +54,7 @@ void check_schedule(const Config& c) {
   const std::string& name = c.parallel.schedule;
   if (name == "auto") return;
   if (schedule::names_file(name)) return check_own_order(c);
-  const auto names = schedule::schedule_names();
-  require(std::ranges::find(names, name) != names.end(), "parallel.schedule is \"", name,
-          "\", which is no schedule", did_you_mean(name, names));
+  schedule::schedule_named(name);
 }
 
 /// What parallel.pipeline would have to be for the axes to make `devices`, if there is such a
@@ -84,9 +80,7 @@ void check_axes(const Config& c, std::optional<std::int64_t> world_size) {
                                    product, " uses ", known, "; ", pipeline_for(p, *world_size),
                                    ", or start ", known));
   }
-  require(!all_known || known == c.devices.count, product, " makes ", known,
-          " devices, but devices.count is ", c.devices.count,
-          "; change one of them, or leave devices.count out");
+  if (all_known) plan::check_devices(*p.pipeline, *p.tensor, *p.data, c.devices.count);
   require(all_known || c.devices.count % known == 0, product, " cannot multiply to devices.count ",
           c.devices.count, ", which is not divisible by ", known, "; change one of them");
 }
@@ -100,13 +94,6 @@ void check_count(const DevicesConfig& devices) {
   require(devices.transport != Transport::Local || devices.count <= kMostThreads, "devices.count ",
           devices.count, " devices would be as many threads of one process, and more than ",
           kMostThreads, " help nobody; use fewer, or MPI ranks");
-}
-
-void check_zero(const ParallelConfig& p) {
-  if (!p.zero || *p.zero == 0 || !p.data || *p.data > 1) return;
-  throw UserError(detail::concat("parallel.zero ", *p.zero,
-                                 " shares memory among replicas, but parallel.data is 1; set "
-                                 "parallel.data to 2 or more, or parallel.zero to 0"));
 }
 
 /// Where the number of layers comes from.
@@ -198,45 +185,22 @@ void check_placement(const Config& c) {
 
 void check_partition(const Config& c) {
   if (!c.parallel.partition) return;
-  const auto& layers = *c.parallel.partition;
-  const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
-  require(sum == c.model.blocks(), "parallel.partition places ", sum, " layers, but ",
-          layers_of(c.model), " is ", c.model.blocks(), "; every layer needs one stage");
-  if (!c.parallel.pipeline || !c.parallel.chunks) return;
-  const std::int64_t stages = *c.parallel.pipeline * *c.parallel.chunks;
-  require(static_cast<std::int64_t>(layers.size()) == stages, "parallel.partition lists ",
-          layers.size(), " stages, but pipeline ", *c.parallel.pipeline, " × chunks ",
-          *c.parallel.chunks, " makes ", stages, "; list one number for each stage");
-}
-
-/// `shards` of the logical grid must fold onto `degree` devices.
-void check_fold(std::string_view axis, std::optional<std::int64_t> shards, const Auto& degree) {
-  if (!shards || !degree || *shards == *degree) return;
-  require(std::has_single_bit(static_cast<std::uint64_t>(*shards)), "numerics.", axis, "_shards ",
-          *shards, " is neither parallel.", axis, " ", *degree,
-          " nor a power of two; sums need one of them");
-  require(*shards % *degree == 0, "numerics.", axis, "_shards ", *shards,
-          " cannot be shared by parallel.", axis, " ", *degree,
-          "; choose a degree that divides the shards");
+  plan::check_partition(*c.parallel.partition, c.model.blocks());
+  if (c.parallel.pipeline && c.parallel.chunks)
+    plan::check_partition_stages(*c.parallel.partition, *c.parallel.pipeline, *c.parallel.chunks);
 }
 
 void check_grid(const Config& c) {
-  check_fold("data", c.numerics.data_shards, c.parallel.data);
-  check_fold("tensor", c.numerics.tensor_shards, c.parallel.tensor);
-
+  const NumericsConfig& n = c.numerics;
+  if (n.data_shards && c.parallel.data)
+    plan::check_shards("data", *n.data_shards, *c.parallel.data);
+  if (n.tensor_shards && c.parallel.tensor)
+    plan::check_shards("tensor", *n.tensor_shards, *c.parallel.tensor);
   const std::int64_t microbatch = c.train.microbatch.value_or(1);
   require(microbatch <= c.train.batch, "train.microbatch ", microbatch,
           " is more than the train.batch of ", c.train.batch, "; make it a divisor of the batch");
-  const std::int64_t shards = c.numerics.data_shards.value_or(1);
-  const bool divides = c.train.batch % microbatch == 0 && c.train.batch / microbatch % shards == 0;
-  std::int64_t both = 0;  // which may be beyond counting
-  if (__builtin_mul_overflow(microbatch, shards, &both)) both = microbatch;
-  require(divides, "train.batch ", c.train.batch, " is not divisible by train.microbatch ",
-          microbatch, " × ", shards, " data shards (= ", both,
-          "); change the batch or the microbatch");
-  const std::int64_t pieces = c.numerics.tensor_shards.value_or(1);
-  require(c.model.heads % pieces == 0, "model.heads ", c.model.heads, " cannot be divided among ",
-          pieces, " tensor shards; choose a divisor of the heads");
+  plan::check_batch("train.batch", c.train.batch, microbatch, n.data_shards.value_or(1));
+  plan::check_pieces("model.heads", c.model.heads, n.tensor_shards.value_or(1));
 }
 
 void check_world(const Config& c, std::int64_t world_size) {
@@ -260,7 +224,8 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
     check_axes(c, world_size);
     check_count(c.devices);
   });
-  problems.collect([&] { check_zero(c.parallel); });
+  problems.collect(
+      [&] { plan::check_zero(c.parallel.zero.value_or(0), c.parallel.data.value_or(2)); });
   problems.collect([&] { check_recompute(c); });
   problems.collect(
       [&] { check_per_device("devices.memory", c.devices.memory.size(), c.devices.count); });

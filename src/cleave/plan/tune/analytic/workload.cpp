@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cleave/base/check.h"
-#include "cleave/base/nearest.h"
 #include "cleave/model/family.h"
+#include "cleave/plan/tune/layout_check.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/spec/trainable.h"
 
@@ -18,29 +18,11 @@ void check_size(const char* key, std::int64_t value) {
 
 void check_tensor(const ModelShape& model, int tensor) {
   if (splits(model, tensor)) return;
-  const auto divides = [&](const char* what, std::int64_t whole) {
-    require(whole % tensor == 0, "tp ", tensor, " does not divide ", what, " ", whole,
-            "; choose a divisor of it");
-  };
-  divides("heads", model.heads);
-  divides("ffn", model.ffn);
-  divides("the heads of the tower", model.vision.heads);
-  divides("the ffn of the tower", model.vision.ffn);
-  require(model.kv_heads % tensor == 0 || tensor % model.kv_heads == 0, "tp ", tensor,
-          " and kv_heads ", model.kv_heads, " do not divide one another; choose a divisor of it");
-}
-
-void check_schedule(const Layout& layout) {
-  const std::vector<std::string_view> known = schedule::schedule_names();
-  std::string names;
-  for (const std::string_view name : known)
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  require(std::ranges::count(known, layout.schedule) == 1, "unknown schedule '", layout.schedule,
-          "'", did_you_mean(layout.schedule, known), "; known are ", names);
-  // A generator knows how many stages per device it can have.
-  schedule::generate(
-      layout.schedule,
-      {.devices = std::min(layout.pipeline, 2), .microbatches = 2, .chunks = layout.chunks});
+  check_pieces("model.heads", model.heads, tensor);
+  check_pieces("model.ffn", model.ffn, tensor);
+  check_pieces("model.vision.heads", model.vision.heads, tensor);
+  check_pieces("model.vision.ffn", model.vision.ffn, tensor);
+  check_pieces("model.kv_heads", model.kv_heads, tensor);
 }
 
 }  // namespace
@@ -81,21 +63,15 @@ void check(const Workload& workload, const Layout& layout) {
   check_size("microbatch", layout.microbatch);
   check_size("chunks", layout.chunks);
   require(layout.zero >= 0 && layout.zero <= 3, "zero ", layout.zero, " must be 0, 1, 2 or 3");
-  require(layout.devices() == workload.cluster.devices, "tp ", layout.tensor, " x pp ",
-          layout.pipeline, " x dp ", layout.data, " are ", layout.devices(),
-          " devices, but the cluster has ", workload.cluster.devices, "; make the product ",
-          workload.cluster.devices);
-  const std::int64_t stages = std::int64_t{layout.pipeline} * layout.chunks;
+  check_devices(layout.pipeline, layout.tensor, layout.data, workload.cluster.devices);
   const std::int64_t layers = workload.model.blocks();
-  require(stages <= layers + (layers > 1 ? 2 : 0), "pp ", layout.pipeline, " x chunks ",
-          layout.chunks, " are ", stages, " stages, more than the ", layers,
-          " layers, the embedding and the head; use fewer");
-  const std::int64_t at_once = std::int64_t{layout.data} * layout.microbatch;
-  require(workload.batch % at_once == 0, "--batch ", workload.batch, " is not divisible by dp ",
-          layout.data, " x microbatch ", layout.microbatch, "; give a multiple of ", at_once,
-          ", for example ", (workload.batch / at_once + 1) * at_once);
+  check_stages(std::int64_t{layout.pipeline} * layout.chunks, layers, layers > 1 ? 2 : 0);
+  check_batch("--batch", workload.batch, layout.microbatch, layout.data);
   check_tensor(workload.model, layout.tensor);
-  check_schedule(layout);
+  // A schedule knows how many stages per device it can have.
+  schedule::generate(
+      layout.schedule,
+      {.devices = std::min(layout.pipeline, 2), .microbatches = 2, .chunks = layout.chunks});
 }
 
 }  // namespace cleave::plan

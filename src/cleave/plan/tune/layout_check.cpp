@@ -1,0 +1,66 @@
+#include "cleave/plan/tune/layout_check.h"
+
+#include <bit>
+#include <numeric>
+
+#include "cleave/base/check.h"
+
+namespace cleave::plan {
+
+void check_devices(std::int64_t pipeline, std::int64_t tensor, std::int64_t data,
+                   std::int64_t devices) {
+  const std::int64_t product = pipeline * tensor * data;
+  require(product == devices, "pipeline ", pipeline, " × tensor ", tensor, " × data ", data,
+          " makes ", product, " devices, but there are ", devices,
+          "; change a degree, or the number of devices");
+}
+
+void check_stages(std::int64_t stages, std::int64_t layers, std::int64_t ends) {
+  require(stages <= layers + ends, stages, " stages need at least ", stages - ends,
+          " layers, and the model has ", layers, "; use fewer pipeline devices or chunks");
+}
+
+void check_partition(std::span<const std::int64_t> partition, std::int64_t layers) {
+  const std::int64_t placed = std::reduce(partition.begin(), partition.end());
+  require(placed == layers, "parallel.partition places ", placed, " layers, but the model has ",
+          layers, "; every layer needs one stage");
+}
+
+void check_partition_stages(std::span<const std::int64_t> partition, std::int64_t pipeline,
+                            std::int64_t chunks) {
+  require(std::ssize(partition) == pipeline * chunks, "parallel.partition lists ",
+          partition.size(), " stages, but pipeline ", pipeline, " × chunks ", chunks, " makes ",
+          pipeline * chunks, "; list one number for each stage");
+}
+
+void check_zero(std::int64_t zero, std::int64_t data) {
+  require(zero == 0 || data > 1, "parallel.zero ", zero,
+          " shares memory among replicas, but parallel.data is 1; set parallel.data to 2 or more, "
+          "or parallel.zero to 0");
+}
+
+void check_shards(std::string_view axis, std::int64_t shards, std::int64_t degree) {
+  if (shards == degree) return;
+  require(std::has_single_bit(static_cast<std::uint64_t>(shards)), "numerics.", axis, "_shards ",
+          shards, " is neither parallel.", axis, " ", degree,
+          " nor a power of two; sums need one of them");
+  require(shards % degree == 0, "numerics.", axis, "_shards ", shards,
+          " cannot be shared by parallel.", axis, " ", degree,
+          "; choose a degree that divides the shards");
+}
+
+void check_batch(std::string_view key, std::int64_t batch, std::int64_t microbatch,
+                 std::int64_t shards) {
+  const bool divides = batch % microbatch == 0 && batch / microbatch % shards == 0;
+  std::int64_t both = 0;  // which may be beyond counting
+  if (__builtin_mul_overflow(microbatch, shards, &both)) both = microbatch;
+  require(divides, key, " ", batch, " is not divisible by microbatch ", microbatch, " × ", shards,
+          " data shards (= ", both, "); change the batch or the microbatch");
+}
+
+void check_pieces(std::string_view what, std::int64_t pieces, std::int64_t shards) {
+  require(pieces % shards == 0, what, " ", pieces, " cannot be divided among ", shards,
+          " tensor shards; choose a divisor of it");
+}
+
+}  // namespace cleave::plan

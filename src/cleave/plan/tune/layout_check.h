@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace cleave::plan {
+
+// The rules of layouts. Each has one sentence, which is a UserError, and this is its only place:
+// configs, clusters and the compiler check the rules whose numbers they know. Whether a schedule
+// takes so many chunks, schedule::generate says.
+
+/// The degrees of the axes make up the devices.
+void check_devices(std::int64_t pipeline, std::int64_t tensor, std::int64_t data,
+                   std::int64_t devices);
+
+/// Every stage has a segment: a layer, or one of `ends` that come before and after the layers.
+void check_stages(std::int64_t stages, std::int64_t layers, std::int64_t ends = 2);
+
+/// Every layer has a stage.
+void check_partition(std::span<const std::int64_t> partition, std::int64_t layers);
+
+/// A partition has a number for each of so many stages on each device.
+void check_partition_stages(std::span<const std::int64_t> partition, std::int64_t pipeline,
+                            std::int64_t chunks);
+
+/// ZeRO shares memory among replicas.
+void check_zero(std::int64_t zero, std::int64_t data);
+
+/// The shards of an axis of the grid, "data" or "tensor", fold onto `degree` devices.
+void check_shards(std::string_view axis, std::int64_t shards, std::int64_t degree);
+
+/// Microbatches can be dealt out to the data shards. `key` is how the batch is called.
+void check_batch(std::string_view key, std::int64_t batch, std::int64_t microbatch,
+                 std::int64_t shards);
+
+/// Tensor shards have whole pieces of `what`, of which a model has so many: heads, columns.
+void check_pieces(std::string_view what, std::int64_t pieces, std::int64_t shards);
+
+}  // namespace cleave::plan
