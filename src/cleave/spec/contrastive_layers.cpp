@@ -3,24 +3,16 @@
 #include <utility>
 
 #include "cleave/spec/image_layers.h"
+#include "cleave/spec/layer_parts.h"
 
 namespace cleave::spec {
 namespace {
-
-LayerSpec pairing_layer(std::string kind, const std::string& name, TensorSpec x, TensorSpec y) {
-  LayerSpec spec;
-  spec.kind = std::move(kind);
-  spec.name = name;
-  spec.x = std::move(x);
-  spec.y = std::move(y);
-  return spec;
-}
 
 /// One row of each sequence.
 LayerSpec one_row(std::string kind, const std::string& name, const Flow& flow,
                   std::int64_t features) {
   LayerSpec spec =
-      pairing_layer(std::move(kind), name, {"x", flow.dtype, {flow.tokens(), features}},
+      layer_between(std::move(kind), name, {"x", flow.dtype, {flow.tokens(), features}},
                     {"y", flow.dtype, {flow.sequences, features}});
   spec.attributes = SequenceAttributes{flow.sequence};
   return spec;
@@ -44,7 +36,7 @@ LayerSpec pair_loss(std::string kind, const std::string& name, const Flow& flow,
                     const PairShape& shape) {
   const std::int64_t rows = flow.sequences;
   const std::int64_t width = 2 * shape.features;
-  LayerSpec spec = pairing_layer(std::move(kind), name, {"x", DType::F32, {rows, width}},
+  LayerSpec spec = layer_between(std::move(kind), name, {"x", DType::F32, {rows, width}},
                                  {"losses", DType::F32, {rows}});
   spec.collected = {{"features", DType::F32, {shape.samples, width}}};
   const MatmulSpec logits{.m = rows,
@@ -72,7 +64,7 @@ LayerSpec pair_loss(std::string kind, const std::string& name, const Flow& flow,
 LayerSpec unit_rows(const std::string& name, const Flow& flow, std::int64_t features) {
   const Shape rows{flow.tokens(), features};
   LayerSpec spec =
-      pairing_layer("unit_rows", name, {"x", flow.dtype, rows}, {"y", DType::F32, rows});
+      layer_between("unit_rows", name, {"x", flow.dtype, rows}, {"y", DType::F32, rows});
   spec.x_until = Until::Input;
   spec.kept_by_forward = {{{"inverse", DType::F32, {flow.tokens()}}, Until::Input}};
   return spec;
@@ -91,7 +83,7 @@ LayerSpec picked_row(const std::string& name, const Flow& flow, std::int64_t fea
 LayerSpec attention_pool(const std::string& name, const Flow& flow, const PoolLayerShape& shape) {
   const std::int64_t features = shape.features;
   LayerSpec spec =
-      pairing_layer("attention_pool", name, {"x", flow.dtype, {flow.tokens(), 2 * features}},
+      layer_between("attention_pool", name, {"x", flow.dtype, {flow.tokens(), 2 * features}},
                     {"y", flow.dtype, {flow.sequences, features}});
   spec.x_until = Until::Input;
   const Init random{0, 0.02f};

@@ -4,30 +4,10 @@
 #include <utility>
 
 #include "cleave/base/check.h"
-#include "cleave/spec/kernel_scratch.h"
+#include "cleave/spec/layer_parts.h"
 
 namespace cleave::spec {
 namespace {
-
-TensorSpec rows(const std::string& name, const Flow& flow, std::int64_t features) {
-  return {name, flow.dtype, {flow.tokens(), features}};
-}
-
-ParameterSpec vector_parameter(std::string name, std::int64_t size, float value) {
-  return {.name = name,
-          .shape = {size},
-          .init = {value, 0},
-          .decay = Decay::No,
-          .pieces = {{name, 0, size}}};
-}
-
-ParameterSpec matrix_parameter(const std::string& name, Shape shape, float deviation) {
-  return {.name = name,
-          .shape = shape,
-          .init = {0, deviation},
-          .decay = Decay::Yes,
-          .pieces = {{name, 0, shape[0]}}};
-}
 
 std::vector<MatmulSpec> attention_products(const AttentionShape& shape, DType dtype,
                                            AttentionPass pass) {
@@ -38,35 +18,9 @@ std::vector<MatmulSpec> attention_products(const AttentionShape& shape, DType dt
   return products;
 }
 
-LayerSpec layer(std::string kind, const std::string& name, TensorSpec x, TensorSpec y) {
-  LayerSpec spec;
-  spec.kind = std::move(kind);
-  spec.name = name;
-  spec.x = std::move(x);
-  spec.y = std::move(y);
-  return spec;
-}
-
-/// The weight that leaves what was normed as it is.
-float neutral(NormWeight form) {
-  return form == NormWeight::OnePlus ? 0 : 1;
-}
-
-LayerSpec norm(std::string kind, const std::string& name, const Flow& flow, std::int64_t features) {
-  LayerSpec spec =
-      layer(std::move(kind), name, rows("x", flow, features), rows("y", flow, features));
-  spec.x_until = Until::Input;
-  spec.cheap = true;
-  spec.parameters.push_back(vector_parameter(name + ".weight", features, 1));
-  spec.kept_by_forward = {{{"rstd", DType::F32, {flow.tokens()}}, Until::Input}};
-  spec.kept_by_input = {{"dweight", DType::F32, {features}}};
-  return spec;
-}
-
 LayerSpec gated(std::string kind, const std::string& name, const Flow& flow,
                 std::int64_t features) {
-  LayerSpec spec =
-      layer(std::move(kind), name, rows("x", flow, 2 * features), rows("y", flow, features));
+  LayerSpec spec = token_layer(std::move(kind), name, flow, 2 * features, features);
   spec.x_until = Until::Input;
   spec.cheap = true;
   return spec;
@@ -74,30 +28,10 @@ LayerSpec gated(std::string kind, const std::string& name, const Flow& flow,
 
 }  // namespace
 
-LayerSpec layernorm(const std::string& name, const Flow& flow, std::int64_t features,
-                    float epsilon) {
-  LayerSpec spec = norm("layernorm", name, flow, features);
-  spec.parameters.push_back(vector_parameter(name + ".bias", features, 0));
-  spec.kept_by_forward.push_back({{"mean", DType::F32, {flow.tokens()}}, Until::Input});
-  spec.kept_by_input.push_back({"dbias", DType::F32, {features}});
-  spec.scratch = layernorm_backward_scratch_bytes(flow.tokens(), features);
-  spec.attributes = NormAttributes{epsilon};
-  return spec;
-}
-
-LayerSpec rmsnorm(const std::string& name, const Flow& flow, std::int64_t features, float epsilon,
-                  NormWeight form) {
-  LayerSpec spec = norm("rmsnorm", name, flow, features);
-  spec.parameters[0].init.mean = neutral(form);
-  spec.scratch = rmsnorm_backward_scratch_bytes(flow.tokens(), features);
-  spec.attributes = NormAttributes{epsilon, form};
-  return spec;
-}
-
 LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& shape) {
   const std::int64_t tokens = flow.tokens();
   const bool transposed = shape.weight == Transpose::Yes;  // stored [out, in]
-  LayerSpec spec = layer("linear", name, rows("x", flow, shape.in), rows("y", flow, shape.out));
+  LayerSpec spec = token_layer("linear", name, flow, shape.in, shape.out);
   spec.x_until = Until::Weight;
   spec.fixed_x_until = Until::Forward;
   spec.dy_until = Until::Weight;
@@ -152,37 +86,12 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
   return spec;
 }
 
-LayerSpec qknorm(const std::string& name, const Flow& flow, const QkNormShape& shape) {
-  const std::int64_t wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-  QkNormAttributes attributes{.epsilon = shape.epsilon, .form = shape.form};
-  std::int64_t first = 0;
-  for (const std::int64_t heads : {shape.heads, shape.kv_heads}) {
-    const std::int64_t rows = shape.per_head ? heads : 1;
-    attributes.parts.push_back({first, rows, heads * shape.head_dim / rows});
-    first += heads * shape.head_dim;
-  }
-  LayerSpec spec = layer("qknorm", name, rows("x", flow, wide), rows("y", flow, wide));
-  spec.x_until = Until::Input;
-  const std::string* names[] = {&shape.q_name, &shape.k_name};
-  for (std::size_t i = 0; i < attributes.parts.size(); ++i) {
-    const auto& [_, count, width] = attributes.parts[i];
-    spec.parameters.push_back(vector_parameter(*names[i], width, neutral(shape.form)));
-    spec.kept_by_forward.push_back(
-        {{"rstd " + *names[i], DType::F32, {count, flow.tokens()}}, Until::Input});
-    spec.kept_by_input.push_back({"d " + *names[i], DType::F32, {count, width}});
-    spec.scratch = std::max(spec.scratch, rmsnorm_backward_scratch_bytes(flow.tokens(), width));
-  }
-  spec.attributes = attributes;
-  return spec;
-}
-
 LayerSpec attention(const std::string& name, const Flow& flow,
                     const AttentionAttributes& attributes) {
   const AttentionShape& shape = attributes.shape;
   check(shape);
   const std::int64_t wide = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-  LayerSpec spec = layer("attention", name, rows("x", flow, wide),
-                         rows("y", flow, shape.heads * shape.head_dim));
+  LayerSpec spec = token_layer("attention", name, flow, wide, shape.heads * shape.head_dim);
   spec.attributes = attributes;
   const std::int64_t positions = std::max(shape.sequence, attributes.cache);
   const Rope& rope = attributes.rope;
@@ -211,7 +120,7 @@ LayerSpec attention(const std::string& name, const Flow& flow,
 }
 
 LayerSpec gelu(const std::string& name, const Flow& flow, std::int64_t features) {
-  LayerSpec spec = layer("gelu", name, rows("x", flow, features), rows("y", flow, features));
+  LayerSpec spec = token_layer("gelu", name, flow, features, features);
   spec.x_until = Until::Input;
   spec.cheap = true;
   return spec;
@@ -226,15 +135,15 @@ LayerSpec geglu(const std::string& name, const Flow& flow, std::int64_t features
 }
 
 LayerSpec residual(const std::string& name, const Flow& flow, std::int64_t features, int skip) {
-  LayerSpec spec = layer("residual", name, rows("x", flow, features), rows("y", flow, features));
+  LayerSpec spec = token_layer("residual", name, flow, features, features);
   spec.dx_is_dy = true;
   spec.skip = skip;
   return spec;
 }
 
 LayerSpec embedding(const std::string& name, const Flow& flow, const EmbeddingShape& shape) {
-  LayerSpec spec = layer("embedding", name, {"tokens", DType::I32, {flow.tokens()}},
-                         rows("y", flow, shape.features));
+  LayerSpec spec = layer_between("embedding", name, {"tokens", DType::I32, {flow.tokens()}},
+                                 {"y", flow.dtype, {flow.tokens(), shape.features}});
   spec.x_until = Until::Weight;
   spec.fixed_x_until = Until::Forward;
   spec.dy_until = Until::Weight;
@@ -251,8 +160,8 @@ LayerSpec embedding(const std::string& name, const Flow& flow, const EmbeddingSh
 
 LayerSpec loss(const std::string& name, const Flow& flow, const LossShape& shape) {
   const std::int64_t tokens = flow.tokens();
-  LayerSpec spec =
-      layer("loss", name, rows("x", flow, shape.features), {"losses", DType::F32, {tokens}});
+  LayerSpec spec = layer_between("loss", name, {"x", flow.dtype, {tokens, shape.features}},
+                                 {"losses", DType::F32, {tokens}});
   spec.x_until = Until::Weight;
   spec.fixed_x_until = shape.blocks == 1 ? Until::Forward : Until::Input;
   spec.parameters.push_back(

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/spec/layer_parts.h"
 #include "cleave/spec/lora.h"
 
 namespace cleave {
@@ -35,16 +36,6 @@ MatmulSpec product_of(const Product& p, DType in, DType out, Write write) {
           .b_stride = p.b_stride,
           .out_stride = p.out_stride,
           .write = write};
-}
-
-LayerSpec adapter_layer(std::string kind, const std::string& name, const TensorSpec& x,
-                        std::int64_t features) {
-  LayerSpec layer;
-  layer.kind = std::move(kind);
-  layer.name = name;
-  layer.x = x;
-  layer.y = {"y", x.dtype, x.shape.with(1, features)};
-  return layer;
 }
 
 /// The products of a matrix [outs, ins] between `tokens` rows of x and of y, which have these
@@ -110,8 +101,7 @@ LayerSpec lora_down(const std::string& name, const Flow& flow, const ParameterSp
                     float scale) {
   const std::int64_t ranks = down.shape[0];
   const std::int64_t in = down.shape[1];
-  LayerSpec layer =
-      adapter_layer("lora_down", name, {"x", flow.dtype, {flow.tokens(), in}}, in + ranks);
+  LayerSpec layer = token_layer("lora_down", name, flow, in, in + ranks);
   // W finds x in y, which the layer after it keeps anyway.
   layer.y_until = Until::Weight;
   layer.parameters = {down};
@@ -154,8 +144,7 @@ LayerSpec lora_up(const std::string& name, const Flow& flow,
                   const std::vector<ParameterSpec>& parameters, float scale) {
   const std::int64_t out = parameters[0].shape[0];
   const std::int64_t rank = parameters[0].shape[1];
-  LayerSpec layer =
-      adapter_layer("lora_up", name, {"x", flow.dtype, {flow.tokens(), out + rank}}, out);
+  LayerSpec layer = token_layer("lora_up", name, flow, out + rank, out);
   layer.dy_until = Until::Weight;
   layer.parameters = parameters;
   layer.kept_by_forward = {{{"ranks", flow.dtype, {flow.tokens(), rank}}, Until::Weight}};

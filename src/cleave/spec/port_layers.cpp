@@ -1,19 +1,9 @@
 #include "cleave/spec/port_layers.h"
 
-#include <utility>
+#include "cleave/spec/layer_parts.h"
 
 namespace cleave::spec {
 namespace {
-
-LayerSpec port_layer(std::string kind, const std::string& name, const Flow& flow,
-                     std::int64_t features) {
-  LayerSpec spec;
-  spec.kind = std::move(kind);
-  spec.name = name;
-  spec.x = {"x", flow.dtype, {flow.tokens(), features}};
-  spec.y = {"y", flow.dtype, {flow.tokens(), features}};
-  return spec;
-}
 
 ReadTensor port_tensor(const std::string& port, const Flow& flow, std::int64_t features) {
   return {.tensor = {port, flow.dtype, {flow.tokens(), features}},
@@ -26,7 +16,7 @@ ReadTensor port_tensor(const std::string& port, const Flow& flow, std::int64_t f
 
 LayerSpec add_port(const std::string& name, const Flow& flow, std::int64_t features,
                    const std::string& port) {
-  LayerSpec spec = port_layer("add_port", name, flow, features);
+  LayerSpec spec = token_layer("add_port", name, flow, features, features);
   spec.reads = {port_tensor(port, flow, features)};
   spec.cheap = true;
   return spec;
@@ -34,8 +24,8 @@ LayerSpec add_port(const std::string& name, const Flow& flow, std::int64_t featu
 
 LayerSpec concat_port(const std::string& name, const Flow& flow, const ConcatShape& shape,
                       const std::string& port) {
-  LayerSpec spec = port_layer("concat_port", name, flow, shape.places * shape.own);
-  spec.y.shape = {flow.tokens(), shape.places * (shape.own + shape.other)};
+  LayerSpec spec = token_layer("concat_port", name, flow, shape.places * shape.own,
+                               shape.places * (shape.own + shape.other));
   spec.reads = {port_tensor(port, flow, shape.places * shape.other)};
   spec.attributes = ConcatAttributes{shape.places};
   return spec;

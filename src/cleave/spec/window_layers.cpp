@@ -1,20 +1,11 @@
 #include "cleave/spec/window_layers.h"
 
 #include <cmath>
-#include <utility>
+
+#include "cleave/spec/layer_parts.h"
 
 namespace cleave::spec {
 namespace {
-
-LayerSpec window_layer(std::string kind, const std::string& name, const Flow& flow,
-                       std::int64_t from, std::int64_t to) {
-  LayerSpec spec;
-  spec.kind = std::move(kind);
-  spec.name = name;
-  spec.x = {"x", flow.dtype, {flow.sequences, from}};
-  spec.y = {"y", flow.dtype, {flow.sequences, to}};
-  return spec;
-}
 
 /// The products of a convolution: rows of all places, once each way.
 void add_products(LayerSpec& spec, std::int64_t rows, std::int64_t in, std::int64_t out) {
@@ -54,21 +45,15 @@ LayerSpec convolution(const std::string& name, const Flow& flow, const WindowSha
                       std::int64_t out) {
   const std::int64_t rows = flow.sequences * window.places();
   const std::int64_t in = window.channels * window.size * window.size;
-  LayerSpec spec = window_layer("convolution", name, flow, window.values(), window.places() * out);
+  LayerSpec spec =
+      sequence_layer("convolution", name, flow, window.values(), window.places() * out);
   spec.x_until = Until::Weight;
   spec.fixed_x_until = Until::Forward;
   spec.dy_until = Until::Weight;
   // As many as a row has values: the variance of what comes out is that of what goes in.
   const float deviation = 1.0f / std::sqrt(static_cast<float>(in));
-  spec.parameters = {{.name = name + ".weight",
-                      .shape = {out, in},
-                      .init = {0, deviation},
-                      .decay = Decay::Yes,
-                      .pieces = {{name + ".weight", 0, out}}},
-                     {.name = name + ".bias",
-                      .shape = {out},
-                      .decay = Decay::No,
-                      .pieces = {{name + ".bias", 0, out}}}};
+  spec.parameters = {matrix_parameter(name + ".weight", {out, in}, deviation),
+                     vector_parameter(name + ".bias", out, 0)};
   add_products(spec, rows, in, out);
   spec.scratch = aligned(rows * in * size_of(flow.dtype));
   spec.attributes = WindowAttributes{window};
@@ -77,14 +62,14 @@ LayerSpec convolution(const std::string& name, const Flow& flow, const WindowSha
 
 LayerSpec max_pool(const std::string& name, const Flow& flow, const WindowShape& window) {
   LayerSpec spec =
-      window_layer("max_pool", name, flow, window.values(), window.places() * window.channels);
+      sequence_layer("max_pool", name, flow, window.values(), window.places() * window.channels);
   spec.x_until = Until::Input;
   spec.attributes = WindowAttributes{window};
   return spec;
 }
 
 LayerSpec relu(const std::string& name, const Flow& flow, std::int64_t features) {
-  LayerSpec spec = window_layer("relu", name, flow, features, features);
+  LayerSpec spec = sequence_layer("relu", name, flow, features, features);
   spec.x_until = Until::Input;
   spec.cheap = true;
   return spec;
@@ -92,7 +77,7 @@ LayerSpec relu(const std::string& name, const Flow& flow, std::int64_t features)
 
 LayerSpec channels_first(const std::string& name, const Flow& flow, std::int64_t features,
                          std::int64_t channels) {
-  LayerSpec spec = window_layer("channels_first", name, flow, features, features);
+  LayerSpec spec = sequence_layer("channels_first", name, flow, features, features);
   spec.attributes = ChannelAttributes{channels};
   return spec;
 }
