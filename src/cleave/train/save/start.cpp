@@ -10,11 +10,10 @@
 #include "cleave/comm/together.h"
 #include "cleave/data/tokenizer/byte_level_json.h"
 #include "cleave/data/tokenizer/tokenizer.h"
-#include "cleave/train/config/config_schema.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/model_files.h"
+#include "cleave/train/save/same_run.h"
 #include "cleave/train/save/saving.h"
-#include "cleave/train/step/learning_rate.h"
 
 namespace cleave::train {
 namespace {
@@ -38,130 +37,11 @@ bool is_occupied(const fs::path& out) {
   return static_cast<bool>(error);
 }
 
-/// What an error about a checkpoint may add: the one before it, to be passed with `flag`.
-std::string others_in(const fs::path& damaged, std::string_view flag) {
-  std::vector<std::int64_t> steps = checkpoint::list_checkpoints(damaged.parent_path());
-  std::erase_if(steps, [&](std::int64_t step) {
-    return checkpoint::checkpoint_path(damaged.parent_path(), step).filename() ==
-           damaged.filename();
-  });
-  if (steps.empty()) return "; there is no other checkpoint beside it";
-  return detail::concat("; to go on from an older one pass ", flag, "=",
-                        checkpoint::checkpoint_path(damaged.parent_path(), steps.back()).string());
-}
-
-void check_sound(const fs::path& checkpoint, checkpoint::Load what) {
-  if (checkpoint::CheckpointReader::is_foreign(checkpoint)) return;  // it has no checksums
-  const std::vector<std::string> problems = checkpoint::verify_checkpoint(checkpoint, what);
-  if (problems.empty()) return;
-  const std::string more =
-      problems.size() == 1 ? "" : detail::concat(" (and ", problems.size() - 1, " more)");
-  const std::string_view flag = what == checkpoint::Load::Everything ? "--resume" : "--init-from";
-  throw UserError(problems.front() + more + others_in(checkpoint, flag));
-}
-
-/// Which data clients have seen, what they keep and what was spent of ε follow from these keys and
-/// the number of rounds.
-bool is_of_rounds(std::string_view key) {
-  constexpr std::string_view kKeys[] = {"edge.outer",  "edge.keep_slots", "edge.clients",
-                                        "edge.sample", "edge.drop",       "edge.codec",
-                                        "edge.clip",   "edge.noise"};
-  return std::ranges::find(kKeys, key) != std::end(kKeys);
-}
-
-/// Shapes alone do not tell models apart: the number of heads, for one, does not show in them. And
-/// slots of one optimizer are no use to another.
-void check_same_model(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
-  const Config saved = config_of(checkpoint);
-  for (const Key& key : config_keys()) {
-    const bool fixed = key.section() == "model" || key.section() == "lora" ||
-                       key.name == "train.optimizer" || is_of_rounds(key.name);
-    if (!fixed || key.name == "model.preset" || key.name == "model.from" || key.name == "lora.from")
-      continue;
-    const auto ours = key.get(config);
-    const auto theirs = key.get(saved);
-    if (!ours && !theirs) continue;
-    const auto text = [](const auto& value) { return value ? to_toml(*value) : "not given"; };
-    const std::string remedy =
-        theirs ? detail::concat("with --set ", key.name, "=", to_toml(*theirs)) : "without it";
-    require(text(ours) == text(theirs), key.name, " is ", text(ours), ", but ",
-            checkpoint.path().string(), " was trained ",
-            theirs ? "with " + to_toml(*theirs) : "without it", "; resume ", remedy,
-            ", or begin another run in another train.out");
-  }
-}
-
-/// Positions that a model has learned are as many as its context is long, which follows
-/// train.sequence where it is not given.
-void check_same_context(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
-  const ModelShape saved = config_of(checkpoint).model;
-  if (saved.kind != config.model.kind || !saved.kind->learns_positions) return;
-  require(saved.context == config.model.context, "model.context is ", config.model.context,
-          ", but ", checkpoint.path().string(), " was trained with ", saved.context,
-          "; begin with --set model.context=", saved.context);
-}
-
-/// Shapes do not show how positions turn or what a token sees, so that weights could become another
-/// model without anyone noticing.
-void check_same_computation(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
-  Config saved = config;
-  saved.model = config_of(checkpoint).model;
-  saved.model.context = config.model.context;
-  for (const Key& key : config_keys()) {
-    const auto ours = key.get(config);
-    const auto theirs = key.get(saved);
-    const auto text = [](const auto& value) { return value ? to_toml(*value) : "not given"; };
-    require(text(ours) == text(theirs), key.name, " is ", text(ours), ", but ",
-            checkpoint.path().string(), " has a model with ", text(theirs), "; begin ",
-            theirs ? detail::concat("with --set ", key.name, "=", to_toml(*theirs)) : "without it");
-  }
-}
-
 /// What --init-from or else model.from says.
 std::string weights_from(const Config& config, const StartOptions& options, const Start& start) {
   require(options.init_from.empty() || config.from.empty(),
           "--init-from and model.from both say which weights to begin with; leave one out");
   return !options.init_from.empty() || !start.resume_from.empty() ? options.init_from : config.from;
-}
-
-/// Whether a key may change the weights that come out. Where and how often a run saves does not,
-/// and devices and layout do not by what docs/numerics.md promises; the number of steps has a
-/// sentence of its own.
-bool changes_weights(std::string_view key) {
-  constexpr std::string_view kOthers[] = {
-      "train.steps", "train.eval_every", "train.checkpoint_every", "train.keep",
-      "train.out",   "train.elastic",    "train.copies",           "edge.central"};
-  return !key.starts_with("devices.") && !key.starts_with("parallel.") &&
-         !key.starts_with("model.") && !key.starts_with("lora.") &&
-         std::ranges::find(kOthers, key) == std::end(kOthers);
-}
-
-/// The rate of the step that comes next follows from the number of steps.
-std::string other_rate(const TrainConfig& ours, const TrainConfig& saved, std::int64_t step) {
-  if (ours.steps == saved.steps) return "";
-  const double rate = learning_rate(ours, step);
-  const double before = learning_rate(saved, std::min(step, saved.steps - 1));
-  return detail::concat("train.steps ", ours.steps, " (was ", saved.steps,
-                        "): the learning rate follows the new length, ", rate, " at step ",
-                        step + 1, " instead of ", before, "; ");
-}
-
-/// "train.lr 0.001 (was 0.01), train.batch 8 (was 4)": without which the weights would be those of
-/// an undisturbed run.
-std::string changed_since(const checkpoint::CheckpointReader& checkpoint, const Config& config,
-                          const std::string& data) {
-  const Config saved = config_of(checkpoint);
-  const checkpoint::CheckpointState& state = checkpoint.state();
-  std::string text = other_rate(config.train, saved.train, state.step);
-  for (const Key& key : config_keys()) {
-    if (!changes_weights(key.name)) continue;
-    const auto ours = key.get(config);
-    const auto theirs = key.get(saved);
-    if (!ours || !theirs || to_toml(*ours) == to_toml(*theirs)) continue;
-    text += detail::concat(key.name, " ", to_toml(*ours), " (was ", to_toml(*theirs), "), ");
-  }
-  if (!data.empty() && !state.data.empty() && data != state.data) text += "what is in the data, ";
-  return text.substr(0, text.size() - std::min<std::size_t>(text.size(), 2));
 }
 
 fs::path find_resumed(const StartOptions& options, const fs::path& out) {
