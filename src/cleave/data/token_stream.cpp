@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
@@ -21,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kSmallFile = 64 * 1024;
 constexpr std::size_t kMostOpenFiles = 256;
 constexpr std::int64_t kMostText = std::int64_t{2} << 30;
-constexpr std::size_t kReadStep = 16 * 1024;  // bytes, on the stack
+constexpr std::size_t kCountedAtOnce = 4096;  // tokens, on the stack
 constexpr std::int64_t kDigestBlock = 1 << 20;
 constexpr std::int64_t kDigestBlocks = 512;  // that a digest reads of large data, or up to twice
 constexpr const char* kPathRemedy =
@@ -45,13 +44,6 @@ bool can_mask(const PackedLayout& layout) {
 std::vector<std::byte> bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
-}
-
-/// The number at `at`, little-endian as is every machine we run on.
-std::int64_t number_of(const std::byte* at, int width) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, at, static_cast<std::size_t>(width));
-  return static_cast<std::int64_t>(value);
 }
 
 }  // namespace
@@ -180,7 +172,7 @@ void TokenStream::read_begins(std::int64_t offset, std::span<std::int32_t> begin
         begins.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(count));
     if (!piece.starts.empty()) return begins_from_starts(piece.starts, index, done, here);
     CLEAVE_CHECK(end_token_.has_value(), piece.path.string());
-    read_piece(piece, index, here);
+    piece.read(index, here, vocab_);
     begins_from_ends(*end_token_, done, here);
   };
   for_each_piece(offset, offset + std::ssize(begins), read);
@@ -219,51 +211,14 @@ void TokenStream::for_each_piece(std::int64_t first, std::int64_t end, Use use) 
   }
 }
 
-/// From the beginning of the piece's tokens.
-void TokenStream::read_bytes(const TokenFile& piece, std::int64_t offset,
-                             std::span<std::byte> bytes) const {
-  const std::int64_t place = piece.layout.offset + offset;
-  if (piece.given.read) {
-    // Callers read whole tokens, into buffers that are aligned for them.
-    piece.given.read(place / piece.layout.width, {reinterpret_cast<std::int32_t*>(bytes.data()),
-                                                  bytes.size() / sizeof(std::int32_t)});
-  } else if (!piece.memory.empty()) {
-    std::memcpy(bytes.data(), piece.memory.data() + place, bytes.size());
-  } else if (piece.file) {
-    piece.file->read(bytes, place);
-  } else {
-    File::open(piece.path).read(bytes, place);
-  }
-}
-
-void TokenStream::read_piece(const TokenFile& piece, std::int64_t index,
-                             std::span<std::int32_t> tokens, As as) const {
-  const int width = piece.layout.width;
-  alignas(std::int32_t) std::array<std::byte, kReadStep> buffer;
-  const auto step = static_cast<std::int64_t>(kReadStep) / width;
-  for (std::int64_t done = 0; done < std::ssize(tokens);) {
-    const std::int64_t count = std::min(step, std::ssize(tokens) - done);
-    const auto bytes = std::span(buffer).first(static_cast<std::size_t>(count * width));
-    read_bytes(piece, (index + done) * width, bytes);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t stored = number_of(bytes.data() + i * width, width);
-      const bool untrained = piece.masks && (stored & kUntrained) != 0;
-      const std::int64_t value = untrained ? stored ^ kUntrained : stored;
-      if (value < 0 || value >= vocab_) [[unlikely]]
-        fail_vocab(piece, index + done + i, value);
-      tokens[done + i] =
-          untrained && as == As::Targets ? kNoTarget : static_cast<std::int32_t>(value);
-    }
-    done += count;
-  }
-}
-
 void TokenStream::read(std::int64_t offset, std::span<std::int32_t> tokens) const {
   CLEAVE_CHECK(offset >= 0 && offset + std::ssize(tokens) <= size_, offset, " + ", tokens.size(),
                " of ", size_);
-  for_each_piece(offset, offset + std::ssize(tokens),
-                 [&](const TokenFile& piece, std::int64_t index, std::int64_t count,
-                     std::int64_t done) { read_piece(piece, index, tokens.subspan(done, count)); });
+  for_each_piece(
+      offset, offset + std::ssize(tokens),
+      [&](const TokenFile& piece, std::int64_t index, std::int64_t count, std::int64_t done) {
+        piece.read(index, tokens.subspan(done, count), vocab_);
+      });
 }
 
 void TokenStream::read_targets(std::int64_t offset, std::span<std::int32_t> tokens) const {
@@ -271,14 +226,14 @@ void TokenStream::read_targets(std::int64_t offset, std::span<std::int32_t> toke
   for_each_piece(
       offset, offset + std::ssize(tokens),
       [&](const TokenFile& piece, std::int64_t index, std::int64_t count, std::int64_t done) {
-        read_piece(piece, index, tokens.subspan(done, count), As::Targets);
+        piece.read(index, tokens.subspan(done, count), vocab_, ReadAs::Targets);
       });
 }
 
 std::int64_t TokenStream::targets(std::int64_t first, std::int64_t end) const {
   if (!masks_) return end - first;
   std::int64_t sum = 0;
-  std::array<std::int32_t, kReadStep / sizeof(std::int32_t)> tokens;
+  std::array<std::int32_t, kCountedAtOnce> tokens;
   for (std::int64_t at = first; at < end;) {
     const auto here = std::min<std::int64_t>(end - at, std::ssize(tokens));
     const auto some = std::span(tokens).first(static_cast<std::size_t>(here));
@@ -296,8 +251,8 @@ void TokenStream::check_tokens(std::int64_t first, std::int64_t end) const {
                    if (piece.layout.width == 1 && vocab_ >= 256) return;
                    for (std::int64_t done = 0; done < count;) {
                      const std::int64_t here = std::min(count - done, std::ssize(tokens));
-                     read_piece(piece, index + done,
-                                std::span(tokens).first(static_cast<std::size_t>(here)));
+                     piece.read(index + done,
+                                std::span(tokens).first(static_cast<std::size_t>(here)), vocab_);
                      done += here;
                    }
                  });
@@ -306,33 +261,22 @@ void TokenStream::check_tokens(std::int64_t first, std::int64_t end) const {
 std::uint64_t TokenStream::digest() const {
   Hasher hasher;
   std::vector<std::byte> block(kDigestBlock);
-  const auto bytes_in = [](const TokenFile& piece) {
-    return piece.layout.count * piece.layout.width;
-  };
   // Blocks spread evenly, so that data of any size takes a second or so.
   std::int64_t total = 0;
-  for (const TokenFile& piece : pieces_)
-    total += (bytes_in(piece) + kDigestBlock - 1) / kDigestBlock;
+  for (const TokenFile& piece : pieces_) total += (piece.bytes() + kDigestBlock - 1) / kDigestBlock;
   const std::int64_t stride = std::max<std::int64_t>(1, total / kDigestBlocks);
   std::int64_t number = 0;
   for (const TokenFile& piece : pieces_) {
-    hasher.add(std::to_string(bytes_in(piece)) + "\n");
-    for (std::int64_t at = 0; at < bytes_in(piece); at += kDigestBlock, ++number) {
+    hasher.add(std::to_string(piece.bytes()) + "\n");
+    for (std::int64_t at = 0; at < piece.bytes(); at += kDigestBlock, ++number) {
       if (number % stride != 0) continue;
       const auto bytes = std::span(block).first(
-          static_cast<std::size_t>(std::min(kDigestBlock, bytes_in(piece) - at)));
-      read_bytes(piece, at, bytes);
+          static_cast<std::size_t>(std::min(kDigestBlock, piece.bytes() - at)));
+      piece.read_bytes(at, bytes);
       hasher.add(std::span<const std::byte>(bytes));
     }
   }
   return hasher.digest();
-}
-
-void TokenStream::fail_vocab(const TokenFile& piece, std::int64_t index, std::int64_t value) const {
-  throw UserError(
-      detail::concat(piece.path.string(), " has token ", value, " at position ", index,
-                     ", but model.vocab is ", vocab_, "; set model.vocab to at least ", value + 1,
-                     piece.layout.width == 1 ? " (256 for bytes)" : ", or check data.dtype"));
 }
 
 }  // namespace cleave::data

@@ -2,23 +2,18 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cleave/base/file.h"
-#include "cleave/data/given_tokens.h"
 #include "cleave/data/packed_format.h"
 #include "cleave/data/query.h"
+#include "cleave/data/token_file.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 
 namespace cleave::data {
-
-/// Stands among targets where nothing is to be predicted.
-inline constexpr std::int32_t kNoTarget = -1;
 
 struct StreamOptions {
   std::string_view key = "data.path";    ///< what messages call the path
@@ -88,32 +83,13 @@ class TokenStream {
   std::uint64_t digest() const;
 
  private:
-  /// The tokens of one file: in memory, or on disk; or those that the program gives.
-  struct TokenFile {
-    std::filesystem::path path;
-    PackedLayout layout;
-    std::int64_t first = 0;                 // token
-    std::optional<std::int64_t> text = {};  // bytes; nothing: they were tokens before
-    std::vector<std::int64_t> starts = {};  // of documents; empty: end tokens are their last
-    bool masks = false;                     // kUntrained may be set in a token
-    std::vector<std::byte> memory;
-    std::unique_ptr<File> file;  // null as well where too many would be open
-    GivenTokens given;           // if it is no file at all
-  };
-
   void add_path(const std::filesystem::path& path, const StreamOptions& options);
   void add_file(const std::filesystem::path& path, const StreamOptions& options, bool listed);
   void add_unpacked(const std::filesystem::path& path, const StreamOptions& options);
   void add_text(const std::filesystem::path& path, const StreamOptions& options);
   void add_piece(TokenFile piece);
-  void read_bytes(const TokenFile& piece, std::int64_t offset, std::span<std::byte> bytes) const;
-  enum class As : std::uint8_t { Tokens, Targets };
-  void read_piece(const TokenFile& piece, std::int64_t index, std::span<std::int32_t> tokens,
-                  As as = As::Tokens) const;
   template <class Use>
   void for_each_piece(std::int64_t first, std::int64_t end, Use use) const;
-  [[noreturn]] void fail_vocab(const TokenFile& piece, std::int64_t index,
-                               std::int64_t value) const;
 
   std::filesystem::path path_;
   TokenType type_;
