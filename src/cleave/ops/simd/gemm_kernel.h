@@ -48,6 +48,23 @@ struct GemmKernel {
   }
 };
 
+/// What a kernel does with what is in out already.
+enum class Into : std::uint8_t { Overwrite, Accumulate };
+
+/// The tables of a GemmKernel whose tiles are multiply<rows, vectors, into>, up to `most` rows
+/// high. A macro, since a function could not take a template of functions with instruction sets of
+/// their own.
+#define CLEAVE_GEMM_PANELS(rows, into) \
+  { multiply<rows, 1, into>, multiply<rows, 2, into>, multiply<rows, 3, into> }
+#define CLEAVE_GEMM_HEIGHTS(most, into)                                                    \
+  {                                                                                        \
+    CLEAVE_GEMM_PANELS(1, into), CLEAVE_GEMM_PANELS(2, into), CLEAVE_GEMM_PANELS(4, into), \
+        CLEAVE_GEMM_PANELS(most, into)                                                     \
+  }
+#define CLEAVE_GEMM_TABLES(most)                           \
+  .overwrite = CLEAVE_GEMM_HEIGHTS(most, Into::Overwrite), \
+  .accumulate = CLEAVE_GEMM_HEIGHTS(most, Into::Accumulate)
+
 /// The kernel for operands of `dtype` on this processor. For bf16 it is one for f32 (k_step 1)
 /// where there is no bf16 arithmetic or where it is not wanted; panels are then packed as f32.
 const GemmKernel& gemm_kernel(DType dtype, Arithmetic arithmetic);

@@ -15,8 +15,6 @@ HWY_PUSH_ATTRIBUTES("avx512f,avx512vl,avx512bw,avx512dq,avx512bf16")
 namespace cleave::ops {
 namespace {
 
-enum class Into { Overwrite, Accumulate };
-
 // As in gemm_kernel_f32.cpp; a word is now a pair along k.
 template <int kRows, int kVectors, Into kInto>
 void multiply(const GemmTile& tile) {
@@ -76,19 +74,7 @@ HWY_POP_ATTRIBUTES
 namespace cleave::ops {
 namespace {
 
-#define CLEAVE_TILES(rows, mode) \
-  { multiply<rows, 1, mode>, multiply<rows, 2, mode>, multiply<rows, 3, mode> }
-
-const GemmKernel kKernel{
-    .lanes = 16,
-    .rows = 8,
-    .k_step = 2,
-    .overwrite = {CLEAVE_TILES(1, Into::Overwrite), CLEAVE_TILES(2, Into::Overwrite),
-                  CLEAVE_TILES(4, Into::Overwrite), CLEAVE_TILES(8, Into::Overwrite)},
-    .accumulate = {CLEAVE_TILES(1, Into::Accumulate), CLEAVE_TILES(2, Into::Accumulate),
-                   CLEAVE_TILES(4, Into::Accumulate), CLEAVE_TILES(8, Into::Accumulate)}};
-
-#undef CLEAVE_TILES
+const GemmKernel kKernel{.lanes = 16, .rows = 8, .k_step = 2, CLEAVE_GEMM_TABLES(8)};
 
 bool processor_has_bf16() {
   unsigned a = 0, b = 0, c = 0, d = 0;

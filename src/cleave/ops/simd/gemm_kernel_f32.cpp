@@ -13,8 +13,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace cleave::ops::HWY_NAMESPACE {
 
-enum class Into { Overwrite, Accumulate };
-
 // The accumulators, a row of b and one broadcast of a must fit in the registers: 8·3 + 3 + 1 of 32
 // with AVX-512, 4·3 + 3 + 1 of 16 otherwise. AArch64 has a kernel of its own. The loops are
 // unrolled so that they stay there.
@@ -64,23 +62,12 @@ void multiply(const GemmTile& tile) {
   }
 }
 
-#define CLEAVE_TILES(rows, mode) \
-  { multiply<rows, 1, mode>, multiply<rows, 2, mode>, multiply<rows, 3, mode> }
-
 const GemmKernel* f32_kernel() {
   constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
   static const GemmKernel kernel{
-      .lanes = static_cast<int>(kLanes),
-      .rows = kRows,
-      .k_step = 1,
-      .overwrite = {CLEAVE_TILES(1, Into::Overwrite), CLEAVE_TILES(2, Into::Overwrite),
-                    CLEAVE_TILES(4, Into::Overwrite), CLEAVE_TILES(kRows, Into::Overwrite)},
-      .accumulate = {CLEAVE_TILES(1, Into::Accumulate), CLEAVE_TILES(2, Into::Accumulate),
-                     CLEAVE_TILES(4, Into::Accumulate), CLEAVE_TILES(kRows, Into::Accumulate)}};
+      .lanes = static_cast<int>(kLanes), .rows = kRows, .k_step = 1, CLEAVE_GEMM_TABLES(kRows)};
   return &kernel;
 }
-
-#undef CLEAVE_TILES
 
 const GemmKernel* choose_kernel(DType dtype, Arithmetic arithmetic) {
   const bool wanted = dtype == DType::BF16 && arithmetic == Arithmetic::Fastest;

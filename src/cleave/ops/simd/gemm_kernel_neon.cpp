@@ -13,8 +13,6 @@
 namespace cleave::ops {
 namespace {
 
-enum class Into { Overwrite, Accumulate };
-
 constexpr int kLanes = 4;
 
 /// How the words of a lie along one step: those of a packed strip side by side, or far apart.
@@ -87,19 +85,7 @@ void multiply(const GemmTile& tile) {
   multiply_words<kRows, kVectors, kInto, Words::Apart>(tile);
 }
 
-#define CLEAVE_TILES(rows, mode) \
-  { multiply<rows, 1, mode>, multiply<rows, 2, mode>, multiply<rows, 3, mode> }
-
-const GemmKernel kKernel{
-    .lanes = kLanes,
-    .rows = 8,
-    .k_step = 1,
-    .overwrite = {CLEAVE_TILES(1, Into::Overwrite), CLEAVE_TILES(2, Into::Overwrite),
-                  CLEAVE_TILES(4, Into::Overwrite), CLEAVE_TILES(8, Into::Overwrite)},
-    .accumulate = {CLEAVE_TILES(1, Into::Accumulate), CLEAVE_TILES(2, Into::Accumulate),
-                   CLEAVE_TILES(4, Into::Accumulate), CLEAVE_TILES(8, Into::Accumulate)}};
-
-#undef CLEAVE_TILES
+const GemmKernel kKernel{.lanes = kLanes, .rows = 8, .k_step = 1, CLEAVE_GEMM_TABLES(8)};
 
 }  // namespace
 
