@@ -71,9 +71,6 @@ class TokenStream {
   /// How many of the tokens [first, end) are to be predicted. Does not allocate.
   std::int64_t targets(std::int64_t first, std::int64_t end) const;
 
-  /// Whether there may be tokens that are not to be predicted.
-  bool may_mask() const { return masks_; }
-
   /// Throws UserError if any of the tokens [first, end) is outside the vocabulary.
   void check_tokens(std::int64_t first, std::int64_t end) const;
   void check_tokens() const { check_tokens(0, size_); }

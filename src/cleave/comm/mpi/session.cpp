@@ -41,11 +41,6 @@ MpiSession::MpiSession() {
           "; cleave needs MPI_THREAD_FUNNELED");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
-  MPI_Comm node = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
-  check_mpi(MPI_Comm_rank(node, &node_rank_));
-  check_mpi(MPI_Comm_size(node, &node_size_));
-  check_mpi(MPI_Comm_free(&node));
   transport_ = make_mpi_transport();
 }
 

@@ -32,18 +32,12 @@ class MpiSession {
   /// The group of all ranks, for this rank. Must not outlive the session.
   std::unique_ptr<Communicator> world();
 
-  /// This rank among the ranks of its machine, and how many they are: what plan_pinning() needs.
-  int node_rank() const { return node_rank_; }
-  int node_size() const { return node_size_; }
-
   /// Ends every rank of the job; mpirun exits with `exit_code`. For the top-level catch of a rank,
   /// after it said what happened: one that merely returns leaves the others waiting for ever.
   [[noreturn]] static void abort(int exit_code);
 
  private:
   std::unique_ptr<Transport> transport_;
-  int node_rank_ = 0;
-  int node_size_ = 1;
 };
 
 }  // namespace cleave::comm

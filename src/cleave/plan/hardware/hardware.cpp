@@ -80,10 +80,6 @@ std::int64_t usable_memory(const Hardware& hardware) {
   return hardware.memory - kReserve;
 }
 
-std::span<const Hardware> hardware_catalogue() {
-  return kCatalogue;
-}
-
 const Hardware& find_hardware(std::string_view name) {
   std::string wanted(name);
   std::ranges::transform(wanted, wanted.begin(), [](unsigned char c) { return std::tolower(c); });

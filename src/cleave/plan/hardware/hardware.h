@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -40,9 +39,6 @@ struct Hardware {
 /// What is left of the memory for tensors: the driver's context, communication buffers and
 /// fragmentation take the rest.
 std::int64_t usable_memory(const Hardware& hardware);
-
-/// All entries, in the order help shows them.
-std::span<const Hardware> hardware_catalogue();
 
 /// Knows names in any case. Throws UserError that lists the known names.
 const Hardware& find_hardware(std::string_view name);
