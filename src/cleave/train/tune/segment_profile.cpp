@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Everything that is measured, in the order in which the cache has it.
-std::vector<double*> numbers_of(SegmentProfile& profile) {
+std::vector<double*> profile_numbers(SegmentProfile& profile) {
   std::vector<double*> numbers;
   for (plan::StageCosts& part : profile.parts)
     numbers.insert(numbers.end(), {&part.forward, &part.input, &part.weight, &part.recompute});
@@ -161,7 +161,7 @@ std::string key_of(Config small) {
 
 bool read_profile(const fs::path& path, SegmentProfile& profile) {
   std::ifstream file(path);
-  for (double* number : numbers_of(profile)) file >> *number;
+  for (double* number : profile_numbers(profile)) file >> *number;
   return static_cast<bool>(file);
 }
 
@@ -171,7 +171,7 @@ void write_profile(const fs::path& path, SegmentProfile profile) {
   fs::create_directories(path.parent_path(), ignored);
   const fs::path fresh = path.string() + fmt::format(".{}", ::getpid());
   std::ofstream file(fresh);
-  for (const double* number : numbers_of(profile)) file << fmt::format("{}\n", *number);
+  for (const double* number : profile_numbers(profile)) file << fmt::format("{}\n", *number);
   file.close();
   if (file) fs::rename(fresh, path, ignored);
 }
@@ -225,10 +225,10 @@ SegmentProfile find_or_measure(const Config& small, comm::Launcher& launcher) {
     if (directory) write_profile(path, profile);
   }
   std::vector<double> most;
-  for (const double* number : numbers_of(profile)) most.push_back(*number);
+  for (const double* number : profile_numbers(profile)) most.push_back(*number);
   launcher.processes().combine(most, comm::Combine::Max);
   auto next = most.begin();
-  for (double* number : numbers_of(profile)) *number = *next++;
+  for (double* number : profile_numbers(profile)) *number = *next++;
   return profile;
 }
 

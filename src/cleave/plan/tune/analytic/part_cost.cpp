@@ -15,7 +15,7 @@ using schedule::Recompute;
 /// Communication that runs beside arithmetic takes processors and memory bandwidth away from it.
 constexpr double kContention = 0.2;
 
-void add(const SegmentCost& other, SegmentCost& sum) {
+void add_cost(const SegmentCost& other, SegmentCost& sum) {
   sum.forward += other.forward;
   sum.input += other.input;
   sum.weight += other.weight;
@@ -55,7 +55,7 @@ std::vector<PartCost> part_costs(const Workload& workload, const Layout& layout)
       if (spec.block)
         part.block = segment_cost(spec, context);
       else
-        add(segment_cost(spec, context), part.rest);
+        add_cost(segment_cost(spec, context), part.rest);
     }
   }
   if (alike) parts[1].count = workload.model.layers;
