@@ -3,10 +3,8 @@
 // whose formulas are repeated here), and in many cuts of a step.
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
-#include "support/paths.h"
+#include "train/golden_losses.h"
 #include <gtest/gtest.h>
 
 #include "cleave/comm/launcher.h"
@@ -193,23 +191,12 @@ PairRun ten_steps(const std::string& family, DType dtype, const PairCut& cut = {
 }
 
 TEST(ContrastiveGolden, TenStepsGiveTheLossesOfTransformers) {
-  std::ifstream file(testing::source_path("tests/golden/contrastive_losses.txt"));
-  int rows = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("#")) continue;
-    std::istringstream text(line);
-    std::string family;
-    std::string dtype;
-    text >> family >> dtype;
-    const PairRun ours = ten_steps(family, dtype == "f32" ? DType::F32 : DType::BF16);
-    for (const double loss : ours.losses) {
-      double theirs = 0;
-      ASSERT_TRUE(text >> theirs) << line;
-      EXPECT_NEAR(loss, theirs, (dtype == "f32" ? 1e-5 : 2e-2) * theirs) << line;
-    }
-    ++rows;
-  }
-  EXPECT_EQ(rows, 4);
+  const int lines =
+      testing::expect_golden_losses("tests/golden/contrastive_losses.txt", 1,
+                                    [](const std::vector<std::string>& words, DType dtype) {
+                                      return ten_steps(words[0], dtype).losses;
+                                    });
+  EXPECT_EQ(lines, 4);
 }
 
 class PairsOf : public ::testing::TestWithParam<const char*> {};

@@ -2,12 +2,10 @@
 // images, same optimizer. The numbers are in tests/golden/vision_losses.txt, made by
 // scripts/make_vision_golden.py, whose formulas are repeated here.
 
-#include <fstream>
 #include <map>
-#include <sstream>
 
-#include "support/paths.h"
 #include "train/formula_weights.h"
+#include "train/golden_losses.h"
 #include <gtest/gtest.h>
 
 #include "cleave/comm/launcher.h"
@@ -130,28 +128,14 @@ std::vector<double> image_losses(const ModelShape& shape, DType dtype) {
 }
 
 TEST(VisionGolden, TenStepsGiveTheLossesOfTransformers) {
-  std::ifstream file(testing::source_path("tests/golden/vision_losses.txt"));
-  int rows = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("#")) continue;
-    std::istringstream text(line);
-    std::string family;
-    std::string form;
-    std::string dtype;
-    text >> family >> form >> dtype;
-    const std::vector<double> ours = image_losses(
-        family == "cnn"    ? cnn_shape()
-        : family == "unet" ? unet_shape()
-                           : vit_shape(form == "quick" ? GeluForm::Quick : GeluForm::Exact),
-        dtype == "f32" ? DType::F32 : DType::BF16);
-    for (const double loss : ours) {
-      double theirs = 0;
-      ASSERT_TRUE(text >> theirs) << line;
-      EXPECT_NEAR(loss, theirs, (dtype == "f32" ? 1e-5 : 2e-2) * theirs) << line;
-    }
-    ++rows;
-  }
-  EXPECT_EQ(rows, 8);
+  const int lines = testing::expect_golden_losses(
+      "tests/golden/vision_losses.txt", 2, [](const std::vector<std::string>& words, DType dtype) {
+        if (words[0] == "cnn") return image_losses(cnn_shape(), dtype);
+        if (words[0] == "unet") return image_losses(unet_shape(), dtype);
+        const GeluForm form = words[1] == "quick" ? GeluForm::Quick : GeluForm::Exact;
+        return image_losses(vit_shape(form), dtype);
+      });
+  EXPECT_EQ(lines, 8);
 }
 
 }  // namespace
