@@ -1,13 +1,8 @@
-// Checkpoints of real runs: resumed under other layouts, damaged, killed while they are written.
+// Checkpoints of real runs, resumed: under other layouts, with other keys, or with weights alone.
 
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <random>
-#include <thread>
 
-#include "app/tiny_run.h"
+#include "app/saved_steps.h"
 #include "support/paths.h"
 #include <gtest/gtest.h>
 
@@ -17,23 +12,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::Answer;
-using testing::Process;
 using testing::TinyRun;
 using Keys = TinyRun::Keys;
-
-std::string checkpoint(const TinyRun& run, int step) {
-  char name[32];
-  std::snprintf(name, sizeof name, "step-%08d", step);
-  return run.out() + "/checkpoints/" + name;
-}
-
-void flip_bit(const std::string& path, std::int64_t offset) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(offset);
-  const int byte = file.get();
-  file.seekp(offset);
-  file.put(static_cast<char>(byte ^ 4));
-}
+using testing::checkpoint_of;
+using testing::flip_bit;
 
 TEST(TrainResume, UnderAnotherLayoutGivesTheSameWeights) {
   const TinyRun run({"numerics.data_shards=2", "train.checkpoint_every=10", "train.dtype=bf16"});
@@ -43,7 +25,7 @@ TEST(TrainResume, UnderAnotherLayoutGivesTheSameWeights) {
     for (const Keys& resumed : layouts) {
       if (saved == resumed) continue;
       ASSERT_TRUE(run.report(saved, {"--overwrite"}).contains("weights"));
-      const json report = run.report(resumed, {"--resume=" + checkpoint(run, 10)});
+      const json report = run.report(resumed, {"--resume=" + checkpoint_of(run, 10)});
       EXPECT_EQ(report["weights"], whole["weights"]) << saved[0] << ", " << resumed[0] << report;
     }
   }
@@ -81,7 +63,7 @@ TEST(TrainResume, OfAFinishedRunChangesNothing) {
   const TinyRun run;
   const json whole = run.report();
   const std::string files[] = {run.out() + "/config.toml", run.out() + "/log.jsonl",
-                               checkpoint(run, 20) + "/manifest.json"};
+                               checkpoint_of(run, 20) + "/manifest.json"};
   std::vector<fs::file_time_type> before;
   for (const std::string& file : files) before.push_back(fs::last_write_time(file));
 
@@ -99,7 +81,7 @@ TEST(TrainResume, OfAFinishedRunChangesNothing) {
 TEST(TrainResume, RefusesAFlippedBitAndSaysWhichCheckpointIsLeft) {
   const TinyRun run({"train.checkpoint_every=10"});
   const json whole = run.report();
-  const std::string model = checkpoint(run, 20) + "/model.safetensors";
+  const std::string model = checkpoint_of(run, 20) + "/model.safetensors";
   flip_bit(model, static_cast<std::int64_t>(fs::file_size(model)) - 3);
 
   const Answer refused = run.train({"train.steps=30"}, {"--resume"});
@@ -107,8 +89,8 @@ TEST(TrainResume, RefusesAFlippedBitAndSaysWhichCheckpointIsLeft) {
   EXPECT_EQ(refused.err, "cleave: " + model +
                              " has tensor \"transformer.wte.weight\" with a wrong checksum; to go "
                              "on from an older one pass --resume=" +
-                             checkpoint(run, 10) + "\n");
-  const json older = run.report({}, {"--resume=" + checkpoint(run, 10)});
+                             checkpoint_of(run, 10) + "\n");
+  const json older = run.report({}, {"--resume=" + checkpoint_of(run, 10)});
   EXPECT_EQ(older["weights"], whole["weights"]) << older;
   EXPECT_EQ(testing::run_cleave("checkpoint verify " + run.out()).exit, 0);
 }
@@ -118,7 +100,7 @@ TEST(TrainResume, RefusesAnotherModel) {
   run.report();
   const Answer heads = run.train({"model.heads=8"}, {"--resume"});
   EXPECT_EQ(heads.exit, 2);
-  EXPECT_EQ(heads.err, "cleave: model.heads is 8, but " + checkpoint(run, 20) +
+  EXPECT_EQ(heads.err, "cleave: model.heads is 8, but " + checkpoint_of(run, 20) +
                            " was trained with 4; resume with --set model.heads=4, or begin another "
                            "run in another train.out\n");
 }
@@ -132,7 +114,7 @@ TEST(TrainResume, WithAShorterSequenceSaysHowToKeepTheContext) {
       << refused.err;
   const Answer begun = TinyRun().train({"train.sequence=8"}, {"--init-from", run.out()});
   EXPECT_EQ(begun.exit, 2);
-  EXPECT_EQ(begun.err, "cleave: model.context is 8, but " + checkpoint(run, 2) +
+  EXPECT_EQ(begun.err, "cleave: model.context is 8, but " + checkpoint_of(run, 2) +
                            " was trained with 16; begin with --set model.context=16\n");
 
   const Keys shorter = {"train.sequence=8", "model.context=16", "train.steps=4", "train.lr=0.001"};
@@ -203,95 +185,14 @@ TEST(TrainSaving, GoesOnInTheBackgroundWhereThereIsRoomAndChangesNothing) {
     EXPECT_EQ(report["weights"], whole["weights"]);
     EXPECT_EQ(planned(report) == without, keys == tight);
     for (int step : {3, 6, 9, 12, 15, 18, 20}) {
-      EXPECT_EQ(testing::run_cleave("checkpoint verify " + checkpoint(run, step)).exit, 0);
+      EXPECT_EQ(testing::run_cleave("checkpoint verify " + checkpoint_of(run, step)).exit, 0);
     }
-    const json resumed = run.report({}, {"--resume=" + checkpoint(run, 9)});
+    const json resumed = run.report({}, {"--resume=" + checkpoint_of(run, 9)});
     EXPECT_EQ(resumed["weights"], whole["weights"]);
   }
 }
 
 // ── Damaged checkpoints ──────────────────────────────────────────────────────────────────────────
-
-struct Damage {
-  const char* what;
-  void (*apply)(const std::string& checkpoint);
-  std::string says;  // behind the checkpoint's path
-  bool spares_weights = false;
-};
-
-/// Replaces `from` by `to` of the same length in the header of the model's file.
-void forge_header(const std::string& checkpoint, const std::string& from, const std::string& to) {
-  const std::string path = checkpoint + "/model.safetensors";
-  const std::string bytes = testing::read_text(path);
-  const std::size_t at = bytes.find(from);
-  ASSERT_NE(at, std::string::npos);
-  ASSERT_EQ(from.size(), to.size());
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(static_cast<std::streamoff>(at));
-  file << to;
-}
-
-const std::vector<Damage>& damages() {
-  static const std::vector<Damage> all = {
-      {"a flipped bit of a weight",
-       [](const std::string& c) {
-         flip_bit(c + "/model.safetensors",
-                  static_cast<std::int64_t>(fs::file_size(c + "/model.safetensors")) - 3);
-       },
-       "/model.safetensors has tensor \"transformer.wte.weight\" with a wrong checksum"},
-      {"a flipped bit of the state", [](const std::string& c) { flip_bit(c + "/state.json", 30); },
-       "/state.json has a wrong checksum"},
-      {"a missing piece", [](const std::string& c) { fs::remove(c + "/optimizer.safetensors"); },
-       "/optimizer.safetensors is missing", true},
-      {"a flipped bit of a moment",
-       [](const std::string& c) {
-         flip_bit(c + "/optimizer.safetensors",
-                  static_cast<std::int64_t>(fs::file_size(c + "/optimizer.safetensors")) - 3);
-       },
-       "/optimizer.safetensors has tensor \"transformer.wte.weight.v\" with a wrong checksum",
-       true},
-      {"a missing manifest", [](const std::string& c) { fs::remove(c + "/manifest.json"); },
-       "/manifest.json: No such file or directory"},
-      {"a truncated file",
-       [](const std::string& c) { fs::resize_file(c + "/model.safetensors", 9000); },
-       "/model.safetensors has 9000 bytes instead of "},
-      {"tensors that overlap",
-       [](const std::string& c) { forge_header(c, "\"shape\":[96],", "\"shape\":[95],"); },
-       "/model.safetensors is not a sound safetensors file: tensor "
-       "\"transformer.h.0.attn.c_attn.bias\" of shape [95] needs 380 bytes"},
-      {"a header that is sound but not ours",
-       [](const std::string& c) { forge_header(c, "\"format\":\"pt\"", "\"format\":\"tp\""); },
-       "/model.safetensors has a header other than the saved one"},
-  };
-  return all;
-}
-
-TEST(TrainDamage, IsNamedOnEveryWayToReadAndThePreviousCheckpointStaysUsable) {
-  for (const Damage& damage : damages()) {
-    SCOPED_TRACE(damage.what);
-    const TinyRun run({"train.steps=4", "train.checkpoint_every=2"});
-    const json whole = run.report();
-    const TinyRun other;
-    damage.apply(checkpoint(run, 4));
-
-    const Answer resumed = run.train({"train.steps=6"}, {"--resume"});
-    const Answer begun = other.train({"train.steps=1"}, {"--init-from", run.out()});
-    const Answer generated = testing::run_cleave("generate " + run.out());
-    for (const Answer* answer : {&resumed, &begun, &generated}) {
-      const bool works = damage.spares_weights && answer != &resumed;
-      EXPECT_EQ(answer->exit, works ? 0 : 2) << answer->err;
-      EXPECT_EQ(answer->err.find(checkpoint(run, 4) + damage.says) == std::string::npos, works)
-          << answer->err;
-    }
-    EXPECT_EQ(fs::exists(other.out()), damage.spares_weights);
-    EXPECT_TRUE(resumed.err.ends_with("--resume=" + checkpoint(run, 2) + "\n")) << resumed.err;
-    EXPECT_TRUE(damage.spares_weights ||
-                begun.err.ends_with("--init-from=" + checkpoint(run, 2) + "\n"))
-        << begun.err;
-    const json older = run.report({}, {"--resume=" + checkpoint(run, 2)});
-    EXPECT_EQ(older["weights"], whole["weights"]);
-  }
-}
 
 TEST(TrainInitFrom, TakesWeightsOnlyAndNamesTheTensorThatDiffers) {
   const TinyRun source({"train.steps=5"});
@@ -312,77 +213,6 @@ TEST(TrainInitFrom, TakesWeightsOnlyAndNamesTheTensorThatDiffers) {
 }
 
 // ── Signals ──────────────────────────────────────────────────────────────────────────────────────
-
-void expect_no_drafts(const std::string& out) {
-  for (const auto& entry : fs::recursive_directory_iterator(out)) {
-    EXPECT_EQ(entry.path().string().find("tmp-", out.size()), std::string::npos) << entry.path();
-  }
-}
-
-class TrainSignals : public ::testing::TestWithParam<int> {};
-
-TEST_P(TrainSignals, FinishTheStepSaveAndLeave) {
-  const TinyRun run({"train.steps=300", "parallel.pipeline=2"});
-  Process training(run.command());
-  ASSERT_TRUE(training.prints("step 1")) << training.err();
-  training.signal(GetParam());
-  const Answer stopped = training.wait(std::chrono::seconds(10));
-  EXPECT_EQ(stopped.exit, 0) << stopped.err;
-  EXPECT_NE(stopped.out.find("stopped after step "), std::string::npos) << stopped.out;
-  expect_no_drafts(run.out());
-
-  const json resumed = run.report({}, {"--resume"});
-  EXPECT_EQ(resumed["weights"], TinyRun({"train.steps=300"}).report()["weights"]);
-}
-
-TEST_P(TrainSignals, BeforeTheFirstStepLeaveWithoutIt) {
-  const TinyRun run({"train.steps=100000", "parallel.pipeline=2"});  // a second of profiling
-  Process training(run.command());
-  ASSERT_TRUE(training.prints(" parameters, ")) << training.err();
-  training.signal(GetParam());
-  const Answer stopped = training.wait();
-  EXPECT_EQ(stopped.exit, 0) << stopped.err;
-  EXPECT_TRUE(
-      stopped.out.ends_with("\nstopped before the first step, as asked; nothing was saved, "
-                            "and --resume goes on\n"))
-      << stopped.out;
-  EXPECT_EQ(stopped.err.starts_with("cleave: stopping after the step in hand"),
-            GetParam() != SIGUSR1)
-      << stopped.err;
-  EXPECT_TRUE(fs::is_empty(run.out() + "/checkpoints"));
-}
-
-INSTANTIATE_TEST_SUITE_P(Each, TrainSignals, ::testing::Values(SIGINT, SIGTERM, SIGUSR1));
-
-/// CLEAVE_KILLS=200 for a thorough run.
-int kills() {
-  const char* given = std::getenv("CLEAVE_KILLS");
-  return given == nullptr ? 10 : std::atoi(given);
-}
-
-TEST(TrainKill, AtAnyMomentLeavesACompleteCheckpoint) {
-  const TinyRun run({"train.checkpoint_every=1", "parallel.pipeline=2", "train.steps=1000000"});
-  std::minstd_rand random(7);
-  std::int64_t last = 0;
-  for (int i = 0; i < kills(); ++i) {
-    Process training(run.command({}, {"--resume"}));
-    ASSERT_TRUE(training.prints(": saved ")) << i << training.err();
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 40000));
-    training.signal(SIGKILL);
-    EXPECT_EQ(training.wait().exit, 128 + SIGKILL);
-
-    const Answer verified = testing::run_cleave("checkpoint verify " + run.out());
-    ASSERT_EQ(verified.exit, 0) << i << verified.out << verified.err;
-    const auto state =
-        json::parse(testing::run_cleave("checkpoint inspect --json " + run.out()).out);
-    EXPECT_GT(state["step"].get<std::int64_t>(), last) << i;
-    last = state["step"];
-  }
-  const std::string steps = "train.steps=" + std::to_string(last + 3);
-  const json resumed = run.report({steps, "train.checkpoint_every=0"}, {"--resume"});
-  EXPECT_EQ(resumed["steps"], last + 3);
-  expect_no_drafts(run.out());
-}
 
 }  // namespace
 }  // namespace cleave
