@@ -22,7 +22,7 @@ struct ChatTemplate {
   friend bool operator==(const ChatTemplate&, const ChatTemplate&) = default;
 };
 
-/// Those with a name.
+/// The templates that have a name.
 std::span<const ChatTemplate> chat_templates();
 
 /// The one called `name`; null if there is none.

@@ -36,7 +36,7 @@ class Documents {
   bool is_chat() const { return !trained_.empty(); }
   const std::vector<std::vector<TrainedSpan>>& trained() const { return trained_; }
 
-  /// Of the file, unpacked.
+  /// How long the file is, unpacked.
   std::size_t bytes() const { return bytes_.size(); }
 
  private:

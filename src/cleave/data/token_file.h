@@ -34,7 +34,7 @@ struct TokenFile {
 
   std::int64_t bytes() const { return layout.count * layout.width; }
 
-  /// From the beginning of its tokens.
+  /// Copies bytes from `offset` on, counted from the beginning of its tokens.
   void read_bytes(std::int64_t offset, std::span<std::byte> bytes) const;
 
   /// Copies tokens from `index` on; as targets, with kNoTarget for those that are not to be

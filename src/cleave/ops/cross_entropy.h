@@ -52,7 +52,7 @@ void cross_entropy_partial(Compute& compute, VocabBlock block, ConstView targets
 /// Takes the state of other columns into `into`; every column must be in one of them only.
 void cross_entropy_merge(Compute& compute, const SoftmaxState& other, const SoftmaxState& into);
 
-/// After the last block. One block and finish give the bits of cross_entropy.
+/// Is called after the last block. One block and finish give the bits of cross_entropy.
 void cross_entropy_finish(Compute& compute, const SoftmaxState& state, ConstView targets,
                           View losses, View lse);
 

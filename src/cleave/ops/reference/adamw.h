@@ -4,7 +4,7 @@
 
 namespace cleave::ops::reference {
 
-/// In f64, each result rounded once.
+/// Computes in f64 and rounds each result once.
 void adamw(const AdamwArgs& args, const AdamwHyper& hyper);
 
 }  // namespace cleave::ops::reference

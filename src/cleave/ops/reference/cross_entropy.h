@@ -9,7 +9,7 @@ void cross_entropy(ConstView logits, ConstView targets, View losses, View lse);
 
 void hits(ConstView logits, ConstView targets, View hits);
 
-/// In place on all of the vocabulary.
+/// Works in place on all of the vocabulary.
 void cross_entropy_backward(View logits, ConstView targets, ConstView lse, float scale);
 
 }  // namespace cleave::ops::reference

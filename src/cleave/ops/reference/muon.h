@@ -4,7 +4,7 @@
 
 namespace cleave::ops::reference {
 
-/// In f64.
+/// Computes in f64.
 void muon(const MuonArgs& args, const MuonHyper& hyper);
 
 }  // namespace cleave::ops::reference

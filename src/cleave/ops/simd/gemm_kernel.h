@@ -73,7 +73,7 @@ const GemmKernel& gemm_kernel(DType dtype, Arithmetic arithmetic);
 /// not ask whether AVX-512 may be used at all.
 const GemmKernel* bf16_gemm_kernel();
 
-/// Of f32 on AArch64, with as many sums as its registers hold; null elsewhere.
+/// The kernel of f32 on AArch64, with as many sums as its registers hold; null elsewhere.
 const GemmKernel* neon_gemm_kernel();
 
 }  // namespace cleave::ops

@@ -60,8 +60,8 @@ void add_sums(DType dtype, const std::byte* a, std::int64_t stride, std::int64_t
   });
 }
 
-/// In 32 slots of f64, element i in slot i % 32: four rows of eight, which are added pairwise, and
-/// then by halves of the row. A tail is padded by zeros.
+/// Sums up 32 slots of f64, element i in slot i % 32: four rows of eight, which are added pairwise,
+/// and then by halves of the row. A tail is padded by zeros.
 double square_sum(const float* a, std::size_t n) {
   const hn::ScalableTag<double> wide;
   const hn::Rebind<float, decltype(wide)> narrow;

@@ -122,7 +122,7 @@ int Evaluator::critical_device() const {
   return device;
 }
 
-void Evaluator::critical_path(const Orders& orders, std::vector<Place>& path) const {
+void Evaluator::critical_path(const Orders& orders, std::vector<Position>& path) const {
   path.clear();
   int device = critical_device();
   int at = static_cast<int>(orders[device].size()) - 1;

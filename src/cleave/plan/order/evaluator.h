@@ -25,7 +25,7 @@ class Evaluator {
   double score() const { return score_; }
 
   /// An instruction: a device and a place in its order.
-  struct Place {
+  struct Position {
     int device = 0;
     int at = 0;
   };
@@ -33,7 +33,7 @@ class Evaluator {
   /// Instructions from the last end back to one that waited for nobody, each bound by the next;
   /// while the cost is above its goal, from the end of the device that it comes from. Valid after a
   /// run that returned true.
-  void critical_path(const Orders& orders, std::vector<Place>& path) const;
+  void critical_path(const Orders& orders, std::vector<Position>& path) const;
 
  private:
   bool advance(int device, const std::vector<int>& order, double worst);

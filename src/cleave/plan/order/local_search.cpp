@@ -11,7 +11,7 @@
 namespace cleave::plan::ordering {
 namespace {
 
-using Place = Evaluator::Place;
+using Position = Evaluator::Position;
 
 // Draws from a counter, so that the n-th number is the same on every device.
 class Dice {
@@ -98,7 +98,7 @@ class LocalSearch {
   // anything.
   Move draw() {
     const int kind = dice_.below(8);
-    Place place = path_[dice_.below(static_cast<int>(path_.size()))];
+    Position place = path_[dice_.below(static_cast<int>(path_.size()))];
     if (kind == 0) {
       place.device = dice_.below(problem_.devices);
       place.at = dice_.below(static_cast<int>(current_.orders[place.device].size()));
@@ -115,7 +115,7 @@ class LocalSearch {
   Dice dice_;
   Solution current_;
   Solution best_;
-  std::vector<Place> path_;
+  std::vector<Position> path_;
   std::vector<double> history_;
 };
 

@@ -85,7 +85,7 @@ void check_axes(const Config& c, std::optional<std::int64_t> world_size) {
           c.devices.count, ", which is not divisible by ", known, "; change one of them");
 }
 
-/// Before anything is made for each of them.
+/// The number of devices is checked before anything is made for each of them.
 void check_count(const DevicesConfig& devices) {
   constexpr std::int64_t kMostThreads = 4096;
   constexpr std::int64_t kMostRanks = 1 << 20;

@@ -9,10 +9,10 @@ namespace cleave::train {
 // Saving where only the first device sees the directory of checkpoints: the others send it what
 // they would have written, one after another.
 
-/// On every device but the first.
+/// Every device but the first calls it.
 void send_runs(const SavePoint& at);
 
-/// On the first: receives what all others send, and writes it in their names.
+/// The first device calls it: it receives what all others send, and writes it in their names.
 void write_sent_runs(const SavePoint& at, std::int64_t step);
 
 }  // namespace cleave::train

@@ -87,7 +87,7 @@ plan::LinkCosts LayoutCosts::sum_within(Group group) {
   return slower(sum, link);
 }
 
-/// Between two stages, of whose replicas the slowest counts.
+/// The link between two stages, of whose replicas the slowest counts.
 plan::LinkCosts LayoutCosts::link_between(std::span<const int> from, std::span<const int> to) {
   if (!devices_.facts().knows_links()) return devices_.profile_of(config_).link;
   plan::LinkCosts slowest;
@@ -183,7 +183,8 @@ double LayoutCosts::bound() {
   return work * std::max(1 / speed, sharing);
 }
 
-/// Of a stage that begins with part `first`, on devices of speed 1; so many parameters are reduced.
+/// What a stage takes that begins with part `first`, on devices of speed 1, with so many
+/// parameters.
 plan::StageCosts LayoutCosts::stage_costs(std::size_t first, std::int64_t parts,
                                           double parameters) {
   plan::StageCosts stage;

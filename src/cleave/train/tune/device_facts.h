@@ -19,10 +19,10 @@ struct DeviceFacts {
   /// The slower one of `so_far` and what is between two devices, in latency and in bytes.
   plan::LinkCosts slower(plan::LinkCosts so_far, int from, int to) const;
 
-  /// Between the devices of two places, which talk to those of their own number.
+  /// The link between the devices of two places, which talk to those of their own number.
   plan::LinkCosts between(const Mesh& mesh, int from, int to) const;
 
-  /// Among the devices of a tensor group, and among those that hold the same stage: the slowest.
+  /// The slowest link in a tensor group, and the slowest among devices that hold the same stage.
   plan::LinkCosts within_places(const Mesh& mesh) const;
   plan::LinkCosts among_replicas(const Mesh& mesh) const;
 };

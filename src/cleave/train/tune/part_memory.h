@@ -9,8 +9,8 @@
 
 namespace cleave::train {
 
-/// Of the block of a part, as plan::parts_of() numbers them; what comes before the blocks and after
-/// them is never computed again.
+/// What is computed again of the block of a part, as plan::parts_of() numbers them; what comes
+/// before the blocks and after them is never computed again.
 schedule::Recompute recompute_of_part(const Config& config, std::size_t part);
 
 /// [part] about how many bytes its state takes on a device, and what it keeps of a microbatch;

@@ -17,12 +17,12 @@ class RunOracle : public plan::Oracle {
   /// Layouts are from now on those of `grid`, which has to outlive the questions.
   void ask_about(const Config& grid) { grid_ = &grid; }
 
-  /// Compiling has the last word.
+  /// Every layout may: compiling has the last word.
   bool may_fit(const plan::Layout& /*layout*/) override { return true; }
 
   double bound(const plan::Layout& layout) override;
 
-  /// With a good cut.
+  /// The layout has a good cut.
   double roomy_seconds(const plan::Layout& layout) override;
 
   /// Cut so that it fits, if that can be, and otherwise so that it is fast.

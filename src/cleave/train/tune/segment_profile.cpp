@@ -98,7 +98,7 @@ Config stage_by_stage(const Config& config, schedule::Recompute recompute) {
   return small;
 }
 
-/// Between the first two devices of `world`.
+/// Measures a message and a sum between the first two devices of `world`.
 void measure_links(SegmentProfile& profile, comm::Communicator& world) {
   if (world.size() == 1) return;
   profile.link = engine::profile_link(world, 0, 1);
