@@ -48,13 +48,13 @@ std::string cut_line(const PlanAnswer& answer) {
 }
 
 nlohmann::json json_of(const plan::TimeParts& parts) {
-  return {{"arithmetic", parts.arithmetic},
-          {"recompute", parts.recompute},
-          {"tensor_communication", parts.tensor_communication},
-          {"pipeline_communication", parts.pipeline_communication},
-          {"data_communication", parts.data_communication},
-          {"bubble", parts.bubble},
-          {"optimizer", parts.optimizer}};
+  nlohmann::json json;
+  for (const plan::TimePart& part : plan::time_parts()) {
+    std::string key(part.name);
+    std::ranges::replace(key, ' ', '_');
+    json[key] = parts.*part.seconds;
+  }
+  return json;
 }
 
 nlohmann::json json_of(const plan::Workload& workload, const Prediction& p) {
@@ -79,17 +79,12 @@ nlohmann::json json_of(const plan::Workload& workload, const Prediction& p) {
 
 std::string time_table(const Prediction& p) {
   Rows rows = {{"where the time goes", "seconds", "share"}};
-  const auto add = [&](const char* name, double seconds) {
-    if (seconds == 0) return;
-    rows.push_back({name, format_seconds(seconds), format_share(seconds / p.step_seconds)});
-  };
-  add("arithmetic", p.parts.arithmetic);
-  add("recompute", p.parts.recompute);
-  add("tensor communication", p.parts.tensor_communication);
-  add("pipeline communication", p.parts.pipeline_communication);
-  add("data communication", p.parts.data_communication);
-  add("bubble", p.parts.bubble);
-  add("optimizer", p.parts.optimizer);
+  for (const plan::TimePart& part : plan::time_parts()) {
+    const double seconds = p.parts.*part.seconds;
+    if (seconds != 0)
+      rows.push_back({std::string(part.name), format_seconds(seconds),
+                      format_share(seconds / p.step_seconds)});
+  }
   return report::text_table(rows);
 }
 

@@ -5,11 +5,7 @@
 namespace cleave::plan {
 namespace {
 
-struct NamedPart {
-  const char* name;
-  double TimeParts::*part;
-};
-constexpr std::array<NamedPart, 7> kParts = {
+constexpr std::array<TimePart, 7> kTimeParts = {
     {{"arithmetic", &TimeParts::arithmetic},
      {"recompute", &TimeParts::recompute},
      {"tensor communication", &TimeParts::tensor_communication},
@@ -20,11 +16,21 @@ constexpr std::array<NamedPart, 7> kParts = {
 
 }  // namespace
 
+std::span<const TimePart> time_parts() {
+  return kTimeParts;
+}
+
+double TimeParts::all() const {
+  double sum = 0;
+  for (const TimePart& part : kTimeParts) sum += this->*part.seconds;
+  return sum;
+}
+
 Reason why_slower(const Prediction& best, const Prediction& other) {
-  const auto more = [&](const NamedPart& named) {
-    return other.parts.*named.part - best.parts.*named.part;
+  const auto more = [&](const TimePart& part) {
+    return other.parts.*part.seconds - best.parts.*part.seconds;
   };
-  const NamedPart& worst = *std::ranges::max_element(kParts, {}, more);
+  const TimePart& worst = *std::ranges::max_element(kTimeParts, {}, more);
   return {worst.name, more(worst) / best.step_seconds};
 }
 

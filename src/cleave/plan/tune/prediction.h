@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -21,11 +22,17 @@ struct TimeParts {
   double bubble = 0;
   double optimizer = 0;
 
-  double all() const {
-    return arithmetic + recompute + tensor_communication + pipeline_communication +
-           data_communication + bubble + optimizer;
-  }
+  double all() const;
 };
+
+/// One of the parts, by name: "tensor communication".
+struct TimePart {
+  std::string_view name;
+  double TimeParts::*seconds;
+};
+
+/// All parts, in the order in which people read them.
+std::span<const TimePart> time_parts();
 
 /// What one device of a pipeline holds, in bytes.
 struct DeviceMemory {
