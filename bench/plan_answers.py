@@ -11,6 +11,7 @@ import argparse
 import itertools
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -108,10 +109,11 @@ def main():
     parser.add_argument("--against", required=True, help="an older binary to compare with")
     parser.add_argument("--only", default="", help="only questions that contain this")
     arguments = parser.parse_args()
+    binaries = [os.path.abspath(path) for path in (arguments.against, arguments.cleave)]
     questions = [q for q in [*cluster_questions(), *config_questions()] if arguments.only in " ".join(q)]
     failed = 0
     for question in questions:
-        found = differences(answer(arguments.against, question), answer(arguments.cleave, question))
+        found = differences(*(answer(binary, question) for binary in binaries))
         failed += bool(found)
         if found:
             print("cleave", " ".join(question), *found[:5], sep="\n  ")
