@@ -70,13 +70,14 @@ void run(const StepBenchFlags& flags) {
   const Graph model = model_of(flags);
   const std::vector<CountedMatmul> products = products_of(model);
   const Timing timing = measure(flags, model, products);
-  const double tokens = static_cast<double>(loss_count(model)) / timing.step_seconds;
+  const double rate = static_cast<double>(loss_count(model)) / timing.step_seconds;
+  const std::string samples = samples_of(flags);
   const double gflops = static_cast<double>(cleave::flops(model)) / timing.step_seconds * 1e-9;
   const double efficiency = timing.gemm_seconds / timing.step_seconds;
   if (!flags.json) {
     fmt::print("{}, threads {}, median of {}\n", text_of(flags), flags.threads, flags.repeats);
-    fmt::print("  step        {:8.3f} s   {:.0f} tokens/s, {:.1f} GFLOP/s\n", timing.step_seconds,
-               tokens, gflops);
+    fmt::print("  step        {:8.3f} s   {:.{}f} {}/s, {:.1f} GFLOP/s\n", timing.step_seconds,
+               rate, samples == "tokens" ? 0 : 2, samples, gflops);
     fmt::print("  bare gemms  {:8.3f} s\n  efficiency  {:8.3f}\n", timing.gemm_seconds, efficiency);
     return;
   }
@@ -85,7 +86,7 @@ void run(const StepBenchFlags& flags) {
   const nlohmann::json report = {{"step_seconds", timing.step_seconds},
                                  {"gemm_seconds", timing.gemm_seconds},
                                  {"efficiency", efficiency},
-                                 {"tokens_per_second", tokens},
+                                 {samples + "_per_second", rate},
                                  {"gflops", gflops},
                                  {"gemms", gemms}};
   fmt::print("{}\n", report.dump());

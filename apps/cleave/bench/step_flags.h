@@ -25,7 +25,10 @@ void add_step_flags(CLI::App& command, StepFlags& flags);
 /// Throws UserError unless there is such a step.
 Graph model_of(const StepFlags& flags);
 
-/// "gpt2-124m bf16, 4 x 256 tokens".
+/// What a step of the preset counts: "tokens", "images" or "pairs".
+std::string samples_of(const StepFlags& flags);
+
+/// "gpt2-124m bf16, 4 x 256 tokens", or "vit-b-16 f32, batch 4 of images, 224 x 224 pixels".
 std::string text_of(const StepFlags& flags);
 
 }  // namespace cleave::app
