@@ -1,6 +1,10 @@
 #include "cleave/model/family.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <set>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -130,6 +134,51 @@ TEST(Family, KeepsWhatALlavaDoesNotCompute) {
   EXPECT_THROW(train_only(graph.segments, std::vector<std::string>{"post_layernorm"}), UserError);
   train_only(graph.segments, std::vector<std::string>{"projector"});
   EXPECT_EQ(trained_count(graph.segments), 1024 * 4096 + 4096 + 4096 * 4096 + 4096);
+}
+
+TEST(Family, AddsTheRowsOfSeveralVisionLayersAfterLanguageLayers) {
+  const Graph graph = preset("deepstack-tiny", {.sequences = 2, .sequence = 64, .images = 3});
+
+  EXPECT_NO_THROW(check(graph));
+  EXPECT_EQ(block_count(graph), 4 + 4);
+  std::vector<std::string> added;
+  for (int s = 0; s < static_cast<int>(graph.segments.size()); ++s) {
+    const int merger = source_of(graph, s, "rows");
+    if (merger == Graph::kData) continue;
+    const auto name = [&](int segment) {
+      return graph.segments[static_cast<std::size_t>(segment)].name;
+    };
+    added.push_back(name(source_of(graph, merger, "x")) + ", " + name(merger) + ", " +
+                    name(source_of(graph, s, "x")));
+    EXPECT_EQ(*input_at(graph, s, "places"), "places");
+  }
+  EXPECT_EQ(added, (std::vector<std::string>{"vision block 0, merger 0, block 0",
+                                             "vision block 2, merger 1, block 1",
+                                             "vision block 3, merger 2, block 2"}));
+  EXPECT_EQ(std::ranges::count(optional_segments(graph), true), 1 + 4 + 1 + 1 + 3);
+}
+
+TEST(Family, RefusesFeaturesOfLayersThatAreNotThere) {
+  const auto complaint = [](std::initializer_list<std::int64_t> layers) -> std::string {
+    ModelShape shape = model::find_preset("vlm-tiny").shape;
+    for (const std::int64_t layer : layers) shape.vision.deepstack.push_back(layer);
+    try {
+      check(shape);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(complaint({0, 1}), "");
+  EXPECT_EQ(complaint({0, 2}),
+            "model.vision.deepstack has 2 after 0, and the tower computes layers 0 to 1; name some "
+            "of them in ascending order");
+  EXPECT_EQ(complaint({1, 1}),
+            "model.vision.deepstack has 1 after 1, and the tower computes layers 0 to 1; name some "
+            "of them in ascending order");
+  EXPECT_EQ(complaint({0, 1, 2}),
+            "model.vision.deepstack has 3 layers, and the rows of each are added after a language "
+            "layer of its own; name at most 2");
 }
 
 TEST(Family, RefusesImagesThatPatchesDoNotCover) {

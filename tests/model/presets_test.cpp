@@ -47,8 +47,8 @@ TEST(Presets, ListTheKnownNamesWhenAskedForAnother) {
             "gpt3-22b, gpt3-175b, gpt3-530b, gpt3-1t, gpt-tiny, llama-160m, llama-1b, llama-7b, "
             "llama-13b, llama-33b, llama-65b, llama-70b, llama3-8b, llama3-70b, llama3-405b, "
             "llama-tiny, vit-s-16, vit-b-16, vit-l-16, vit-h-14, vit-tiny, cnn-fashion, unet-tiny, "
-            "llava-1.5-7b, smolvlm-256m, vlm-tiny, clip-vit-b-32, clip-tiny, siglip-b-16, "
-            "siglip-tiny");
+            "llava-1.5-7b, smolvlm-256m, vlm-tiny, deepstack-tiny, clip-vit-b-32, clip-tiny, "
+            "siglip-b-16, siglip-tiny");
 }
 
 TEST(ModelShape, DefaultsTheFeedForwardWidthByFamily) {

@@ -52,6 +52,15 @@ inline ModelShape tiny_shape(const model::Family* kind, std::int64_t layers = 6)
           .tie_embeddings = !llama};
 }
 
+/// A vlm whose three vision layers feed as many language layers.
+inline Graph tiny_deepstack(DType dtype) {
+  ModelShape shape = tiny_shape(&model::vlm);
+  shape.vision.layers = 4;
+  for (const std::int64_t layer : {0, 1, 2}) shape.vision.deepstack.push_back(layer);
+  return model::graph_of(shape,
+                         {.sequences = 1, .sequence = kSequence, .dtype = dtype, .images = 4});
+}
+
 inline Graph tiny_model(const model::Family* kind, DType dtype, std::int64_t layers = 6) {
   // Shards divide the rows of four images, which one text has where there are both.
   const bool both = kind->reads_images && kind->reads_tokens;

@@ -10,6 +10,7 @@ namespace {
 // Indices into what the spec declares (spec/image_layers.cpp).
 constexpr int kTokens = 0;  // of what the join reads
 constexpr int kPlaces = 1;
+constexpr int kRows = 0;  // of what is added; its places follow, as above
 
 ops::PlacedTokens placed(const LayerCall& call) {
   return {.ids = call.reads[kTokens], .places = call.reads[kPlaces]};
@@ -61,6 +62,16 @@ void ImageJoin::backward_weight(ops::Compute& compute, const LayerCall& call) {
   const View sum = gradient(0, call);
   if (call.gradient == Write::Overwrite) ops::fill(compute, 0, sum);
   ops::place_table_backward(compute, placed(call), spec().x.shape[0], call.dy, sum);
+}
+
+void AddRows::forward(ops::Compute& compute, const LayerCall& call) {
+  ops::add_rows(compute, call.reads[kPlaces], call.x, call.reads[kRows], call.y);
+}
+
+void AddRows::backward_input(ops::Compute& compute, const LayerCall& call) {
+  if (call.dx) ops::copy(compute, call.dy, call.dx);
+  if (const View rows = call.read_gradients[kRows])
+    ops::place_rows_backward(compute, call.reads[kPlaces], call.dy, rows);
 }
 
 }  // namespace cleave

@@ -23,4 +23,12 @@ class ImageJoin : public Layer {
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
 };
 
+/// Rows of images are added to those of a text where they stand in it.
+class AddRows : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+};
+
 }  // namespace cleave

@@ -42,10 +42,15 @@ ModelShape read_config_json(const std::string& text, const std::string& file,
                                  "\", which cleave does not know; known are ", names));
 }
 
+bool has_config_json(const ModelShape& shape) {
+  return names_of(shape) != nullptr;
+}
+
 std::string config_json(const ModelShape& shape, std::string_view dtype) {
   const HuggingFace* names = names_of(shape);
-  require(names != nullptr, "model.kind \"", shape.kind->name,
-          "\" is none that Hugging Face's tools know; it cannot have a config.json");
+  require(names != nullptr, "model.kind \"", shape.kind->name, "\" ",
+          shape.kind->hugging_face == nullptr ? "" : "of this shape ",
+          "is none that Hugging Face's tools know; it cannot have a config.json");
   ConfigJsonText config;
   config.set("architectures", std::vector{std::string(names->architecture)});
   config.set("model_type", std::string(names->model_type));

@@ -39,8 +39,11 @@ Shape stored_shape(const ModelShape& model, std::string_view name, const Shape& 
 ModelShape read_config_json(const std::string& text, const std::string& file,
                             std::span<const Family* const> known = families());
 
-/// The config.json of a model; `dtype` is that of the tensors beside it. Throws UserError if its
-/// family is none of Hugging Face's.
+/// Whether Hugging Face's tools know models of this family and shape.
+bool has_config_json(const ModelShape& shape);
+
+/// The config.json of a model; `dtype` is that of the tensors beside it. Throws UserError if it has
+/// none.
 std::string config_json(const ModelShape& shape, std::string_view dtype);
 
 }  // namespace cleave::model

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "cleave/model/rope_scaling.h"
@@ -12,6 +13,25 @@ struct Family;
 extern const Family gpt;
 }  // namespace model
 
+/// A few layers of a tower, by their numbers from 0; as plain data, so that presets may have them.
+struct FeatureLayers {
+  static constexpr std::int64_t kMost = 16;
+  std::array<std::int64_t, kMost> numbers = {};
+  std::int64_t count = 0;  ///< may exceed kMost until the shape is checked
+
+  constexpr void push_back(std::int64_t layer) {
+    if (count < kMost) numbers[static_cast<std::size_t>(count)] = layer;
+    ++count;
+  }
+  constexpr bool empty() const { return count == 0; }
+  constexpr const std::int64_t* begin() const { return numbers.data(); }
+  constexpr const std::int64_t* end() const {
+    return numbers.data() + (count < kMost ? count : kMost);
+  }
+
+  friend bool operator==(const FeatureLayers&, const FeatureLayers&) = default;
+};
+
 /// The part of a model that reads images and tokens which turns patches into rows.
 struct VisionShape {
   std::int64_t layers = 0;
@@ -22,6 +42,9 @@ struct VisionShape {
   /// As in CLIP: a class token and a norm before the blocks; the rows of the layer before the last
   /// are taken, without the class token's. Otherwise as in SigLIP: neither, and a norm at the end.
   bool class_token = true;
+  /// Layers whose rows go through a merger each and are added to the text after the language
+  /// layers 0, 1, … (DeepStack: Meng et al., 2024).
+  FeatureLayers deepstack = {};
 
   constexpr std::int64_t computed_layers() const { return class_token ? layers - 1 : layers; }
 

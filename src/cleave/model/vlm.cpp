@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
@@ -8,111 +9,13 @@
 #include "cleave/model/presets.h"
 #include "cleave/model/towers.h"
 #include "cleave/model/vlm_config.h"
+#include "cleave/model/vlm_parts.h"
 #include "cleave/spec/image_layers.h"
 
 namespace cleave::model {
 namespace {
 
 using spec::Flow;
-
-/// What checkpoints call the parts.
-struct VlmNames {
-  std::string vision;     ///< before the names of the tower
-  std::string projector;  ///< before those of its layers
-  std::string text;       ///< in place of the "model." of a language model
-  std::string head;       ///< in place of its "lm_head."
-};
-
-VlmNames vlm_names(const ModelShape& s) {
-  if (s.shuffle == 0)
-    return {.vision = "vision_tower.vision_model.",
-            .projector = "multi_modal_projector.",
-            .text = "language_model.model.",
-            .head = "language_model.lm_head."};
-  return {.vision = "model.vision_model.",
-          .projector = "model.connector.modality_projection.",
-          .text = "model.text_model.",
-          .head = "lm_head."};
-}
-
-/// Patches become rows, with positions and perhaps a class token.
-SegmentSpec vision_embedding(const ModelShape& s, const Flow& rows) {
-  const std::string name = vlm_names(s).vision;
-  const bool class_token = s.vision.class_token;
-  LayerSpec projection = patch_rows(s, rows, name, class_token ? Bias::None : Bias::Add);
-  SegmentSpec segment{.name = "vision embedding", .layers = {std::move(projection)}};
-  const std::string positions = name + "embeddings.position_embedding.weight";
-  if (!class_token) {
-    segment.layers.push_back(
-        spec::positions(name + "embeddings", rows, s.vision.hidden, positions));
-    return segment;
-  }
-  segment.layers.push_back(spec::class_token(name + "embeddings", rows,
-                                             {.features = s.vision.hidden,
-                                              .token_name = name + "embeddings.class_embedding",
-                                              .position_name = positions}));
-  segment.layers.push_back(spec::layernorm(name + "pre_layrnorm", rows, s.vision.hidden,
-                                           static_cast<float>(s.vision.norm_eps)));
-  return segment;
-}
-
-/// Adds the parameters of `layer` to those that are saved and never computed with.
-void keep_idle(const LayerSpec& layer, LayerSpec& keeper) {
-  for (ParameterSpec parameter : layer.parameters) {
-    parameter.trainable = false;
-    parameter.idle = true;
-    parameter.hidden = false;
-    parameter.cut = {};
-    keeper.parameters.push_back(std::move(parameter));
-  }
-}
-
-/// What the tower gives: rows without the class token, or normed ones.
-SegmentSpec vision_rows(const ModelShape& s, const Flow& rows) {
-  const std::string name = vlm_names(s).vision;
-  LayerSpec norm = spec::layernorm(name + "post_layernorm", rows, s.vision.hidden,
-                                   static_cast<float>(s.vision.norm_eps));
-  if (!s.vision.class_token) return {.name = "vision rows", .layers = {std::move(norm)}};
-  LayerSpec patches = spec::without_first(name + "patches", rows, s.vision.hidden);
-  for (const LayerSpec& layer : image_tower_block(s, rows, name, s.vision.layers - 1).layers)
-    keep_idle(layer, patches);
-  keep_idle(norm, patches);
-  return {.name = "vision rows", .layers = {std::move(patches)}};
-}
-
-/// From rows of the tower to rows of the language model.
-SegmentSpec projector(const ModelShape& s, Flow rows) {
-  const std::string name = vlm_names(s).projector;
-  rows.sequence = s.patches();
-  SegmentSpec segment{.name = "projector", .module = "projector"};
-  if (s.shuffle > 0) {
-    segment.layers.push_back(
-        spec::pixel_shuffle(name + "shuffle", rows, s.vision.hidden, s.shuffle));
-    rows.sequence = s.image_rows();
-    segment.layers.push_back(spec::linear(name + "proj", rows,
-                                          {.in = s.shuffle * s.shuffle * s.vision.hidden,
-                                           .out = s.hidden,
-                                           .weight = Transpose::Yes}));
-    return segment;
-  }
-  const CutSpan inside{.units = s.hidden, .what = "model.hidden"};
-  segment.layers.push_back(spec::linear(name + "linear_1", rows,
-                                        {.in = s.vision.hidden,
-                                         .out = s.hidden,
-                                         .weight = Transpose::Yes,
-                                         .bias = Bias::Add,
-                                         .rule = CutRule::Column,
-                                         .spans = {inside}}));
-  segment.layers.push_back(spec::gelu(name + "act", rows, s.hidden, GeluForm::Exact));
-  segment.layers.push_back(spec::linear(name + "linear_2", rows,
-                                        {.in = s.hidden,
-                                         .out = s.hidden,
-                                         .weight = Transpose::Yes,
-                                         .bias = Bias::Add,
-                                         .rule = CutRule::Row,
-                                         .spans = {inside}}));
-  return segment;
-}
 
 std::string renamed(const std::string& name, const VlmNames& names) {
   constexpr std::string_view kText = "model.";
@@ -144,18 +47,59 @@ Graph language_part(const ModelShape& s, const Flow& flow, std::int64_t loss_blo
   return text;
 }
 
+/// Where the rows of feature k are added, counted from the join: each layer before it and the join
+/// itself stand there, and each feature before it.
+int feature_place(std::int64_t k) {
+  return static_cast<int>(2 * k + 2);
+}
+
+/// After each of the first language layers a segment that adds the rows of a merger.
+void add_features(const ModelShape& s, const Flow& flow, std::vector<SegmentSpec>& language) {
+  for (std::int64_t k = 0; k < s.vision.deepstack.count; ++k) {
+    const std::string name = "deepstack " + std::to_string(k);
+    const std::int64_t rows = flow.sequences * flow.images * s.image_rows();
+    SegmentSpec segment{
+        .name = name, .layers = {spec::add_rows(name, flow, s.hidden, rows)}, .module = "language"};
+    language.insert(language.begin() + feature_place(k), std::move(segment));
+  }
+}
+
+/// The edges of all segments, of which `join` is the first of the language model. A merger reads
+/// its layer of the tower and is read where its rows are added; all others form a chain.
+void connect(const ModelShape& s, int join, Graph& graph) {
+  const int head = static_cast<int>(graph.segments.size()) - 1;
+  const int features = static_cast<int>(s.vision.deepstack.count);
+  const int projector = join - features - 1;
+  graph.edges = {{{Graph::kData, "patches"}, {0, "x"}},
+                 {{Graph::kData, "tokens"}, {join, "tokens"}},
+                 {{Graph::kData, "places"}, {join, "places"}},
+                 {{Graph::kData, "targets"}, {head, "targets"}}};
+  for (int segment = 1; segment <= head; ++segment) {
+    const bool merger = segment > projector && segment < join;
+    if (!merger)
+      graph.edges.push_back({{segment == join ? projector : segment - 1, "y"}, {segment, "x"}});
+  }
+  for (int k = 0; k < features; ++k) {
+    const int merger = projector + 1 + k;
+    const int layer = static_cast<int>(*(s.vision.deepstack.begin() + k));
+    const int added = join + feature_place(k);
+    graph.edges.push_back({{1 + layer, "y"}, {merger, "x"}});
+    graph.edges.push_back({{merger, "y"}, {added, "rows"}});
+    graph.edges.push_back({{Graph::kData, "places"}, {added, "places"}});
+  }
+  graph.results = {{"losses", {head, "y"}}};
+}
+
 Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks) {
   Graph graph = language_part(s, flow, loss_blocks);
   if (flow.cache > 0) return graph;  // of a text that goes on without images
   const Flow rows{.sequences = flow.sequences * flow.images,
                   .sequence = s.patches() + (s.vision.class_token ? 1 : 0),
                   .dtype = flow.dtype};
-  std::vector<SegmentSpec> segments = {vision_embedding(s, rows)};
-  for (std::int64_t i = 0; i < s.vision.computed_layers(); ++i)
-    segments.push_back(image_tower_block(s, rows, vlm_names(s).vision, i));
-  segments.push_back(vision_rows(s, rows));
-  for (SegmentSpec& segment : segments) segment.module = "vision";
-  segments.push_back(projector(s, rows));
+  std::vector<SegmentSpec> segments = vlm_tower(s, rows);
+  segments.push_back(vlm_projector(s, rows));
+  const std::int64_t features = s.vision.deepstack.count;
+  for (std::int64_t k = 0; k < features; ++k) segments.push_back(vlm_merger(s, rows, k));
   const int join = static_cast<int>(segments.size());
   const LayerSpec table = std::move(graph.segments[0].layers[0]);
   graph.segments[0].name = "join";
@@ -166,6 +110,7 @@ Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks)
                                                 .token_name = table.parameters[0].name})};
   // The table is whole wherever it is, so the head that shares it is as well.
   if (s.tie_embeddings) graph.segments.back().layers.back().parameters[0].cut = {};
+  add_features(s, flow, graph.segments);
   std::ranges::move(graph.segments, std::back_inserter(segments));
   graph.segments = std::move(segments);
   graph.inputs.insert(
@@ -174,14 +119,25 @@ Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks)
        .tensor = {"patches", flow.dtype, {rows.sequences * s.patches(), s.patch_values()}},
        .optional = true});
   graph.inputs.push_back({"places", {"places", DType::I32, {flow.tokens()}}});
-  const int head = static_cast<int>(graph.segments.size()) - 1;
-  graph.edges = {{{Graph::kData, "patches"}, {0, "x"}},
-                 {{Graph::kData, "tokens"}, {join, "tokens"}},
-                 {{Graph::kData, "places"}, {join, "places"}},
-                 {{Graph::kData, "targets"}, {head, "targets"}}};
-  join_in_order(graph);
-  graph.results = {{"losses", {head, "y"}}};
+  connect(s, join, graph);
   return graph;
+}
+
+void check_deepstack(const ModelShape& s) {
+  const FeatureLayers& features = s.vision.deepstack;
+  const std::int64_t most = std::min(FeatureLayers::kMost, s.layers);
+  require(
+      features.count <= most, "model.vision.deepstack has ", features.count,
+      " layers, and the rows of each are added after a language layer of its own; name at most ",
+      most);
+  std::int64_t before = -1;
+  for (const std::int64_t layer : features) {
+    require(layer > before && layer < s.vision.computed_layers(), "model.vision.deepstack has ",
+            layer, before < 0 ? "" : detail::concat(" after ", before),
+            ", and the tower computes layers 0 to ", s.vision.computed_layers() - 1,
+            "; name some of them in ascending order");
+    before = layer;
+  }
 }
 
 void check_vlm(const ModelShape& s) {
@@ -189,6 +145,7 @@ void check_vlm(const ModelShape& s) {
   check_image_tower(s);
   require(!s.vision.class_token || s.vision.layers >= 2, "model.vision.layers is ", s.vision.layers,
           ", and the last layer of a tower with a class token is not computed; use 2 or more");
+  check_deepstack(s);
   require(s.shuffle == 0 || s.image / s.patch % s.shuffle == 0, "model.projector.shuffle ",
           s.shuffle, " does not divide the ", s.image / s.patch,
           " patches along a side of an image");
@@ -254,10 +211,19 @@ constexpr ModelShape kVlmTiny = {
     .gelu = GeluForm::Quick,
     .vision = {.layers = 3, .hidden = 48, .heads = 4, .ffn = 96, .class_token = true}};
 
-constexpr std::array<Preset, 3> kVlmPresets = {{
+constexpr ModelShape kDeepStackTiny = [] {
+  ModelShape shape = kVlmTiny;
+  shape.layers = 4;
+  shape.vision.layers = 5;
+  for (const std::int64_t layer : {0, 2, 3}) shape.vision.deepstack.push_back(layer);
+  return shape;
+}();
+
+constexpr std::array<Preset, 4> kVlmPresets = {{
     {"llava-1.5-7b", kLlava, "LLaVA 1.5: CLIP L/14 at 336 pixels, Vicuna 7B"},
     {"smolvlm-256m", kSmolVlm, "SmolVLM 256M: SigLIP B/16 at 512 pixels, 64 rows for an image"},
     {"vlm-tiny", kVlmTiny, "bytes and images of 28 x 28, for tests"},
+    {"deepstack-tiny", kDeepStackTiny, "the same, with features of three vision layers"},
 }};
 
 }  // namespace

@@ -68,9 +68,6 @@ void read_llava(const ConfigJson& config, ModelShape& shape) {
 }
 
 void write_llava(const ModelShape& shape, ConfigJsonText& config) {
-  require(shape.vision.class_token,
-          "a projector without shuffle behind a tower without a class "
-          "token is none of Hugging Face's models");
   write_language(shape, config);
   write_tower(shape, "clip_vision_model", config);
   config.set("image_token_index", shape.image_token);
@@ -99,24 +96,26 @@ void read_smolvlm(const ConfigJson& config, ModelShape& shape) {
 }
 
 void write_smolvlm(const ModelShape& shape, ConfigJsonText& config) {
-  require(!shape.vision.class_token,
-          "a projector with shuffle behind a tower with a class token is "
-          "none of Hugging Face's models");
   write_language(shape, config);
   write_tower(shape, "smolvlm_vision", config);
   config.set("image_token_id", shape.image_token);
   config.set("scale_factor", shape.shuffle);
 }
 
+bool is_llava(const ModelShape& shape) {
+  return shape.shuffle == 0 && shape.vision.class_token && shape.vision.deepstack.empty();
+}
+
+bool is_smolvlm(const ModelShape& shape) {
+  return shape.shuffle > 0 && !shape.vision.class_token && shape.vision.deepstack.empty();
+}
+
 constexpr HuggingFace kSmolVlmNames = {.model_type = "smolvlm",
                                        .architecture = "SmolVLMForConditionalGeneration",
                                        .read = read_smolvlm,
                                        .write = write_smolvlm,
-                                       .stored = stored_image_shape};
-
-bool has_no_shuffle(const ModelShape& shape) {
-  return shape.shuffle == 0;
-}
+                                       .stored = stored_image_shape,
+                                       .fits = is_smolvlm};
 
 }  // namespace
 
@@ -125,7 +124,7 @@ constinit const HuggingFace kVlmNames = {.model_type = "llava",
                                          .read = read_llava,
                                          .write = write_llava,
                                          .stored = stored_image_shape,
-                                         .fits = has_no_shuffle,
+                                         .fits = is_llava,
                                          .also = &kSmolVlmNames};
 
 }  // namespace cleave::model

@@ -50,6 +50,30 @@ void place_rows(Compute& compute, const PlacedTokens& tokens, ConstView x, Const
   });
 }
 
+void add_rows(Compute& compute, ConstView places, ConstView x, ConstView rows, View y) {
+  const std::int64_t count = x.size(0);
+  const std::int64_t hidden = x.size(1);
+  check_float("placed x", x);
+  check_view("placed x", x, x.dtype(), {count, hidden});
+  check_view("placed y", y, x.dtype(), {count, hidden});
+  const std::int64_t most = rows ? rows.size(0) : 0;
+  if (rows) {
+    check_view("placed rows", rows, x.dtype(), {most, hidden});
+    check_view("placed places", places, DType::I32, {count});
+  }
+  const std::size_t bytes = static_cast<std::size_t>(hidden * size_of(x.dtype()));
+  parallel_for(compute, count, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int32_t place = rows ? places.as<std::int32_t>()[t] : -1;
+      if (is_placed(place, most)) {
+        add_span(x.dtype(), row_bytes(x, t), row_bytes(rows, place), row_bytes(y, t), hidden);
+      } else if (x.bytes() != y.bytes()) {
+        std::memcpy(row_bytes(y, t), row_bytes(x, t), bytes);
+      }
+    }
+  });
+}
+
 void place_rows_backward(Compute& compute, ConstView places, ConstView dy, View dx) {
   const std::int64_t count = dy.size(0);
   const std::int64_t hidden = dy.size(1);

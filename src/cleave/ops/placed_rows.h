@@ -17,6 +17,12 @@ struct PlacedTokens {
 ///   x  [rows, hidden]   table  [vocab, hidden]   y  [tokens, hidden]   all f32 or all bf16
 void place_rows(Compute& compute, const PlacedTokens& tokens, ConstView x, ConstView table, View y);
 
+/// y[t] = x[t] + rows[places[t]] where that is one of the rows, else x[t]; y may be x. There may be
+/// no rows at all.
+///
+///   x, y  [tokens, hidden]   rows  [n, hidden]   places  i32 [tokens]   all f32 or all bf16
+void add_rows(Compute& compute, ConstView places, ConstView x, ConstView rows, View y);
+
 /// dx[r] = the sum of dy[t] over the tokens whose place is r, in token order: threads divide the
 /// columns.
 ///

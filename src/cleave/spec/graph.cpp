@@ -165,6 +165,20 @@ const std::string* input_at(const Graph& graph, int segment, const std::string& 
   return edge != nullptr && edge->from.segment == Graph::kData ? &edge->from.name : nullptr;
 }
 
+namespace {
+
+/// Whether a segment runs although nothing arrives at one of its ports.
+bool does_without(const SegmentSpec& segment, const std::string& port) {
+  if (port == "x") return segment.layers.front().does_without_x;
+  for (const LayerSpec& layer : segment.layers) {
+    for (const ReadTensor& read : layer.reads)
+      if (read.port == port && !read.may_lack) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<bool> optional_segments(const Graph& graph) {
   std::vector<bool> optional(graph.segments.size(), true);
   const auto is_optional = [&](const Graph::Port& from) {
@@ -177,8 +191,7 @@ std::vector<bool> optional_segments(const Graph& graph) {
   for (const Graph::Edge& edge : graph.edges) {
     if (edge.from.segment == Graph::kData || !optional[edge.from.segment]) continue;
     const bool can =
-        optional[edge.to.segment] ||
-        (edge.to.name == "x" && graph.segments[edge.to.segment].layers.front().does_without_x);
+        optional[edge.to.segment] || does_without(graph.segments[edge.to.segment], edge.to.name);
     if (!can) return std::vector<bool>(graph.segments.size(), false);
   }
   return optional;

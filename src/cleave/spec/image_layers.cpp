@@ -104,6 +104,19 @@ LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinS
   return spec;
 }
 
+LayerSpec add_rows(const std::string& name, const Flow& flow, std::int64_t features,
+                   std::int64_t rows) {
+  const Shape text{flow.tokens(), features};
+  LayerSpec spec = rows_layer("add_rows", name, {"x", flow.dtype, text}, {"y", flow.dtype, text});
+  spec.reads = {{.tensor = {"rows", flow.dtype, {rows, features}},
+                 .port = "rows",
+                 .until = Until::Forward,
+                 .gradient = true,
+                 .may_lack = true},
+                {{"places", DType::I32, {flow.tokens()}}, "places", Until::Input}};
+  return spec;
+}
+
 LayerSpec class_loss(const std::string& name, const Flow& flow, std::int64_t classes) {
   const std::int64_t samples = flow.sequences;
   LayerSpec spec = rows_layer("class_loss", name, {"x", flow.dtype, {samples, classes}},

@@ -76,6 +76,12 @@ struct ImageJoinShape {
 };
 LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinShape& shape);
 
+/// kind "add_rows": rows of images are added where they stand among those of a text. x and
+/// y [tokens, features], and at port "rows" [rows, features]: y[t] = x[t] + row places[t], or x[t]
+/// where there is no such row or nothing arrives. The port "places" is that of image_join.
+LayerSpec add_rows(const std::string& name, const Flow& flow, std::int64_t features,
+                   std::int64_t rows);
+
 /// kind "class_loss": x [samples, classes], the logits -> y f32 [2, samples]: the cross-entropy
 /// against what is read at port "labels", i32 [samples], and 1 where the label has the highest
 /// logit, else 0. `flow` counts a sample as a sequence.

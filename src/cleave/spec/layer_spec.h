@@ -43,6 +43,7 @@ struct ReadTensor {
   std::string port;
   Until until = Until::Weight;
   bool gradient = false;  ///< I writes its gradient, where one is wanted
+  bool may_lack = false;  ///< the layer also runs where nothing arrives
 
   friend bool operator==(const ReadTensor&, const ReadTensor&) = default;
 };

@@ -209,6 +209,24 @@ TEST(Presence, ChangesNoBitOfTensorShards) {
   expect_bits(graph, train(compiled(graph, all[0], {})), all);
 }
 
+// The tower feeds several language layers, on stages of their own, and may be absent from each.
+TEST(Presence, ChangesNoBitWhereSeveralLayersReadTheTower) {
+  using schedule::Recompute;
+  const Graph graph = testing::tiny_deepstack(DType::F32);
+  expect_bits(
+      graph, train(compiled(graph, {}, {})),
+      {{},
+       {.pipeline = 3},
+       {.pipeline = 3, .data = 2, .placement = Placement::Own, .encoder_stages = 1},
+       {.pipeline = 2, .data = 2, .schedule = "zb-h1", .zero = 3},
+       {.pipeline = 2, .data = 4, .schedule = "gpipe", .zero = 2},
+       {.pipeline = 2, .data = 2, .zero = 3, .recompute = {Recompute::Full}},
+       {.pipeline = 2, .schedule = "zb-h1", .recompute = {Recompute::Selective}},
+       {.pipeline = 2, .offload = schedule::Offload::Activations},
+       {.pipeline = 4, .schedule = "auto", .placement = Placement::Own, .encoder_stages = 2},
+       {.pipeline = 3, .schedule = "1f1b", .placement = Placement::First}});
+}
+
 TEST(Presence, ChangesNoBitOfFrozenTowers) {
   for (const auto& trained : {std::vector<std::string>{"language"}, {"projector"}, {"vision"}}) {
     SCOPED_TRACE(trained[0]);

@@ -115,8 +115,11 @@ Decoder::TokenPass Decoder::make_pass(const ModelShape& shape, const Options& op
   // The block of the last device ends without the head, and nobody reads its y.
   pass.layout = plan::layout_stage(
       pass.segments, {.x_arrives = pass.receives, .y_leaves = tokens > 1 || pass.sends});
-  for (const SegmentSpec& segment : pass.segments) {
-    for (const LayerSpec& layer : segment.layers) pass.layers.push_back(options.make_layer(layer));
+  for (std::size_t s = 0; s < pass.segments.size(); ++s) {
+    for (const LayerSpec& layer : pass.segments[s].layers)
+      pass.layers.push_back(options.make_layer(layer));
+    pass.ends.resize(pass.layers.size(), -1);
+    pass.ends.back() = share_.first + static_cast<std::int64_t>(s);
   }
   return pass;
 }
@@ -232,7 +235,7 @@ void Decoder::run(TokenPass& pass, std::span<const std::int32_t> tokens) {
     for (const View& targets : call.reads) targets.as<std::int32_t>()[0] = -1;
     const auto& declared = pass.layers[i]->spec().kept_by_forward;
     pass.layers[i]->forward(compute_, call);
-    if (i == 0 && !pass.receives) place_rows(call.y);
+    if (pass.ends[i] >= 0) place_rows(pass.ends[i], call.y);
     for (std::size_t k = 0; k < declared.size(); ++k) {
       if (declared[k].tensor.name != "logits") continue;
       ops::copy(compute_, call.kept_by_forward[k].slice(1, 0, vocabulary_),
@@ -245,13 +248,21 @@ void Decoder::run(TokenPass& pass, std::span<const std::int32_t> tokens) {
   position_ += pass.tokens;
 }
 
-/// Over what the embedding gave for tokens from position_ on.
-void Decoder::place_rows(View embedded) {
-  for (std::int64_t t = 0; t < embedded.size(0); ++t) {
+/// Into what a segment gave for tokens from position_ on: rows take the place of embeddings, and
+/// are added to what blocks give.
+void Decoder::place_rows(std::int64_t segment, View y) {
+  if (segment >= std::ssize(features_)) return;
+  const ConstView rows = features_[static_cast<std::size_t>(segment)];
+  for (std::int64_t t = 0; t < y.size(0); ++t) {
     const std::int64_t at = position_ + t;
     if (at >= std::ssize(places_)) return;
     const std::int32_t place = places_[static_cast<std::size_t>(at)];
-    if (place >= 0) ops::copy(compute_, rows_.slice(0, place, 1), embedded.slice(0, t, 1));
+    if (place < 0) continue;
+    const View token = y.slice(0, t, 1);
+    if (segment == 0)
+      ops::copy(compute_, rows.slice(0, place, 1), token);
+    else
+      ops::add(compute_, token, rows.slice(0, place, 1), token);
   }
 }
 

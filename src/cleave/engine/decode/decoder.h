@@ -61,11 +61,12 @@ class Decoder {
   std::span<const float> append(std::span<const std::int32_t> tokens);
 
   /// From now on rows of images stand at the tokens of a sequence whose place is not negative:
-  /// token t has row places[t] of `rows` [n, hidden], in the model's dtype. Tokens after the last
-  /// place have none. Both are borrowed until the next call.
-  void place(std::span<const std::int32_t> places, ConstView rows) {
+  /// token t has row places[t] of features[0] [n, hidden], in the model's dtype, and that of
+  /// features[k] is added to it after language layer k - 1. Tokens after the last place have none.
+  /// All are borrowed until the next call.
+  void place(std::span<const std::int32_t> places, std::vector<ConstView> features) {
     places_ = places;
-    rows_ = rows;
+    features_ = std::move(features);
   }
 
   /// Tokens so far.
@@ -93,6 +94,7 @@ class Decoder {
     std::vector<SegmentSpec> segments;
     plan::StageLayout layout;
     std::vector<std::unique_ptr<Layer>> layers;
+    std::vector<std::int64_t> ends;  ///< [layer] the segment of the model that it ends, or -1
     Frame frame{};
 
     std::int64_t bytes() const;
@@ -106,7 +108,7 @@ class Decoder {
   void bind(TokenPass& pass);
   void load_x(const TokenPass& pass, View x, std::span<const std::int32_t> tokens);
   void run(TokenPass& pass, std::span<const std::int32_t> tokens);
-  void place_rows(View embedded);
+  void place_rows(std::int64_t segment, View y);
 
   comm::Communicator* world_;
   std::int64_t length_;
@@ -125,7 +127,7 @@ class Decoder {
   std::vector<Weight> weights_;
   std::int64_t position_ = 0;
   std::span<const std::int32_t> places_;
-  ConstView rows_;
+  std::vector<ConstView> features_;
 };
 
 }  // namespace cleave::engine

@@ -12,18 +12,27 @@ namespace {
 constexpr std::int64_t kEncoderStaging = 1 << 20;
 constexpr std::size_t kMostKeptTensors = 16;
 
-/// The segments before the text comes in.
+/// The segment whose y is a feature that goes into the text.
+int maker_of(const Graph& graph, std::int64_t feature) {
+  for (int s = 0; s < std::ssize(graph.segments); ++s) {
+    const std::string* places = input_at(graph, s, "places");
+    if (places != nullptr && feature-- == 0)
+      return source_of(graph, s, input_at(graph, s, "tokens") != nullptr ? "x" : "rows");
+  }
+  return Graph::kData;
+}
+
+/// The segments from the patches to a feature, one after the other.
 std::vector<SegmentSpec> encoder_segments(const ModelShape& shape,
                                           const ImageEncoder::Options& options) {
-  Graph graph = model::graph_of(
+  const Graph graph = model::graph_of(
       shape, {.sequence = shape.image_rows(), .dtype = options.dtype, .images = options.images});
-  const auto join = std::ranges::find_if(graph.edges, [](const Graph::Edge& edge) {
-    return edge.from.segment == Graph::kData && edge.from.name == "tokens";
-  });
-  CLEAVE_CHECK(join != graph.edges.end() && join->to.segment > 0, "a model without images");
-  graph.segments.resize(static_cast<std::size_t>(join->to.segment));
-  leave_out_backward(graph.segments);
-  return std::move(graph.segments);
+  std::vector<SegmentSpec> chain;
+  for (int s = maker_of(graph, options.feature); s != Graph::kData; s = source_of(graph, s, "x"))
+    chain.insert(chain.begin(), graph.segments[static_cast<std::size_t>(s)]);
+  CLEAVE_CHECK(!chain.empty(), "a model without images");
+  leave_out_backward(chain);
+  return chain;
 }
 
 }  // namespace

@@ -17,6 +17,9 @@ class ImageEncoder {
   struct Options {
     DType dtype = DType::F32;
     std::int64_t images = 1;
+    /// 0: the rows that stand among the tokens; k > 0: those that are added after language layer
+    /// k - 1.
+    std::int64_t feature = 0;
     int threads = 1;
     ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;
     std::optional<std::int64_t> budget = {};  ///< bytes

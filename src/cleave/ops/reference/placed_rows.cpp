@@ -25,6 +25,16 @@ void place_rows(const PlacedTokens& tokens, ConstView x, ConstView table, View y
   }
 }
 
+void add_rows(ConstView places, ConstView x, ConstView rows, View y) {
+  for (std::int64_t t = 0; t < y.size(0); ++t) {
+    for (std::int64_t i = 0; i < y.size(1); ++i) {
+      const float row =
+          of_image(places, t, rows.size(0)) ? get(rows, {number(places, t), i}) : 0.0f;
+      set(y, {t, i}, get(x, {t, i}) + row);
+    }
+  }
+}
+
 // Sums are in token order, as in the ops: they must agree to the last bit.
 
 void place_rows_backward(ConstView places, ConstView dy, View dx) {

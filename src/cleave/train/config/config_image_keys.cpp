@@ -75,6 +75,20 @@ std::vector<Key> own_image_keys() {
   };
 }
 
+Key deepstack_key() {
+  const auto read = [](const Value& value) -> std::optional<std::int64_t> {
+    return Whole{0}.holds(value) ? std::optional(*as<std::int64_t>(value)) : std::nullopt;
+  };
+  const auto write = [](std::int64_t layer) { return Value{layer}; };
+  return of_both(
+      one_or_list(
+          "model.vision.deepstack", "a layer of the tower, counted from 0, or a list of them",
+          "layers whose rows go through a merger each and are added after the language layers 0, "
+          "1, … (vlm)",
+          [](auto& c) -> auto& { return c.model.vision.deepstack; }, read, write)
+          .with({.otherwise = "none", .example = "[5, 11, 17]"}));
+}
+
 /// The keys of the parts of models that read images and tokens.
 std::vector<Key> vision_keys() {
   const Whole any;
@@ -107,6 +121,7 @@ std::vector<Key> vision_keys() {
                   "SigLIP",
                   [](auto& c) -> auto& { return c.model.vision.class_token; })
                   .with({.otherwise = "true", .example = "false"})),
+      deepstack_key(),
       of_both(whole(
                   "model.projector.shuffle", {0},
                   "patches along a side of the squares that become one row each; 0: two linear "

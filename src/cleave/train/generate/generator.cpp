@@ -5,8 +5,8 @@
 
 #include "cleave/base/check.h"
 #include "cleave/model/family.h"
-#include "cleave/train/generate/load_weights.h"
 #include "cleave/train/save/adapters.h"
+#include "cleave/train/save/load_weights.h"
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/numerics.h"
 
@@ -146,7 +146,7 @@ void Generator::begin(std::int64_t index) {
   decoder_.restart();
   const data::PlacedText& prompt = prompts_[static_cast<std::size_t>(index / options_.samples)];
   pending_ = seen_ = prompt.tokens;
-  decoder_.place(images_.rows() ? prompt.places : std::span<const std::int32_t>(), images_.rows());
+  decoder_.place(prompt.places, images_.features());
   prompt_tokens_ = std::ssize(pending_);
   drawn_.clear();
   stream_.emplace(text_);

@@ -6,7 +6,7 @@
 #include "cleave/engine/decode/image_encoder.h"
 #include "cleave/tensor/bf16.h"
 #include "cleave/train/generate/image_preparation.h"
-#include "cleave/train/generate/load_weights.h"
+#include "cleave/train/save/load_weights.h"
 #include "cleave/train/step/numerics.h"
 
 namespace cleave::train {
@@ -52,22 +52,28 @@ PromptImages::PromptImages(const std::vector<std::string>& files,
   data::Sample sample;
   for (const std::string& file : files) sample.images.push_back(data::read_image(file));
   const std::vector<std::uint8_t> pixels = data::packed_pixels(sample, "the prompt", options);
-  engine::ImageEncoder encoder(shape, {.dtype = config.train.dtype,
-                                       .images = std::ssize(files),
-                                       .threads = reading.threads,
-                                       .arithmetic = arithmetic_of(config),
-                                       .budget = reading.budget});
-  load_weights(checkpoint, MergedWeights(config, checkpoint),
-               {encoder.weights(), encoder.staging(), &encoder.compute()});
-  fill_patches(pixels, options.shape, shape.patch, encoder.patches());
-  const View rows = encoder.encode();
-  dtype_ = rows.dtype();
-  shape_ = rows.shape();
-  bytes_.assign(rows.bytes(), rows.bytes() + rows.byte_count());
+  for (std::int64_t feature = 0; feature <= shape.vision.deepstack.count; ++feature) {
+    engine::ImageEncoder encoder(shape, {.dtype = config.train.dtype,
+                                         .images = std::ssize(files),
+                                         .feature = feature,
+                                         .threads = reading.threads,
+                                         .arithmetic = arithmetic_of(config),
+                                         .budget = reading.budget});
+    load_weights(checkpoint, MergedWeights(config, checkpoint),
+                 {encoder.weights(), encoder.staging(), &encoder.compute()});
+    fill_patches(pixels, options.shape, shape.patch, encoder.patches());
+    const View rows = encoder.encode();
+    dtype_ = rows.dtype();
+    shape_ = rows.shape();
+    bytes_.emplace_back(rows.bytes(), rows.bytes() + rows.byte_count());
+  }
 }
 
-ConstView PromptImages::rows() const {
-  return bytes_.empty() ? ConstView() : ConstView(bytes_.data(), dtype_, shape_);
+std::vector<ConstView> PromptImages::features() const {
+  std::vector<ConstView> views;
+  for (const std::vector<std::byte>& bytes : bytes_)
+    views.emplace_back(bytes.data(), dtype_, shape_);
+  return views;
 }
 
 data::PlacedText placed_prompt(const std::string& prompt, std::int64_t images, const Config& config,

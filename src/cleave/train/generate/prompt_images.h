@@ -31,11 +31,13 @@ class PromptImages {
                const checkpoint::CheckpointReader& checkpoint, const Config& config,
                const ImageReading& reading);
 
-  /// [images · rows of an image, hidden] in the model's dtype; empty if there are none.
-  ConstView rows() const;
+  /// What goes into the text, each [images · rows of an image, hidden] in the model's dtype: the
+  /// rows that stand in it, then those that are added after the first language layers. Nothing if
+  /// there are no images.
+  std::vector<ConstView> features() const;
 
  private:
-  std::vector<std::byte> bytes_;
+  std::vector<std::vector<std::byte>> bytes_;  // [feature]
   DType dtype_ = DType::F32;
   Shape shape_;
 };

@@ -38,8 +38,9 @@ bool reads_bytes(const Config& config) {
 std::vector<ModelFile> model_files(const ModelShape& shape, const std::string& dtype,
                                    const fs::path& beside) {
   if (shape.kind->hugging_face == nullptr) return {};
-  std::vector<ModelFile> files = {
-      {std::string(checkpoint::kConfigFile), model::config_json(shape, dtype)}};
+  std::vector<ModelFile> files;
+  if (model::has_config_json(shape))
+    files.push_back({std::string(checkpoint::kConfigFile), model::config_json(shape, dtype)});
   for (const char* name : {kTokenizer, "tokenizer.model"})
     if (fs::exists(beside / name)) files.push_back({name, read_text(beside / name)});
   for (const char* name : kCompanions)

@@ -164,6 +164,11 @@ AutoPlan plan_run(const Config& config, comm::Launcher& launcher, const DeviceFa
           "\"auto\" plans models whose modules follow each other, and a ", config.model.kind->name,
           " has two towers beside each other; set parallel.pipeline, tensor, data, zero, recompute "
           "and train.microbatch");
+  require(
+      config.model.vision.deepstack.empty(),
+      "\"auto\" plans models whose modules follow each other, and with model.vision.deepstack the "
+      "tower feeds several language layers; set parallel.pipeline, tensor, data, zero, recompute "
+      "and train.microbatch");
   const Placement placement = config.parallel.placement;
   require(placement == Placement::Even || placement == Placement::Auto,
           "parallel.placement is one of the things that \"auto\" chooses; leave it out, or set "

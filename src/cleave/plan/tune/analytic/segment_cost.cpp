@@ -51,8 +51,8 @@ constexpr LogitBytes kGatheredLogits = {28, 28, 28};
 /// of all collectives, where products are cut into pieces that each wait for their part alone.
 constexpr double kExposed = 0.5;
 
-constexpr std::string_view kRowKinds[] = {"class_token", "positions", "without_first",
-                                          "pixel_shuffle", "image_join"};
+constexpr std::string_view kRowKinds[] = {"class_token",   "positions",  "without_first",
+                                          "pixel_shuffle", "image_join", "add_rows"};
 
 double to_double(std::int64_t value) {
   return static_cast<double>(value);

@@ -1,4 +1,4 @@
-#include "cleave/train/generate/load_weights.h"
+#include "cleave/train/save/load_weights.h"
 
 #include <algorithm>
 #include <map>
