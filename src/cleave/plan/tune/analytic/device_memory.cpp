@@ -50,7 +50,8 @@ std::vector<std::int64_t> cut_modules(const Workload& workload, const Layout& la
     // The largest part and the neediest work are those of all parts up to here.
     Holding held = before[end];
     const Holding& less = before[begin];
-    const double seconds = held.time.passes() - less.time.passes();
+    const double seconds =
+        held.time.passes() - less.time.forward - less.time.input - less.time.weight;
     if (stages != layout.pipeline) return GroupCost{.seconds = seconds};
     held.parameters -= less.parameters;
     held.trained -= less.trained;
