@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -58,6 +59,7 @@ TEST(Oracle, AgreesWithTheVerifierOnMutants) {
   int exhaustive = 0;
   int collecting = 0;
   int graphs = 0;
+  int unequal = 0;
   Program base;
   for (int n = 0; n < count; ++n) {
     const Messages messages = n / 50 % 6 == 0 ? Messages::Implied : Messages::Explicit;
@@ -73,6 +75,9 @@ TEST(Oracle, AgreesWithTheVerifierOnMutants) {
     exhaustive += interleavings(mutant) <= 800;
     collecting += !base.collecting.empty();
     graphs += std::ssize(base.edges) != base.stages - 1;
+    unequal += std::ranges::any_of(base.placement, [](const std::vector<int>& devices) {
+      return devices.size() > 1 && devices[0] == devices[1];
+    });
     ASSERT_EQ(verified.empty(), ran.empty())
         << "mutant " << n << ": " << done << "\nverifier: " << verified << "\noracle: " << ran
         << "\n"
@@ -80,13 +85,16 @@ TEST(Oracle, AgreesWithTheVerifierOnMutants) {
   }
   RecordProperty("sound", sound);
   RecordProperty("exhaustive", exhaustive);
-  std::printf("%d mutants, %d sound, %d in every interleaving, %d collect, %d of graphs\n", count,
-              sound, exhaustive, collecting, graphs);
+  std::printf(
+      "%d mutants, %d sound, %d in every interleaving, %d collect, %d of graphs, %d with unequal "
+      "replicas\n",
+      count, sound, exhaustive, collecting, graphs, unequal);
   // Both answers must come up often, or agreement says little.
   EXPECT_GT(sound, count / 20);
   EXPECT_LT(sound, count / 2);
   EXPECT_GT(collecting, count / 20);
   EXPECT_GT(graphs, count / 10);
+  EXPECT_GT(unequal, count / 20);
 }
 
 }  // namespace

@@ -83,4 +83,18 @@ std::vector<schedule::Absence> parse_absent(const std::string& text) {
   return absent;
 }
 
+std::vector<int> parse_replicas(const std::string& text, int stages) {
+  if (text.empty()) return {};
+  std::vector<int> replicas(static_cast<std::size_t>(stages), 1);
+  for (const std::string_view one : split(text, ',')) {
+    const auto both = pair_of(one, ':');
+    require(both.has_value() && both->second >= 1, "--replicas: '", one,
+            "' is no stage:replicas; write numbers, as in 0:4,1:2");
+    require(both->first < stages, "--replicas: there is no stage ", both->first, "; there are ",
+            stages, ", from 0 on");
+    replicas[static_cast<std::size_t>(both->first)] = both->second;
+  }
+  return replicas;
+}
+
 }  // namespace cleave::app

@@ -17,4 +17,7 @@ std::vector<int> parse_frozen(const std::string& text);
 /// "0:1,0:3": stages and the microbatches that they have no part in; ascending, each once.
 std::vector<schedule::Absence> parse_absent(const std::string& text);
 
+/// "0:4,1:2" as replicas of each of so many stages, one where nothing is said; empty: of all one.
+std::vector<int> parse_replicas(const std::string& text, int stages);
+
 }  // namespace cleave::app

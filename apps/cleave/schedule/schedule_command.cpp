@@ -73,6 +73,9 @@ void add_schedule_command(CLI::App& app, Exit& answer) {
   verb->add_option("--frozen", query.frozen, "Stages whose weights do not learn, as in 0,1");
   verb->add_option("--absent", query.absent,
                    "stage:microbatch that the stage has no part in, as in 0:1,0:3");
+  verb->add_option("--replicas", query.replicas,
+                   "stage:replicas, as in 0:4,1:2; the others have one. Microbatches are those of "
+                   "a replica of the stage that has the most");
   verb->add_option("--cost", query.costs.uniform,
                    "Time of F, I, W per device and microbatch, and of a message")
       ->capture_default_str();
@@ -91,6 +94,7 @@ void add_schedule_command(CLI::App& app, Exit& answer) {
       "Examples:\n"
       "  cleave schedule 1f1b --stages 4 --microbatches 8\n"
       "  cleave schedule 1f1b --graph \"0>1,1>3,2>3,3>4,4>5\" --frozen 0,1 --microbatches 24\n"
+      "  cleave schedule 1f1b --stages 3 --replicas 0:4,1:2,2:2 --microbatches 6\n"
       "  cleave schedule 1f1b,zb-h1,zbv --stages 8 --microbatches 24 --cost f=1,i=1,w=0.8,comm=0.1 "
       "--output compare.html");
   verb->callback([flags, &answer] { run(*flags, answer); });

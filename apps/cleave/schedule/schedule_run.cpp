@@ -27,9 +27,10 @@ using schedule::Program;
 
 Program read_program_for(const std::string& path, const ScheduleQuery& query) {
   require(
-      query.graph.empty() && query.frozen.empty() && query.absent.empty(), path,
-      " says itself who feeds whom, what learns and what is absent; leave out --graph, --frozen "
-      "and --absent");
+      query.graph.empty() && query.frozen.empty() && query.absent.empty() && query.replicas.empty(),
+      path,
+      " says itself who feeds whom, what learns and what is absent; leave out --graph, --frozen, "
+      "--absent and --replicas");
   Program program = read_program(path);
   const auto agree = [&](const char* flag, std::optional<int> wanted, int found) {
     require(!wanted || *wanted == found, flag, " ", wanted.value_or(0), " does not agree with ",
@@ -54,6 +55,7 @@ schedule::PipelineShape shape_of(std::string_view kind, const ScheduleQuery& que
   require(query.chunks >= 0, "--chunks ", query.chunks, " must be at least 1");
   shape.frozen = parse_frozen(query.frozen);
   shape.absent = parse_absent(query.absent);
+  shape.replicas = parse_replicas(query.replicas, shape.devices);
   return shape;
 }
 

@@ -21,6 +21,7 @@ struct ScheduleQuery {
   std::string graph;                ///< "0>1,1>2", or a file with it; empty: a chain
   std::string frozen;               ///< "0,1": stages
   std::string absent;               ///< "0:1,0:3": stages and microbatches
+  std::string replicas;             ///< "0:4,1:2": stages and how many replicas each has
   CostFlags costs;
   std::optional<double> memory;  ///< microbatches alive per device
 };

@@ -124,7 +124,8 @@ class Tracer {
   }
 
   void follow(int place, const Instruction& i) {
-    const int replica = topology_.replica[place];
+    const int replica = i.microbatch < 0 ? topology_.replica[place]
+                                         : topology_.of_replica(place, i.microbatch).replica;
     if (i.op == Op::Forward && i.segment <= 0) loads(i.stage, replica);
     if (i.op == Op::Send) sends(place, replica, i);
     const schedule::Members members = schedule::effects(i.op).members;
@@ -187,7 +188,11 @@ class Tracer {
                                 : what == Class::Weight ? bytes.weights
                                                         : bytes.numbers;
       if (to.empty() || sent == 0) continue;
-      std::set<int> origins = {owned_.data_of[replica], owned_.labels_of[replica]};
+      std::set<int> origins;
+      for (int r = replica; r < replica + topology_.replicas[place]; ++r) {
+        origins.insert(owned_.data_of[r]);
+        origins.insert(owned_.labels_of[r]);
+      }
       add(from, to, {what, std::move(origins), joined.first + " on " + name(from)}, sent, "");
     }
   }

@@ -17,8 +17,11 @@ Program forward_only(const Program& training, int microbatches, const LowerOptio
     auto& list = program.lists[device];
     list.clear();
     for (int microbatch = 0; microbatch < microbatches; ++microbatch) {
-      for (int stage : topology.stages[device]) {
-        list.push_back({.op = Op::Forward, .stage = stage, .microbatch = microbatch});
+      for (int replica = 0; replica < topology.replicas[device]; ++replica) {
+        for (int stage : topology.stages[device])
+          list.push_back({.op = Op::Forward,
+                          .stage = stage,
+                          .microbatch = replica * microbatches + microbatch});
       }
     }
   }

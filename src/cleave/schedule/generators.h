@@ -16,6 +16,9 @@ struct PipelineShape {
 
   /// Who feeds whom, if the stages are no chain: one stage on each device, `devices` of them.
   std::vector<Edge> graph = {};
+  /// [stage] how many replicas each has; empty: one of each. All divide the most of them.
+  std::vector<int> replicas = {};
+  int further_ahead = 0;             ///< microbatches beyond what the schedule lets run ahead
   std::vector<int> frozen = {};      ///< stages whose weights do not learn
   std::vector<Absence> absent = {};  ///< ascending
 };
@@ -64,9 +67,10 @@ const Schedule& plainest_schedule(std::int64_t chunks);
 /// The names of all schedules.
 std::vector<std::string_view> schedule_names();
 
-/// The compute-only program of one replica: F, I, W, B of whole stages as far as frozen stages and
-/// absences leave any, their placement, and the edges, without bytes until a model gives them their
-/// size. Throws UserError on an unknown name and on a shape that the schedule cannot have.
+/// The compute-only program of one replica, or of as many as PipelineShape::replicas says of each
+/// stage: F, I, W, B of whole stages as far as frozen stages and absences leave any, their
+/// placement, and the edges, without bytes until a model gives them their size. Throws UserError on
+/// an unknown name and on a shape that the schedule cannot have.
 Program generate(std::string_view schedule, const PipelineShape& shape);
 
 }  // namespace cleave::schedule

@@ -31,7 +31,8 @@ GradientKind kind_of(bool learns, bool learns_before, bool has_inputs) {
 
 }  // namespace
 
-std::optional<std::vector<int>> longest_paths(int stages, std::span<const Edge> edges) {
+std::optional<std::vector<int>> longest_paths(int stages, std::span<const Edge> edges,
+                                              std::span<const int> lengths) {
   const std::vector<int> sorted = sorted_stages(stages, edges);
   if (std::ssize(sorted) < stages) return std::nullopt;
   std::vector<std::vector<int>> after(stages);
@@ -39,7 +40,8 @@ std::optional<std::vector<int>> longest_paths(int stages, std::span<const Edge> 
   std::vector<int> distance(stages, 0);
   for (std::size_t k = sorted.size(); k-- > 0;)
     for (const int to : after[sorted[k]])
-      distance[sorted[k]] = std::max(distance[sorted[k]], distance[to] + 1);
+      distance[sorted[k]] =
+          std::max(distance[sorted[k]], distance[to] + (lengths.empty() ? 1 : lengths[to]));
   return distance;
 }
 
@@ -73,7 +75,7 @@ void leave_out_undemanded(Program& program) {
   const Topology topology(program);
   for (int device = 0; device < program.devices; ++device) {
     std::erase_if(program.lists[device], [&](Instruction& i) {
-      if (!topology.present(i.stage, topology.replica[device], i.microbatch)) return true;
+      if (!topology.present(i.stage, topology.of_replica(device, i.microbatch))) return true;
       const GradientKind kind = gradients_of(program, i.stage);
       const bool input = makes_input_gradient(kind);
       const bool weight = makes_weight_gradient(kind);

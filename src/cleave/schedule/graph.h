@@ -8,9 +8,10 @@
 
 namespace cleave::schedule {
 
-/// [stage] -> the number of edges on the longest path from it to an end of the graph; nothing if
-/// the edges form a cycle.
-std::optional<std::vector<int>> longest_paths(int stages, std::span<const Edge> edges);
+/// [stage] -> the number of edges on the longest path from it to an end of the graph, or the sum of
+/// the `lengths` [stage] of the stages that follow on it; nothing if the edges form a cycle.
+std::optional<std::vector<int>> longest_paths(int stages, std::span<const Edge> edges,
+                                              std::span<const int> lengths = {});
 
 /// The gradient kinds that follow from which stages are frozen, and edges whose gradient nobody
 /// wants any more. A stage without edges into it that learns is full: its I goes through its own

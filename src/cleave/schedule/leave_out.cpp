@@ -45,7 +45,11 @@ class LeavingOut {
 
   void run() {
     for (int d = 0; d < whole_.devices; ++d) {
-      for (const Instruction& i : whole_.lists[d]) kept_[d].push_back(takes_part(d, i));
+      computes_.emplace_back();
+      for (const Instruction& i : whole_.lists[d]) {
+        if (is_compute(i.op)) computes_.back().push_back(kept_[d].size());
+        kept_[d].push_back(takes_part(d, i));
+      }
     }
     for (int d = 0; d < whole_.devices; ++d) leave_out_gathers(d);
     part_.buffers.clear();
@@ -55,35 +59,41 @@ class LeavingOut {
 
  private:
   bool takes_part(int device, const Instruction& i) const {
-    const int replica = topology_.replica[device];
+    const OfReplica of = topology_.of_replica(device, i.microbatch);
     const bool of_microbatch = is_compute(i.op) || (is_move(i) && i.microbatch >= 0);
-    if (of_microbatch) return topology_.present(i.stage, replica, i.microbatch);
-    if (is_message(i)) return topology_.carries(i.edge, i.direction, replica, i.microbatch);
+    if (of_microbatch) return topology_.present(i.stage, of);
+    if (is_message(i)) return topology_.carries(i.edge, i.direction, of);
     return true;
   }
 
-  /// Whether some replica of the stage runs what stands at a position of all their lists.
-  bool anybody_runs(const Instruction& i, std::size_t at) const {
-    return std::ranges::any_of(whole_.placement[i.stage], [&](int peer) {
-      CLEAVE_CHECK(at < whole_.lists[peer].size() && whole_.lists[peer][at] == i, to_string(i),
+  /// Whether some device of the stage runs what is the n-th compute instruction in all their lists.
+  bool anybody_runs(const Instruction& i, std::size_t n) const {
+    return std::ranges::any_of(holders_of(whole_, i.stage), [&](int peer) {
+      const std::vector<std::size_t>& computes = computes_[peer];
+      CLEAVE_CHECK(n < computes.size() && whole_.lists[peer][computes[n]] == i, to_string(i),
                    " is not at the same place on all replicas");
-      return kept_[peer][at] != 0;
+      return kept_[peer][computes[n]] != 0;
     });
   }
 
   /// From each GATHER to its FREE: is it of use to anybody?
   void leave_out_gathers(int device) {
     const auto& list = whole_.lists[device];
+    std::size_t before = 0;  // compute instructions
     for (std::size_t begin = 0; begin < list.size(); ++begin) {
+      before += is_compute(list[begin].op);
       if (list[begin].op != Op::Gather) continue;
       const Instruction& gather = list[begin];
       std::vector<std::size_t> own = {begin};
       bool used = false;
+      std::size_t number = before;
       for (std::size_t at = begin + 1; at < list.size(); ++at) {
         const Instruction& i = list[at];
+        const std::size_t n = number;
+        number += is_compute(i.op);
         if (i.stage != gather.stage) continue;
         if (is_compute(i.op) && (gather.segment < 0 || i.segment == gather.segment))
-          used = used || (reads(topology_.acts_as(i), Thing::Values) && anybody_runs(i, at));
+          used = used || (reads(topology_.acts_as(i), Thing::Values) && anybody_runs(i, n));
         if (i.segment != gather.segment || !is_gathering(i)) continue;
         own.push_back(at);
         if (i.op == Op::Free) break;
@@ -104,12 +114,11 @@ class LeavingOut {
   }
 
   bool has_use(const Buffer& buffer) const {
-    const int replica = topology_.replica[buffer.device];
+    const OfReplica of = topology_.of_replica(buffer.device, buffer.microbatch);
     if (buffer.kind == BufferKind::Gathered) return kept_[buffer.device][buffer.first] != 0;
     if (buffer.microbatch < 0) return true;
-    if (buffer.edge >= 0)
-      return topology_.carries(buffer.edge, buffer.direction, replica, buffer.microbatch);
-    return topology_.present(buffer.stage, replica, buffer.microbatch);
+    if (buffer.edge >= 0) return topology_.carries(buffer.edge, buffer.direction, of);
+    return topology_.present(buffer.stage, of);
   }
 
   void keep(Buffer buffer) {
@@ -127,6 +136,7 @@ class LeavingOut {
   Program& part_;
   Topology topology_;
   std::vector<std::vector<char>> kept_;               ///< [device][position] it is left
+  std::vector<std::vector<std::size_t>> computes_;    ///< [device] positions of compute
   std::vector<std::vector<std::int32_t>> positions_;  ///< [device][position] among what is left
 };
 

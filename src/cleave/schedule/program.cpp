@@ -97,6 +97,13 @@ int maker_of(const Program& program, int edge) {
                                       : program.segments[program.edges[edge].from] - 1;
 }
 
+std::vector<int> holders_of(const Program& program, int stage) {
+  std::vector<int> holders;
+  for (const int device : program.placement[stage])
+    if (holders.empty() || holders.back() != device) holders.push_back(device);
+  return holders;
+}
+
 bool collects(const Program& program, int stage) {
   return std::ranges::binary_search(program.collecting, stage);
 }
@@ -115,16 +122,21 @@ bool is_compute_only(const Program& program) {
 
 Topology::Topology(const Program& program)
     : replica(program.devices, -1),
+      replicas(program.devices, 0),
       stages(program.devices),
       incoming(program.stages),
       outgoing(program.stages),
       replicas_(static_cast<std::size_t>(program.replicas)),
-      microbatches_(static_cast<std::size_t>(program.microbatches)),
+      microbatches_(program.microbatches),
       weight_only_(program.stages) {
   for (int stage = 0; stage < program.stages; ++stage) {
     const auto& devices = program.placement.at(stage);
     for (int r = 0; r < static_cast<int>(devices.size()); ++r) {
+      if (r > 0 && devices[r] == devices[r - 1]) continue;
+      const auto same = std::find_if(devices.begin() + r, devices.end(),
+                                     [&](int device) { return device != devices[r]; });
       replica.at(devices[r]) = r;
+      replicas.at(devices[r]) = static_cast<int>(same - devices.begin()) - r;
       stages.at(devices[r]).push_back(stage);
     }
   }
@@ -136,7 +148,7 @@ Topology::Topology(const Program& program)
   for (int stage = 0; stage < program.stages; ++stage)
     weight_only_[stage] = gradients_of(program, stage) == GradientKind::WeightOnly;
   if (program.absent.empty()) return;
-  absent_.resize(program.stages * replicas_ * microbatches_);
+  absent_.resize(program.stages * replicas_ * static_cast<std::size_t>(microbatches_));
   for (const Absence& absence : program.absent)
     for (int r = 0; r < program.replicas; ++r)
       if (absence.replica == Absence::kEveryReplica || absence.replica == r)

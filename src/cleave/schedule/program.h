@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -41,8 +42,8 @@ struct Instruction {
   Direction direction = Direction::Forward;  ///< messages
   std::int32_t stage = -1;  ///< F I W B R GATHER FREE REDUCE REFRESH COLLECT OUT IN; STEP: -1 is all
   std::int32_t segment = -1;     ///< -1: the whole stage
-  std::int32_t microbatch = -1;  ///< F I W B R OUT IN, messages; counted within a replica; OUT and
-                                 ///< IN of optimizer state have none
+  std::int32_t microbatch = -1;  ///< F I W B R OUT IN, messages; counted on its device, see
+                                 ///< Topology::of_replica; OUT and IN of optimizer state have none
   std::int32_t edge = -1;        ///< messages: index into Program::edges; TIE: into ties
 
   friend auto operator<=>(const Instruction&, const Instruction&) = default;
@@ -162,10 +163,12 @@ struct Program {
   std::string schedule;  ///< the rule that made it: "1f1b"
   int stages = 0;
   int devices = 0;
-  int replicas = 1;                         ///< data-parallel copies of the pipeline
-  int microbatches = 0;                     ///< per replica
-  std::vector<std::vector<int>> placement;  ///< [stage][replica] -> device
-  std::vector<int> segments;                ///< [stage] -> how many segments
+  int replicas = 1;      ///< data-parallel copies of the pipeline
+  int microbatches = 0;  ///< per replica
+  /// [stage][replica] -> device. A device may stand for several neighbouring replicas of its
+  /// stages: it holds one copy of the weights and runs the microbatches of all of them.
+  std::vector<std::vector<int>> placement;
+  std::vector<int> segments;  ///< [stage] -> how many segments
   std::vector<Edge> edges;
   std::vector<Tie> ties;
   std::vector<Sharing> sharing;         ///< [stage]; empty: nothing is shared
@@ -240,6 +243,9 @@ inline Sharing sharing_of(const Program& program, int stage) {
   return program.sharing.empty() ? Sharing::Nothing : program.sharing[stage];
 }
 
+/// The devices that hold a stage, each once, in the order of the replicas that they stand for.
+std::vector<int> holders_of(const Program& program, int stage);
+
 /// Whether the last segment of a stage runs once per step.
 bool collects(const Program& program, int stage);
 
@@ -257,14 +263,41 @@ constexpr bool makes_weight_gradient(GradientKind kind) {
   return kind == GradientKind::Full || kind == GradientKind::WeightOnly;
 }
 
+/// A microbatch as the replica counts it that it belongs to.
+struct OfReplica {
+  int replica = 0;
+  int microbatch = 0;
+};
+
 /// What a program's header implies, computed once: who holds what, who feeds whom.
 class Topology {
  public:
   explicit Topology(const Program& program);
 
+  /// Which microbatch an instruction of a device names. A device counts those of the first replica
+  /// that it stands for, then those of the next.
+  OfReplica of_replica(int device, int microbatch) const {
+    return {replica[device] + microbatch / microbatches_, microbatch % microbatches_};
+  }
+  int on_device(int device, const OfReplica& of) const {
+    return (of.replica - replica[device]) * microbatches_ + of.microbatch;
+  }
+
+  /// How many microbatches a device runs in a step, as far as its stages are present.
+  int microbatches(int device) const { return replicas[device] * microbatches_; }
+
+  /// How many devices hold the stages of a device, and which of them it is.
+  int holders(int device) const {
+    return replicas[device] == 0 ? 0 : static_cast<int>(replicas_) / replicas[device];
+  }
+  int rank(int device) const { return replica[device] / std::max(1, replicas[device]); }
+
   /// Whether a stage takes part in a microbatch of a replica.
   bool present(int stage, int replica, int microbatch) const {
     return absent_.empty() || !absent_[slot(stage, replica, microbatch)];
+  }
+  bool present(int stage, const OfReplica& of) const {
+    return present(stage, of.replica, of.microbatch);
   }
 
   /// Whether an edge carries this microbatch in this direction: both its ends are present, and
@@ -274,13 +307,17 @@ class Topology {
     return (direction == Direction::Forward || back) && present(from, replica, microbatch) &&
            present(to, replica, microbatch);
   }
+  bool carries(int edge, Direction direction, const OfReplica& of) const {
+    return carries(edge, direction, of.replica, of.microbatch);
+  }
 
   /// W of a stage in which nothing flows further back reads dy itself: it does what a B does.
   Op acts_as(const Instruction& i) const {
     return i.op == Op::BackwardWeight && weight_only_[i.stage] ? Op::Backward : i.op;
   }
 
-  std::vector<int> replica;                ///< [device], -1: holds no stage
+  std::vector<int> replica;                ///< [device] the first it stands for, -1: no stage
+  std::vector<int> replicas;               ///< [device] how many it stands for, 0: no stage
   std::vector<std::vector<int>> stages;    ///< [device] -> its stages, ascending
   std::vector<std::vector<int>> incoming;  ///< [stage] -> edges that end there, ascending
   std::vector<std::vector<int>> outgoing;  ///< [stage] -> edges that begin there, ascending
@@ -293,11 +330,11 @@ class Topology {
   };
 
   std::size_t slot(std::size_t stage, std::size_t replica, std::size_t microbatch) const {
-    return (stage * replicas_ + replica) * microbatches_ + microbatch;
+    return (stage * replicas_ + replica) * static_cast<std::size_t>(microbatches_) + microbatch;
   }
 
   std::size_t replicas_;
-  std::size_t microbatches_;
+  int microbatches_;
   std::vector<Joint> edges_;
   std::vector<bool> absent_;       ///< [slot]; empty: none is
   std::vector<char> weight_only_;  ///< [stage]

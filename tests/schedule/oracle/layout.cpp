@@ -56,15 +56,25 @@ void Layout::read_header() {
   demand(p.sharing.empty() || static_cast<int>(p.sharing.size()) == p.stages, "sharing");
   demand(p.gradients.empty() || static_cast<int>(p.gradients.size()) == p.stages, "kinds");
   replica_.assign(p.devices, -1);
+  count_.assign(p.devices, 0);
   stages_.resize(p.devices);
   for (int s = 0; s < p.stages; ++s) {
     demand(p.segments[s] > 0, "a stage without segments");
     demand(static_cast<int>(p.placement[s].size()) == p.replicas, "one device per replica");
+    std::map<int, std::vector<int>> serves;
     for (int r = 0; r < p.replicas; ++r) {
-      const int d = p.placement[s][r];
-      demand(0 <= d && d < p.devices, "a stage on a device that is not there");
-      demand(replica_[d] == -1 || replica_[d] == r, "a device that serves two replicas");
-      replica_[d] = r;
+      demand(0 <= p.placement[s][r] && p.placement[s][r] < p.devices,
+             "a stage on a device that is not there");
+      serves[p.placement[s][r]].push_back(r);
+    }
+    for (const auto& [d, replicas] : serves) {
+      const int count = static_cast<int>(replicas.size());
+      demand(replicas.back() - replicas.front() + 1 == count, "replicas that are no neighbours");
+      demand(count * static_cast<int>(serves.size()) == p.replicas, "unequal devices of a stage");
+      demand(replica_[d] == -1 || replica_[d] == replicas.front(), "a device of other replicas");
+      demand(count_[d] == 0 || count_[d] == count, "a device of more or fewer replicas");
+      replica_[d] = replicas.front();
+      count_[d] = count;
       stages_[d].push_back(s);
     }
   }
@@ -76,6 +86,7 @@ void Layout::read_header() {
   for (const Tie& t : p.ties) {
     demand(0 <= t.first && t.first < p.stages && 0 <= t.second && t.second < p.stages, "tie");
     demand(runs_weight(t.first) && runs_weight(t.second), "tie of a frozen weight");
+    demand(count_[p.placement[t.first][0]] == count_[p.placement[t.second][0]], "uneven tie");
   }
   read_kinds();
   for (const int stage : p.collecting) {
@@ -188,11 +199,11 @@ void Layout::read_buffer(int index) {
   const Buffer& b = p.buffers[index];
   demand(0 <= b.device && b.device < p.devices, "a buffer on no device");
   if (of_microbatch(b.kind))
-    demand(0 <= b.microbatch && b.microbatch < p.microbatches, "a buffer of no microbatch");
+    demand(0 <= b.microbatch && b.microbatch < cells(b.device), "a buffer of no microbatch");
   if (is_edge_buffer(b)) {
     demand(b.edge < static_cast<int>(p.edges.size()), "a buffer of no edge");
     const Edge& e = p.edges[b.edge];
-    demand(flows(e, b.direction == Direction::Forward, replica_[b.device], b.microbatch),
+    demand(flows(e, b.direction == Direction::Forward, cell(b.device, b.microbatch)),
            "a buffer of nothing");
     const int downstream = b.direction == Direction::Forward ? e.to : e.from;
     const int upstream = b.direction == Direction::Forward ? e.from : e.to;
@@ -202,7 +213,7 @@ void Layout::read_buffer(int index) {
   } else if (b.kind != BufferKind::Scratch) {
     demand(0 <= b.stage && b.stage < p.stages && holds(b.device, b.stage), "a buffer of no stage");
     demand(-1 <= b.segment && b.segment < p.segments[b.stage], "a buffer of no segment");
-    demand(!of_microbatch(b.kind) || present(b.stage, replica_[b.device], b.microbatch),
+    demand(!of_microbatch(b.kind) || present_in(b.stage, cell(b.device, b.microbatch)),
            "a buffer of nobody");
     const bool of_state =
         b.kind == BufferKind::FetchedState || b.kind == BufferKind::StoredState;

@@ -30,9 +30,20 @@ class Layout {
   const Program& program;
 
   bool holds(int device, int stage) const;
+  /// The first replica that a device works for; what it has once is counted there.
   int replica(int device) const { return replica_[device]; }
   const std::vector<int>& stages(int device) const { return stages_[device]; }
   bool same_device(const Edge& edge, int replica) const;
+
+  /// Microbatches are cells of one row over all replicas: those of replica 0, then of replica 1. A
+  /// device has a run of them and counts from its own beginning.
+  int cell(int device, int microbatch) const {
+    return replica_[device] * program.microbatches + microbatch;
+  }
+  int cells(int device) const { return count_[device] * program.microbatches; }
+  int replica_of_cell(int cell) const { return cell / program.microbatches; }
+  /// Whether a replica is the first of the device that holds the stage for it.
+  bool leads(int stage, int r) const { return replica_[program.placement[stage][r]] == r; }
 
   /// An instruction of `op` that covers the segment (-1: any segment at all) is in the list.
   bool has(int device, Op op, int stage, int segment, int microbatch) const;
@@ -55,9 +66,11 @@ class Layout {
   }
 
   /// The edge brings something of this microbatch, one way or back.
-  bool flows(const Edge& edge, bool forward, int replica, int microbatch) const {
-    return (forward || edge.backward) && present(edge.from, replica, microbatch) &&
-           present(edge.to, replica, microbatch);
+  bool flows(const Edge& edge, bool forward, int cell) const {
+    return (forward || edge.backward) && present_in(edge.from, cell) && present_in(edge.to, cell);
+  }
+  bool present_in(int stage, int cell) const {
+    return present(stage, cell / program.microbatches, cell % program.microbatches);
   }
 
   /// F of exactly this name is in the list; what it keeps moves out and back.
@@ -101,6 +114,7 @@ class Layout {
   int find(const Name& name) const;
 
   std::vector<int> replica_;
+  std::vector<int> count_;  // replicas that a device works for
   std::vector<std::vector<int>> stages_;
   std::set<std::tuple<int, Op, int, int, int>>
       instructions_;  // device, op, stage, microbatch, segment

@@ -67,7 +67,7 @@ void Machine::finish() const {
   for (int s = 0; s < p.stages; ++s)
     for (int r = 0; r < p.replicas; ++r)
       for (int m = 0; m < p.microbatches; ++m) {
-        const Unit& u = unit(p.placement[s][r], s, m);
+        const Unit& u = unit_of(s, r * p.microbatches + m);
         const bool there = layout_->present(s, r, m);
         demand(u.forward == (there ? all(s) : 0), "F left undone");
         demand(!there || !layout_->runs_input(s) || u.input == all(s), "I left undone");
@@ -106,15 +106,18 @@ Machine::Unit& Machine::unit(int d, int stage, int microbatch) {
 }
 
 const Machine::Unit& Machine::unit(int d, int stage, int microbatch) const {
+  return unit_of(stage, layout_->cell(d, microbatch));
+}
+
+const Machine::Unit& Machine::unit_of(int stage, int cell) const {
   const Program& p = layout_->program;
-  return units_[(layout_->replica(d) * p.stages + stage) * p.microbatches + microbatch];
+  return units_[stage * p.replicas * p.microbatches + cell];
 }
 
 Machine::Mail& Machine::mail(int d, const Instruction& i) {
   const Program& p = layout_->program;
   const int way = i.direction == Direction::Forward ? 0 : 1;
-  return mail_[((layout_->replica(d) * p.edges.size() + i.edge) * 2 + way) * p.microbatches +
-               i.microbatch];
+  return mail_[(i.edge * 2 + way) * p.replicas * p.microbatches + layout_->cell(d, i.microbatch)];
 }
 
 Machine::Gradient& Machine::gradient(int replica, int stage, int segment) {
@@ -172,16 +175,15 @@ bool Machine::execute(int d, const Instruction& i) {
 // absent one means waiting. A stage that F or I was told to run without its inputs is at fault.
 bool Machine::inputs_there(int d, const Instruction& i, Direction direction) const {
   const Program& p = layout_->program;
-  const int replica = layout_->replica(d);
+  const int cell = layout_->cell(d, i.microbatch);
   const bool forward = direction == Direction::Forward;
   for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
     const Edge& edge = p.edges[e];
-    if ((forward ? edge.to : edge.from) != i.stage ||
-        !layout_->flows(edge, forward, layout_->replica(d), i.microbatch))
+    if ((forward ? edge.to : edge.from) != i.stage || !layout_->flows(edge, forward, cell))
       continue;
     const int maker = forward ? edge.from : edge.to;
-    const int where = p.placement[maker][replica];
-    const Unit& made = unit(where, maker, i.microbatch);
+    const int where = p.placement[maker][layout_->replica_of_cell(cell)];
+    const Unit& made = unit_of(maker, cell);
     const bool complete = (forward ? made.forward : made.input) == all(maker);
     if (where == d) {
       demand(complete, "reads what was not made");
@@ -260,13 +262,16 @@ void Machine::input_piece(int d, const Instruction& i, int k) {
 
 void Machine::weight_piece(int d, const Instruction& i, int k) {
   Unit& u = unit(d, i.stage, i.microbatch);
-  const int replica = layout_->replica(d);
-  Gradient& g = gradient(replica, i.stage, k);
+  const int cell = layout_->cell(d, i.microbatch);
+  Gradient& g = gradient(layout_->replica(d), i.stage, k);
   demand(u.input & bit(k), "W before I");
-  int next = g.last_microbatch + 1;
-  while (!layout_->present(i.stage, replica, next)) ++next;
-  demand(next == i.microbatch, "W out of microbatch order");
   demand(g.reduced == 0, "W after REDUCE");
+  // Of its own replica everything before it is in the sum, and it is not.
+  const int row = layout_->replica_of_cell(cell) * layout_->program.microbatches;
+  for (int before = row; before < cell; ++before)
+    demand(g.contributions[before] == layout_->present_in(i.stage, before),
+           "W out of microbatch order");
+  demand(g.contributions[cell] == 0, "W twice");
   for (const int level : {-1, k}) {
     read_kept(d, i, level, k, BufferKind::KeptForWeight);
     read(kept(d, BufferKind::InputKept, i, level), bit(k));
@@ -274,8 +279,7 @@ void Machine::weight_piece(int d, const Instruction& i, int k) {
     if (layout_->recomputed(d, i.stage, level, i.microbatch))
       read(kept(d, BufferKind::Recomputed, i, level), bit(k));
   }
-  g.last_microbatch = i.microbatch;
-  ++g.contributions[replica * layout_->program.microbatches + i.microbatch];
+  ++g.contributions[cell];
   u.weight |= bit(k);
 }
 

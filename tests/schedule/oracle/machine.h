@@ -49,7 +49,6 @@ class Machine {
     std::vector<std::uint8_t> contributions;
     std::vector<std::uint8_t> posted;  // what its REDUCE took along
     bool in_flight = false;
-    int last_microbatch = -1;
     int reduced = 0;
   };
   // What one replica has posted of a stage, in order.
@@ -104,6 +103,7 @@ class Machine {
   Mask all(int stage) const { return (Mask{1} << layout_->program.segments[stage]) - 1; }
   Unit& unit(int d, int stage, int microbatch);
   const Unit& unit(int d, int stage, int microbatch) const;
+  const Unit& unit_of(int stage, int cell) const;
   Mail& mail(int d, const Instruction& i);
   Gradient& gradient(int replica, int stage, int segment);
   const Gradient& gradient(int replica, int stage, int segment) const;

@@ -108,7 +108,7 @@ bool Machine::wait_collective(int d, const Instruction& i) {
   demand(mine != posted.end(), "WAIT for what is not posted");
   const std::size_t number = mine - posted.begin();
   for (int r = 0; r < p.replicas; ++r)
-    if (postings(r, i.stage).size() <= number) return false;
+    if (layout_->leads(i.stage, r) && postings(r, i.stage).size() <= number) return false;
   mine->done = true;
 
   if (i.completes == Op::Gather) {
@@ -120,7 +120,7 @@ bool Machine::wait_collective(int d, const Instruction& i) {
       Gradient& g = gradient(layout_->replica(d), i.stage, k);
       std::ranges::fill(g.contributions, 0);
       for (int r = 0; r < p.replicas; ++r)
-        for (std::size_t c = 0; c < g.contributions.size(); ++c)
+        for (std::size_t c = 0; c < g.contributions.size() && layout_->leads(i.stage, r); ++c)
           g.contributions[c] =
               static_cast<std::uint8_t>(g.contributions[c] + gradient(r, i.stage, k).posted[c]);
       g.in_flight = false;
@@ -139,7 +139,7 @@ void Machine::post_collection(int d, const Instruction& i) {
   const Program& p = layout_->program;
   demand(collected_[d * p.stages + i.stage]++ == 0, "collects again");
   const Mask before = all(i.stage) >> 1;
-  for (int m = 0; m < p.microbatches; ++m) {
+  for (int m = 0; m < layout_->cells(d); ++m) {
     Instruction of_microbatch = i;
     of_microbatch.microbatch = m;
     if (before == 0) inputs_there(d, of_microbatch, Direction::Forward);

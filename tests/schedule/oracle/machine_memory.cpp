@@ -122,7 +122,7 @@ void Machine::read_inputs(int d, const Instruction& i, Direction direction) {
   for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
     const Edge& edge = p.edges[e];
     if ((forward ? edge.to : edge.from) != i.stage ||
-        !layout_->flows(edge, forward, layout_->replica(d), i.microbatch))
+        !layout_->flows(edge, forward, layout_->cell(d, i.microbatch)))
       continue;
     read(carried(d, BufferKind::Arriving, e, direction, i.microbatch), 1);
   }
@@ -141,7 +141,7 @@ void Machine::write_outputs(int d, const Instruction& i, Direction direction) {
   for (int e = 0; e < static_cast<int>(p.edges.size()); ++e) {
     const Edge& edge = p.edges[e];
     if ((forward ? edge.from : edge.to) != i.stage ||
-        !layout_->flows(edge, forward, layout_->replica(d), i.microbatch))
+        !layout_->flows(edge, forward, layout_->cell(d, i.microbatch)))
       continue;
     const bool stays = layout_->same_device(edge, layout_->replica(d));
     write(

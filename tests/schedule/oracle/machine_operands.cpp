@@ -7,7 +7,9 @@ namespace cleave::schedule::oracle {
 void Machine::check_operands(int d, const Instruction& i) const {
   const Program& p = layout_->program;
   demand(messages_ == Messages::Explicit || is_compute(i.op), "not compute");
-  const auto microbatch_exists = [&] { return 0 <= i.microbatch && i.microbatch < p.microbatches; };
+  const auto microbatch_exists = [&] {
+    return 0 <= i.microbatch && i.microbatch < layout_->cells(d);
+  };
   if (i.op == Op::Norm || (i.op == Op::Step && i.stage < 0)) return;
   if (i.op == Op::Tie) {
     demand(0 <= i.edge && i.edge < static_cast<int>(p.ties.size()), "no such tie");
@@ -27,7 +29,7 @@ void Machine::check_operands(int d, const Instruction& i) const {
     const Edge& e = p.edges[i.edge];
     const bool sends = i.op == Op::Send || (i.op == Op::Wait && i.completes == Op::Send);
     const bool forward = i.direction == Direction::Forward;
-    demand(layout_->flows(e, forward, layout_->replica(d), i.microbatch), "nothing flows");
+    demand(layout_->flows(e, forward, layout_->cell(d, i.microbatch)), "nothing flows");
     demand(layout_->holds(d, sends == forward ? e.from : e.to), "a message of others");
     demand(!layout_->same_device(e, layout_->replica(d)), "a message to oneself");
     return;
@@ -46,7 +48,7 @@ void Machine::check_stage_operands(int d, const Instruction& i) const {
   if (i.op == Op::Step || is_state_move(i)) return demand(weight, "nothing to update");
   if (is_move(i)) demand(input || weight, "nobody reads what moves");
   if (is_compute(i.op) || is_move(i))
-    demand(layout_->present(i.stage, layout_->replica(d), i.microbatch), "absent");
+    demand(layout_->present_in(i.stage, layout_->cell(d, i.microbatch)), "absent");
   if (i.op == Op::BackwardInput || i.op == Op::Backward) demand(input, "I of no use");
   if (i.op == Op::BackwardWeight || i.op == Op::Backward) demand(weight, "W of no use");
   if (i.op == Op::Recompute) demand(input || weight, "R of no use");

@@ -45,15 +45,32 @@ std::vector<Absence> absences(const PipelineShape& shape, std::mt19937& random) 
   return absent;
 }
 
+// Different numbers for different stages.
+std::vector<int> replicas(int stages, std::mt19937& random) {
+  const int most = draw(random, 2, 4);
+  std::vector<int> counts;
+  for (int s = 0; s < stages; ++s) {
+    int count = draw(random, 1, most);
+    while (most % count != 0) --count;
+    counts.push_back(count);
+  }
+  return counts;
+}
+
 Program pipeline(std::mt19937& random) {
   const auto names = schedule_names();
   for (;;) {
-    const auto name = chance(random, 15) ? "gpipe" : names[random() % names.size()];
+    auto name = chance(random, 15) ? "gpipe" : names[random() % names.size()];
     const int most = chance(random, 5) ? 9 : chance(random, 25) ? 5 : 3;
     PipelineShape shape{.devices = draw(random, 1, most), .microbatches = draw(random, 1, most)};
     if (chance(random, 40)) shape.graph = graph(shape.devices, random);
     if (chance(random, 30)) shape.frozen.push_back(draw(random, 0, shape.devices - 1));
     if (chance(random, 10)) shape.frozen.push_back(0);
+    if (chance(random, 25)) {
+      shape.replicas = replicas(shape.devices, random);
+      constexpr std::string_view kNames[] = {"gpipe", "1f1b", "zb-h1"};
+      name = kNames[random() % 3];
+    }
     if (!shape.graph.empty() && chance(random, 40)) shape.absent = absences(shape, random);
     try {
       return generate(name, shape);
@@ -74,6 +91,7 @@ void add_joints(Program& p, std::mt19937& random) {
     p.edges.push_back({.from = 0, .to = p.stages - 1, .backward = false});
   while (chance(random, 35)) {
     const Tie tie{.first = draw(random, 0, p.stages - 1), .second = draw(random, 0, p.stages - 1)};
+    if (holders_of(p, tie.first).size() != holders_of(p, tie.second).size()) continue;
     if (makes_weight_gradient(kind(tie.first)) && makes_weight_gradient(kind(tie.second)))
       p.ties.push_back(tie);
   }
@@ -95,7 +113,7 @@ void add_collections(Program& p, std::mt19937& random) {
 
 LowerOptions options(const Program& p, std::mt19937& random) {
   LowerOptions options;
-  options.replicas = chance(random, 35) ? 2 : 1;
+  options.replicas = chance(random, p.replicas > 1 ? 10 : 35) ? 2 : 1;
   options.grain = chance(random, 40) ? Grain::Segment : Grain::Stage;
   options.sharing = static_cast<Sharing>(draw(random, 0, 3));
   options.receive_ahead = draw(random, 1, 2);

@@ -21,7 +21,7 @@ class ActivationBuffers {
       : program_(program), topology_(topology), memory_(memory), marks_(marks), list_(list) {}
 
   void add(int stage, int m) {
-    if (!topology_.present(stage, topology_.replica[list_.device()], m)) return;
+    if (!topology_.present(stage, topology_.of_replica(list_.device(), m))) return;
     for (int piece = 0; piece < marks_.pieces(stage); ++piece) {
       add_kept(stage, m, piece);
       add_passed(stage, m, piece);
@@ -194,7 +194,7 @@ class ActivationBuffers {
   }
 
   bool carries(int e, Direction direction, int m) const {
-    return topology_.carries(e, direction, topology_.replica[list_.device()], m);
+    return topology_.carries(e, direction, topology_.of_replica(list_.device(), m));
   }
 
   void add_message(BufferKind kind, int e, Direction direction, int m, int first, int last) {
@@ -263,7 +263,7 @@ void add_activations(const Program& program, const schedule::Topology& topology,
                      BufferList& list) {
   ActivationBuffers buffers(program, topology, memory, marks, list);
   for (const int stage : topology.stages[list.device()])
-    for (int m = 0; m < program.microbatches; ++m) buffers.add(stage, m);
+    for (int m = 0; m < topology.microbatches(list.device()); ++m) buffers.add(stage, m);
 }
 
 }  // namespace cleave::plan

@@ -125,7 +125,7 @@ class DeviceBuffers {
       if (i.op != Op::Collect || memory_[i.stage].segments.empty()) continue;
       const int segment = std::max(i.segment, 0);
       int last = at;
-      for (int m = 0; m < program_.microbatches; ++m)
+      for (int m = 0; m < topology_.microbatches(list_.device()); ++m)
         last = std::max(last, marks_.piece(i.stage, m, segment).end_of(Op::BackwardInput));
       list_.add({.kind = BufferKind::Collected,
                  .stage = i.stage,
@@ -138,14 +138,14 @@ class DeviceBuffers {
 
   // The first W of what the REDUCE at a position sums up; itself if there is none.
   int first_weight(const Instruction& reduce, int at) const {
-    const int replica = topology_.replica[list_.device()];
-    int m = 0;
-    while (m < program_.microbatches && !topology_.present(reduce.stage, replica, m)) ++m;
-    if (m == program_.microbatches) return at;
-    if (reduce.segment >= 0) return marks_.piece(reduce.stage, m, reduce.segment).weight;
-    int first = list_.end();
-    for (int piece = 0; piece < marks_.pieces(reduce.stage); ++piece)
-      first = std::min(first, marks_.piece(reduce.stage, m, piece).weight);
+    const int device = list_.device();
+    int first = at;
+    for (int m = 0; m < topology_.microbatches(device); ++m) {
+      if (!topology_.present(reduce.stage, topology_.of_replica(device, m))) continue;
+      for (int piece = 0; piece < marks_.pieces(reduce.stage); ++piece)
+        if (reduce.segment < 0 || piece == reduce.segment)
+          first = std::min(first, marks_.piece(reduce.stage, m, piece).weight);
+    }
     return first;
   }
 

@@ -11,7 +11,7 @@ using schedule::Op;
 
 ListMarks::ListMarks(const schedule::Program& program, const schedule::Topology& topology,
                      int device)
-    : microbatches_(program.microbatches),
+    : microbatches_(topology.microbatches(device)),
       pieces_(program.stages, 1),
       first_piece_(program.stages, 0),
       local_edge_(program.edges.size(), 0) {

@@ -64,7 +64,7 @@ class ListMarks {
   }
   void note(const schedule::Topology& topology, const schedule::Instruction& i, int at);
 
-  int microbatches_;
+  int microbatches_;              ///< of the device
   std::vector<int> pieces_;       ///< [stage]
   std::vector<int> first_piece_;  ///< [stage]
   std::vector<int> local_edge_;   ///< [edge] -> counted among those of this device

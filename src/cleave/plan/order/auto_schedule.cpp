@@ -10,6 +10,7 @@
 #include "cleave/plan/order/list_scheduler.h"
 #include "cleave/plan/order/local_search.h"
 #include "cleave/plan/order/problem.h"
+#include "cleave/plan/order/replica_orders.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
 #include "cleave/schedule/graph.h"
@@ -254,6 +255,7 @@ Program generate(std::string_view kind, const PipelineShape& shape, const AutoOp
   if (kind != "auto") return schedule::generate(kind, shape);
   PipelineShape resolved = shape;
   if (resolved.chunks == 0) resolved.chunks = 1;
+  if (!resolved.replicas.empty()) return best_order_of_replicas(resolved, options);
   std::optional<Program> best;
   double least = std::numeric_limits<double>::infinity();
   for (const Program& layout : placements(resolved)) {

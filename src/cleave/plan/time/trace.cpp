@@ -119,8 +119,8 @@ bool is_last_pass(const Program& program, const Instruction& i) {
   return i.op == (makes_input_gradient(kind) ? Op::BackwardInput : Op::Forward);
 }
 
-int peak_alive(const std::vector<Instruction>& list, const Program& program) {
-  std::vector<Life> lives(static_cast<std::size_t>(program.stages) * program.microbatches);
+int peak_alive(const std::vector<Instruction>& list, const Program& program, int microbatches) {
+  std::vector<Life> lives(static_cast<std::size_t>(program.stages) * microbatches);
   int alive = 0;
   int peak = 0;
   for (const Instruction& instruction : list) {
@@ -128,8 +128,8 @@ int peak_alive(const std::vector<Instruction>& list, const Program& program) {
     const bool forward = instruction.op == Op::Forward;
     const bool last = is_last_pass(program, instruction);
     if (!forward && !last) continue;
-    Life& life = lives[static_cast<std::size_t>(instruction.stage) * program.microbatches +
-                       instruction.microbatch];
+    Life& life =
+        lives[static_cast<std::size_t>(instruction.stage) * microbatches + instruction.microbatch];
     const int pieces = instruction.segment < 0 ? 1 : program.segments[instruction.stage];
     if (forward && life.forward++ == 0) peak = std::max(peak, ++alive);
     if (last && ++life.ended == pieces) --alive;
@@ -157,14 +157,14 @@ Overlap overlap(std::span<const CollectiveSpan> exchanges, bool (*counts)(Op)) {
 }
 
 std::vector<double> peak_activations(const Program& program) {
-  std::vector<int> chunks(program.devices, 0);
-  for (const auto& replicas : program.placement)
-    for (const int device : replicas) ++chunks[device];
-
+  const schedule::Topology topology(program);
   std::vector<double> peaks(program.devices, 0.0);
-  for (int d = 0; d < program.devices; ++d)
-    if (chunks[d] > 0)
-      peaks[d] = static_cast<double>(peak_alive(program.lists[d], program)) / chunks[d];
+  for (int d = 0; d < program.devices; ++d) {
+    const std::size_t chunks = topology.stages[d].size();
+    if (chunks > 0)
+      peaks[d] = peak_alive(program.lists[d], program, topology.microbatches(d)) /
+                 static_cast<double>(chunks);
+  }
   return peaks;
 }
 

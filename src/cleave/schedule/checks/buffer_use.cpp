@@ -20,7 +20,8 @@ class Passes {
   Passes(const Tables& tables, const Buffer& buffer)
       : t_(tables),
         segment_(buffer.segment),
-        index_(t_.unit_index(buffer.stage, t_.topology.replica[buffer.device], buffer.microbatch)),
+        index_(
+            t_.unit_index(buffer.stage, t_.topology.of_replica(buffer.device, buffer.microbatch))),
         unit_(t_.units[index_]),
         all_again_(unit_.recompute_done == t_.segments[buffer.stage]) {}
 
@@ -132,8 +133,8 @@ Passes passes_of(const Tables& t, int stage, int device, int microbatch) {
 }
 
 // The last reader of a stage's activations: F, or the R that begins with them.
-std::int32_t last_forward_read(const Tables& t, int stage, int replica, int microbatch) {
-  const std::int64_t index = t.unit_index(stage, replica, microbatch);
+std::int32_t last_forward_read(const Tables& t, int stage, const OfReplica& of) {
+  const std::int64_t index = t.unit_index(stage, of);
   const Unit& unit = t.units[index];
   std::int32_t again = t.piece_position(index, 0, Op::Recompute);
   if (again < 0 && unit.recompute_done == t.segments[stage]) again = unit.recompute.last;
@@ -141,18 +142,17 @@ std::int32_t last_forward_read(const Tables& t, int stage, int replica, int micr
 }
 
 Span use_of_carried(const Tables& t, const Buffer& b) {
-  const int replica = t.topology.replica[b.device];
+  const OfReplica of = t.topology.of_replica(b.device, b.microbatch);
   const Edge& edge = t.program.edges[b.edge];
   const bool forward = b.direction == Direction::Forward;
   const int to = endpoint(edge, Op::Receive, b.direction);
   const int from = endpoint(edge, Op::Send, b.direction);
-  const Unit& source = t.unit(from, replica, b.microbatch);
+  const Unit& source = t.unit(from, of);
   std::int32_t made = forward ? source.forward.last : source.input.last;
-  std::int32_t read = forward ? last_forward_read(t, to, replica, b.microbatch)
-                              : t.unit(to, replica, b.microbatch).input.last;
+  std::int32_t read = forward ? last_forward_read(t, to, of) : t.unit(to, of).input.last;
   if (!t.program.reads.empty()) {
     const Passes readers = passes_of(t, edge.to, b.device, b.microbatch);
-    if (forward) read = t.unit(to, replica, b.microbatch).forward.last;
+    if (forward) read = t.unit(to, of).forward.last;
     for (const SegmentRead& at : reads_of_edge(t.program, b.edge)) {
       if (forward) read = std::max(read, readers.last_read(at));
       if (!forward) made = std::min(made, readers.gradient_made(at));
@@ -160,32 +160,33 @@ Span use_of_carried(const Tables& t, const Buffer& b) {
     if (forward)
       made = passes_of(t, from, b.device, b.microbatch).made_by(maker_of(t.program, b.edge));
   }
-  if (!t.crosses(b.edge, replica)) return {made, read};
-  const Message& m = t.message(b.edge, replica, b.direction, b.microbatch);
+  if (!t.crosses(b.edge, of.replica)) return {made, read};
+  const Message& m = t.message(b.edge, b.direction, of);
   return b.kind == BufferKind::Arriving ? Span{m.receive, read} : Span{made, m.send_wait};
 }
 
 Span use_of_stage_end(const Tables& t, const Buffer& b) {
-  const int replica = t.topology.replica[b.device];
-  const Unit& unit = t.unit(b.stage, replica, b.microbatch);
+  const OfReplica of = t.topology.of_replica(b.device, b.microbatch);
+  const Unit& unit = t.unit(b.stage, of);
   if (b.kind == BufferKind::Leaving) return {unit.forward.last, unit.forward.last};
-  return {unit.forward.first, last_forward_read(t, b.stage, replica, b.microbatch)};
+  return {unit.forward.first, last_forward_read(t, b.stage, of)};
 }
 
-// From the W of the first microbatch to the end of REDUCE, which comes after that of the last.
+// From the first W of any replica that the device stands for to the end of REDUCE.
 Span use_of_sums(const Tables& t, const Buffer& b) {
-  const int replica = t.topology.replica[b.device];
-  const Span reduction = t.reduction(b.stage, replica, b.segment);
+  const Span reduction = t.reduction(b.stage, t.topology.replica[b.device], b.segment);
+  Span used;
   Buffer of_microbatch = b;
-  of_microbatch.microbatch = t.next_present(b.stage, replica, 0);
-  // Without a W of this replica the sum is zero from REDUCE on.
-  if (of_microbatch.microbatch == t.program.microbatches) return reduction;
-  const std::int32_t first = Passes(t, of_microbatch).weight_first();
-  of_microbatch.microbatch = t.program.microbatches - 1;
-  while (!t.topology.present(b.stage, replica, of_microbatch.microbatch))
-    --of_microbatch.microbatch;
-  const std::int32_t last = Passes(t, of_microbatch).weight_last();
-  return {first, std::max(last, reduction.last)};
+  for (int m = 0; m < t.topology.microbatches(b.device); ++m) {
+    if (!t.topology.present(b.stage, t.topology.of_replica(b.device, m))) continue;
+    of_microbatch.microbatch = m;
+    const Passes passes(t, of_microbatch);
+    used.first = used.empty() ? passes.weight_first() : std::min(used.first, passes.weight_first());
+    used.last = std::max(used.last, passes.weight_last());
+  }
+  // Without a W the sum is zero from REDUCE on.
+  if (used.empty()) return reduction;
+  return {used.first, std::max(used.last, reduction.last)};
 }
 
 // From COLLECT to the last I, or F where there is none, of any microbatch.
@@ -196,7 +197,7 @@ Span use_of_collected(const Tables& t, const Buffer& b) {
     if (posting.op == Op::Collect) used.add(posting.post);
   if (used.empty()) return {};
   Buffer of_microbatch = b;
-  for (int m = 0; m < t.program.microbatches; ++m) {
+  for (int m = 0; m < t.topology.microbatches(b.device); ++m) {
     of_microbatch.microbatch = m;
     const Passes passes(t, of_microbatch);
     used.last = std::max({used.last, passes.forward_last(), passes.input_last()});
@@ -245,9 +246,11 @@ bool belongs(const Tables& t, const Buffer& b) {
   if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::StoredState) return false;
   if (b.kind == BufferKind::Scratch) return true;
   const bool per_microbatch = is_kept(b) || is_moved(b) || is_carried(b) || is_stage_end(b);
-  if (per_microbatch && (b.microbatch < 0 || b.microbatch >= p.microbatches)) return false;
+  if (per_microbatch && (b.microbatch < 0 || b.microbatch >= t.topology.microbatches(b.device)))
+    return false;
+  const OfReplica of = t.topology.of_replica(b.device, b.microbatch);
   if (per_microbatch && b.edge < 0 && b.stage >= 0 && b.stage < p.stages &&
-      !t.topology.present(b.stage, t.topology.replica[b.device], b.microbatch))
+      !t.topology.present(b.stage, of))
     return false;
   if (!is_carried(b)) {
     const int first = b.kind == BufferKind::SegmentInput      ? 1
@@ -262,12 +265,11 @@ bool belongs(const Tables& t, const Buffer& b) {
   }
   if (b.edge >= std::ssize(p.edges)) return false;
   const Edge& edge = p.edges[b.edge];
-  if (!t.topology.carries(b.edge, b.direction, t.topology.replica[b.device], b.microbatch))
-    return false;
+  if (!t.topology.carries(b.edge, b.direction, of)) return false;
   const bool arriving = b.kind == BufferKind::Arriving;
   if (!holds(t, b.device, endpoint(edge, arriving ? Op::Receive : Op::Send, b.direction)))
     return false;
-  return arriving || t.crosses(b.edge, t.topology.replica[b.device]);
+  return arriving || t.crosses(b.edge, of.replica);
 }
 
 Span use_of(const Tables& t, const Buffer& b) {

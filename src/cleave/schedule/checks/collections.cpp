@@ -6,26 +6,25 @@
 namespace cleave::schedule::checks {
 namespace {
 
-/// One stage that collects, on one replica.
+/// One stage that collects, on one of its devices.
 class CollectionCheck {
  public:
-  CollectionCheck(const Tables& tables, int stage, int replica, Findings& findings)
+  CollectionCheck(const Tables& tables, int stage, int device, Findings& findings)
       : t_(tables),
         stage_(stage),
-        replica_(replica),
-        device_(tables.program.placement[stage][replica]),
+        device_(device),
         last_(tables.segments[stage] - 1),
         findings_(findings) {}
 
   void check() {
-    const auto& posted = t_.posted(stage_, replica_);
+    const auto& posted = t_.posted(stage_, t_.topology.replica[device_]);
     const auto is_collect = [](const Posting& p) { return p.op == Op::Collect; };
     const auto found = std::ranges::find_if(posted, is_collect);
     if (found == posted.end())
       return findings_.add(device_, -1, "the COLLECT of stage ", stage_, " is missing");
     const auto again = std::find_if(std::next(found), posted.end(), is_collect);
     if (again != posted.end()) return findings_.add(device_, again->post, "collects a second time");
-    for (int m = 0; m < t_.program.microbatches; ++m) {
+    for (int m = 0; m < t_.topology.microbatches(device_); ++m) {
       const std::int32_t made = made_at(m);
       if (made > found->post)
         findings_.add(device_, found->post, "collects before instruction ", made,
@@ -38,7 +37,7 @@ class CollectionCheck {
 
  private:
   std::int32_t forward_of(int segment, int m) const {
-    const std::int64_t unit = t_.unit_index(stage_, replica_, m);
+    const std::int64_t unit = t_.unit_index(stage_, t_.topology.of_replica(device_, m));
     const std::int32_t named = t_.piece_position(unit, segment, Op::Forward);
     return named >= 0 ? named : t_.units[unit].forward.last;
   }
@@ -47,18 +46,18 @@ class CollectionCheck {
   std::int32_t made_at(int m) const {
     if (last_ > 0) return forward_of(last_ - 1, m);
     std::int32_t made = -1;
+    const OfReplica of = t_.topology.of_replica(device_, m);
     for (const int e : t_.topology.incoming[stage_]) {
-      const bool crosses = t_.crosses(e, replica_);
+      const bool crosses = t_.crosses(e, of.replica);
       const int from = t_.program.edges[e].from;
-      made = std::max(made, crosses ? t_.message(e, replica_, Direction::Forward, m).receive_wait
-                                    : t_.unit(from, replica_, m).forward.last);
+      made = std::max(made, crosses ? t_.message(e, Direction::Forward, of).receive_wait
+                                    : t_.unit(from, of).forward.last);
     }
     return made;
   }
 
   const Tables& t_;
   int stage_;
-  int replica_;
   int device_;
   int last_;  // segment
   Findings& findings_;
@@ -69,13 +68,13 @@ class CollectionCheck {
 void check_collections(const Tables& tables, Findings& findings) {
   const Program& p = tables.program;
   for (const int stage : p.collecting) {
-    for (int replica = 0; replica < p.replicas; ++replica) {
+    for (const int device : holders_of(p, stage)) {
       if (tables.segments[stage] != p.segments[stage]) {
-        findings.add(p.placement[stage][replica], -1, "stage ", stage,
+        findings.add(device, -1, "stage ", stage,
                      " runs as a whole, but its last segment runs once per step");
         continue;
       }
-      CollectionCheck(tables, stage, replica, findings).check();
+      CollectionCheck(tables, stage, device, findings).check();
     }
   }
 }

@@ -22,9 +22,9 @@ class ComputeWalk {
   void visit(int device, std::int32_t at, const Instruction& i) {
     device_ = device;
     at_ = at;
-    replica_ = t_.topology.replica[device];
+    of_ = t_.topology.of_replica(device, i.microbatch);
     total_ = t_.segments[i.stage];
-    unit_ = &t_.unit(i.stage, replica_, i.microbatch);
+    unit_ = &t_.unit(i.stage, of_);
     if (i.segment >= 0) record_piece(i);
     const Op op = t_.topology.acts_as(i);
     if (op == Op::Forward) forward(i);
@@ -35,7 +35,7 @@ class ComputeWalk {
 
  private:
   void record_piece(const Instruction& i) {
-    const std::int64_t unit = t_.unit_index(i.stage, replica_, i.microbatch);
+    const std::int64_t unit = t_.unit_index(i.stage, of_);
     const auto record = [&](Op op) {
       t_.pieces.push_back({Tables::piece_key(unit, i.segment, op), at_});
     };
@@ -88,21 +88,23 @@ class ComputeWalk {
   void backward_weight(const Instruction& i) {
     const int first = std::max(i.segment, 0);
     const int last = i.segment < 0 ? total_ - 1 : i.segment;
-    const std::int64_t base = t_.segment_index(i.stage, replica_);
+    const std::int64_t base = t_.segment_index(i.stage, of_.replica);
+    const std::int64_t held = t_.segment_index(i.stage, t_.topology.replica[device_]);
     unit_->weight.add(at_);
     if (unit_->input_done < total_ - first) complain("runs before the backward_input it needs");
     for (int segment = first; segment <= last; ++segment) {
       int& next = next_microbatch_[base + segment];
-      if (i.microbatch < next) {
+      if (of_.microbatch < next) {
         if (unit_->weight_done >= total_) return complain("runs a second time");
         unit_->weight_done += last - segment + 1;
         return complain("runs after a later microbatch; W of a stage goes in microbatch order");
       }
-      if (i.microbatch > next)
-        complain("runs before microbatch ", next, "; W of a stage goes in microbatch order");
-      next = t_.next_present(i.stage, replica_, i.microbatch + 1);
+      if (of_.microbatch > next)
+        complain("runs before microbatch ", t_.topology.on_device(device_, {of_.replica, next}),
+                 "; W of a stage goes in microbatch order");
+      next = t_.next_present(i.stage, of_.replica, of_.microbatch + 1);
       ++unit_->weight_done;
-      t_.last_weight[base + segment] = at_;
+      t_.last_weight[held + segment] = at_;
     }
   }
 
@@ -111,7 +113,7 @@ class ComputeWalk {
   std::vector<int> next_microbatch_;  // [segment_index + segment]: whose W comes next
   int device_ = 0;
   std::int32_t at_ = 0;
-  int replica_ = 0;
+  OfReplica of_;
   int total_ = 1;
   Unit* unit_ = nullptr;
 };
@@ -127,9 +129,10 @@ void check_complete(const Tables& t, Level level, Findings& findings) {
         const GradientKind kind = gradients_of(p, stage);
         const auto missing = [&](int done, const char* what) {
           if (done >= total) return;
+          const int device = p.placement[stage][replica];
           findings.add(
-              p.placement[stage][replica], -1, what, " of stage ", stage, ", microbatch ",
-              microbatch, " is missing",
+              device, -1, what, " of stage ", stage, ", microbatch ",
+              t.topology.on_device(device, {replica, microbatch}), " is missing",
               total > 1 ? cleave::detail::concat(" for ", total - done, " of ", total, " segments")
                         : std::string());
         };

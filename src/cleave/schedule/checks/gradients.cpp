@@ -118,10 +118,11 @@ class GradientWalk {
                         t_.summed[base + segment]});
       reduced += t_.reduced[base + segment] >= 0;
     }
-    const bool none_is_fine = p_.replicas == 1 || !final_ || !t_.takes_part(stage);
+    const int holders = t_.topology.holders(d_);
+    const bool none_is_fine = holders == 1 || !final_ || !t_.takes_part(stage);
     if (reduced < t_.segments[stage] && !(reduced == 0 && none_is_fine))
-      findings_.add(d_, -1, "the gradient of stage ", stage, " is not reduced over its ",
-                    p_.replicas, " replicas",
+      findings_.add(d_, -1, "the gradient of stage ", stage, " is not reduced over its ", holders,
+                    " replicas",
                     reduced > 0 ? cleave::detail::concat(" in ", t_.segments[stage] - reduced,
                                                          " of its segments")
                                 : std::string());

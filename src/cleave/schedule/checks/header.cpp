@@ -34,9 +34,52 @@ void check_sizes(const Program& p, Findings& findings) {
   if (!p.gradients.empty()) matches(p.gradients.size(), p.stages, "the list of gradient kinds");
 }
 
-// A device works for one replica only: its instructions do not say for which.
+// A device stands for the same neighbouring replicas in all of its stages, and all devices of a
+// stage for equally many: which microbatch an instruction names follows from its number.
+class PlacementCheck {
+ public:
+  PlacementCheck(const Program& program, Findings& findings)
+      : p_(program), findings_(findings), first_(p_.devices, -1), count_(p_.devices, 0) {}
+
+  void stage(int stage) {
+    const std::vector<int>& devices = p_.placement[stage];
+    const auto after = [&](int replica) {
+      int end = replica + 1;
+      while (end < p_.replicas && devices[end] == devices[replica]) ++end;
+      return end;
+    };
+    const int each = after(0);
+    for (int first = 0; first < p_.replicas; first = after(first)) {
+      const int count = after(first) - first;
+      if (count != each)
+        return findings_.add(-1, -1, "stage ", stage, " has a device that stands for ", each,
+                             " replicas and one that stands for ", count,
+                             "; make them equally many");
+      hold(devices[first], first, count);
+    }
+  }
+
+ private:
+  void hold(int device, int first, int count) {
+    if (first_[device] < 0) {
+      first_[device] = first;
+      count_[device] = count;
+    } else if (first_[device] != first) {
+      findings_.add(device, -1, "holds stages of replicas ", first_[device], " and ", first,
+                    "; a device works for the same replicas in all of its stages");
+    } else if (count_[device] != count) {
+      findings_.add(device, -1, "stands for ", count_[device], " replicas of one stage and ", count,
+                    " of another; a device works for the same replicas in all of its stages");
+    }
+  }
+
+  const Program& p_;
+  Findings& findings_;
+  std::vector<int> first_;  // [device] replica, -1: holds no stage
+  std::vector<int> count_;  // [device]
+};
+
 void check_placement(const Program& p, Findings& findings) {
-  std::vector<int> replica_of(p.devices, -1);
   for (int stage = 0; stage < p.stages; ++stage) {
     const std::vector<int>& devices = p.placement[stage];
     if (static_cast<std::int64_t>(devices.size()) != p.replicas) {
@@ -44,19 +87,18 @@ void check_placement(const Program& p, Findings& findings) {
                    " devices, one per replica would be ", p.replicas);
       continue;
     }
-    for (int replica = 0; replica < p.replicas; ++replica) {
-      const int device = devices[replica];
-      if (!within(device, p.devices)) {
+    for (const int device : devices)
+      if (!within(device, p.devices))
         findings.add(-1, -1, "stage ", stage, " is placed on device ", device, ", but there are ",
                      p.devices);
-      } else if (replica_of[device] >= 0 && replica_of[device] != replica) {
-        findings.add(device, -1, "holds stages of replicas ", replica_of[device], " and ", replica,
-                     "; a device works for one");
-      } else {
-        replica_of[device] = replica;
-      }
-    }
   }
+  if (findings.any()) return;
+  PlacementCheck check(p, findings);
+  for (int stage = 0; stage < p.stages; ++stage) check.stage(stage);
+}
+
+int holder_count(const Program& p, int stage) {
+  return static_cast<int>(holders_of(p, stage).size());
 }
 
 void check_stage_joints(const Program& p, Findings& findings) {
@@ -86,6 +128,10 @@ void check_stage_joints(const Program& p, Findings& findings) {
     for (const int stage : {tie.first, tie.second})
       if (!makes_weight_gradient(gradients_of(p, stage)))
         findings.add(-1, -1, "tie ", i, " adds up gradients of stage ", stage, ", which is frozen");
+    if (holder_count(p, tie.first) != holder_count(p, tie.second))
+      findings.add(-1, -1, "tie ", i, " joins stage ", tie.first, " on ",
+                   holder_count(p, tie.first), " devices and stage ", tie.second, " on ",
+                   holder_count(p, tie.second), "; they need equally many");
   }
 }
 
@@ -212,6 +258,7 @@ void check_header(const Program& program, Findings& findings) {
   check_sizes(program, findings);
   if (findings.any()) return;
   check_placement(program, findings);
+  if (findings.any()) return;
   check_stage_joints(program, findings);
   if (findings.any()) return;
   check_segment_reads(program, findings);

@@ -99,17 +99,16 @@ class Inventory {
 
  private:
   Entry entry_of(const Buffer& b, std::int32_t index) const {
-    const int replica = t_.topology.replica[b.device];
     if (b.kind == BufferKind::Scratch) return {what_of(b.kind, b.device, 0), 0, index};
+    const OfReplica of = t_.topology.of_replica(b.device, b.microbatch);
+    const std::uint64_t which = which_of(of.replica, of.microbatch);
     if (is_carried(b))
-      return {what_of(b.kind, b.edge, static_cast<int>(b.direction)),
-              which_of(replica, b.microbatch), index};
-    if (is_stage_end(b))
-      return {what_of(b.kind, b.stage, kStageEnd), which_of(replica, b.microbatch), index};
-    const int one_of = is_kept(b) || is_moved(b)        ? b.microbatch
-                       : b.kind == BufferKind::Gathered ? b.first
-                                                        : 0;
-    return {what_of(b.kind, b.stage, b.segment), which_of(replica, one_of), index};
+      return {what_of(b.kind, b.edge, static_cast<int>(b.direction)), which, index};
+    if (is_stage_end(b)) return {what_of(b.kind, b.stage, kStageEnd), which, index};
+    const std::uint64_t what = what_of(b.kind, b.stage, b.segment);
+    if (is_kept(b) || is_moved(b)) return {what, which, index};
+    const int one_of = b.kind == BufferKind::Gathered ? b.first : 0;
+    return {what, which_of(t_.topology.replica[b.device], one_of), index};
   }
 
   void check_alike(const Buffer& like, std::span<const Entry> there) {
@@ -128,8 +127,9 @@ class Inventory {
           continue;
         }
         b.device = p_.placement[like.stage][replica];
-        b.microbatch = microbatch;
+        b.microbatch = t_.topology.on_device(b.device, {replica, microbatch});
         if (per_microbatch && !t_.topology.present(b.stage, replica, microbatch)) continue;
+        if (!per_microbatch && replica != t_.topology.replica[b.device]) continue;
         const Sort wanted = sort(b);
         if (wanted != Sort::Exempt && sorts_there[static_cast<int>(wanted)])
           findings_.add(b.device, -1, "buffer ", text_of(b), " is missing");
@@ -157,7 +157,7 @@ class Inventory {
           const Op post = kind == BufferKind::Arriving ? Op::Receive : Op::Send;
           Buffer wanted{.kind = kind, .edge = edge, .direction = direction};
           wanted.device = p_.placement[endpoint(p_.edges[edge], post, direction)][replica];
-          wanted.microbatch = microbatch;
+          wanted.microbatch = t_.topology.on_device(wanted.device, {replica, microbatch});
           const Buffer* there = find(kind, edge, direction, which_of(replica, microbatch));
           if (there == nullptr)
             findings_.add(wanted.device, -1, "buffer ", text_of(wanted), " is missing");

@@ -6,9 +6,8 @@ namespace {
 // One message with its operands, for the sentences.
 struct Route {
   int edge;
-  int replica;
   Direction direction;
-  int microbatch;
+  OfReplica of;
 };
 
 class MessageChecks {
@@ -25,16 +24,16 @@ class MessageChecks {
 
   void check(const Route& route) {
     const Edge& edge = t_.program.edges[route.edge];
-    const Message& m = t_.message(route.edge, route.replica, route.direction, route.microbatch);
+    const Message& m = t_.message(route.edge, route.direction, route.of);
     const int from = endpoint(edge, Op::Send, route.direction);
     const int to = endpoint(edge, Op::Receive, route.direction);
-    const int sender = t_.program.placement[from][route.replica];
-    const int receiver = t_.program.placement[to][route.replica];
+    const int sender = t_.program.placement[from][route.of.replica];
+    const int receiver = t_.program.placement[to][route.of.replica];
     check_end({sender, m.send, m.send_wait, Op::Send}, route, m.receive >= 0 ? receiver : -1);
     check_end({receiver, m.receive, m.receive_wait, Op::Receive}, route, m.send >= 0 ? sender : -1);
 
-    const Unit& source = t_.unit(from, route.replica, route.microbatch);
-    const Unit& target = t_.unit(to, route.replica, route.microbatch);
+    const Unit& source = t_.unit(from, route.of);
+    const Unit& target = t_.unit(to, route.of);
     const bool forward = route.direction == Direction::Forward;
     const Span& made = forward ? source.forward : source.input;
     const Span& used = forward ? target.forward : target.input;
@@ -42,7 +41,7 @@ class MessageChecks {
       findings_.add(sender, m.send, "is posted before ", forward ? "F" : "I", " of stage ", from,
                     " (instruction ", made.last, ") made what it carries");
     if (m.receive_wait >= 0 && !used.empty() && m.receive_wait > used.first)
-      findings_.add(receiver, used.first, "runs before ", text(Op::Receive, route),
+      findings_.add(receiver, used.first, "runs before ", text(receiver, Op::Receive, route),
                     " is waited for (instruction ", m.receive_wait, ")");
   }
 
@@ -54,15 +53,15 @@ class MessageChecks {
     Op op;
   };
 
-  static std::string text(Op op, const Route& route) {
+  std::string text(int device, Op op, const Route& route) const {
     return to_string(Instruction{.op = op,
                                  .direction = route.direction,
-                                 .microbatch = route.microbatch,
+                                 .microbatch = t_.topology.on_device(device, route.of),
                                  .edge = route.edge});
   }
 
   void collect(int device, std::int32_t at, const Instruction& i) {
-    Message& m = t_.message(i.edge, t_.topology.replica[device], i.direction, i.microbatch);
+    Message& m = t_.message(i.edge, i.direction, t_.topology.of_replica(device, i.microbatch));
     const Op post = i.op == Op::Wait ? i.completes : i.op;
     std::int32_t& position = i.op == Op::Wait ? (post == Op::Send ? m.send_wait : m.receive_wait)
                                               : (post == Op::Send ? m.send : m.receive);
@@ -76,13 +75,14 @@ class MessageChecks {
   void check_end(const End& end, const Route& route, int peer) {
     if (end.post < 0) {
       if (peer >= 0)
-        findings_.add(end.device, -1, text(end.op, route), " is missing; device ", peer,
+        findings_.add(end.device, -1, text(end.device, end.op, route), " is missing; device ", peer,
                       " posts its other end");
       else
-        findings_.add(end.device, -1, text(end.op, route), " is missing");
+        findings_.add(end.device, -1, text(end.device, end.op, route), " is missing");
     }
     if (end.wait < 0)
-      findings_.add(end.device, end.post, "the WAIT for ", text(end.op, route), " is missing");
+      findings_.add(end.device, end.post, "the WAIT for ", text(end.device, end.op, route),
+                    " is missing");
     else if (end.post > end.wait)
       findings_.add(end.device, end.wait, "comes before the post at instruction ", end.post);
   }
@@ -107,7 +107,7 @@ void check_messages(Tables& tables, Findings& findings) {
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
         for (const Direction direction : {Direction::Forward, Direction::Backward})
           if (tables.topology.carries(edge, direction, replica, microbatch))
-            checks.check({edge, replica, direction, microbatch});
+            checks.check({edge, direction, {replica, microbatch}});
       }
       if (findings.full()) return;
     }
@@ -121,8 +121,8 @@ void check_local_edges(const Tables& t, Findings& findings) {
       const Edge& edge = p.edges[e];
       const int device = p.placement[edge.from][replica];
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
-        const Unit& from = t.unit(edge.from, replica, microbatch);
-        const Unit& to = t.unit(edge.to, replica, microbatch);
+        const Unit& from = t.unit(edge.from, {replica, microbatch});
+        const Unit& to = t.unit(edge.to, {replica, microbatch});
         if (!t.topology.carries(e, Direction::Forward, replica, microbatch)) continue;
         if (to.forward.first < from.forward.last)
           findings.add(device, to.forward.first, "runs before F of stage ", edge.from,

@@ -9,11 +9,10 @@
 namespace cleave::schedule::checks {
 namespace {
 
-// What moves, told apart as in Tables::moves; and the stage, replica and microbatch of its unit.
+// What moves, told apart as in Tables::moves; and the stage and microbatch of its unit.
 struct Kept {
   int stage;
-  int replica;
-  int microbatch;
+  OfReplica of;
   int segment;
 };
 
@@ -28,7 +27,8 @@ class MoveChecks {
       for (std::int32_t at = 0; at < std::ssize(list); ++at) {
         const Instruction& i = list[at];
         if (!is_move(i) || is_state_move(i)) continue;
-        const std::int64_t unit = t_.unit_index(i.stage, t_.topology.replica[device], i.microbatch);
+        const std::int64_t unit =
+            t_.unit_index(i.stage, t_.topology.of_replica(device, i.microbatch));
         Move& move = found[{unit, i.segment}];
         move.unit = unit;
         move.segment = i.segment;
@@ -44,10 +44,10 @@ class MoveChecks {
   void check(const Move& move) {
     const std::int64_t row = move.unit / t_.program.microbatches;
     const Kept kept{.stage = static_cast<int>(row / t_.program.replicas),
-                    .replica = static_cast<int>(row % t_.program.replicas),
-                    .microbatch = static_cast<int>(move.unit % t_.program.microbatches),
+                    .of = {static_cast<int>(row % t_.program.replicas),
+                           static_cast<int>(move.unit % t_.program.microbatches)},
                     .segment = move.segment};
-    const int device = t_.program.placement[kept.stage][kept.replica];
+    const int device = t_.program.placement[kept.stage][kept.of.replica];
     for (const auto& [position, op, completes] :
          {std::tuple(move.out, Op::Out, Op::Forward), std::tuple(move.out_wait, Op::Wait, Op::Out),
           std::tuple(move.in, Op::In, Op::Forward), std::tuple(move.in_wait, Op::Wait, Op::In)})
@@ -76,7 +76,7 @@ class MoveChecks {
                                         .completes = completes,
                                         .stage = kept.stage,
                                         .segment = kept.segment,
-                                        .microbatch = kept.microbatch}),
+                                        .microbatch = t_.topology.on_device(device, kept.of)}),
                   " is missing");
   }
 
@@ -120,7 +120,7 @@ MovedBuffers buffers_of_moves(const Tables& t) {
     const bool kept = b.kind == BufferKind::KeptForInput || b.kind == BufferKind::KeptForWeight;
     const bool moved = b.kind >= BufferKind::ReturnedForInput && b.kind <= BufferKind::Outside;
     if (!kept && !moved) continue;
-    const std::int64_t unit = t.unit_index(b.stage, t.topology.replica[b.device], b.microbatch);
+    const std::int64_t unit = t.unit_index(b.stage, t.topology.of_replica(b.device, b.microbatch));
     if (t.move(unit, b.segment) != nullptr) buffers[{unit, b.segment, b.kind}] = &b;
   }
   return buffers;

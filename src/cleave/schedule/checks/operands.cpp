@@ -57,8 +57,8 @@ class Operands {
       return concat("names segment ", i.segment, " of ", p_.segments[i.stage]);
     if (i.op == Op::Step || is_state_move(i)) return update_complaint(i);
     if (!is_compute(i.op) && !is_move(i)) return collective_complaint(i);
-    if (const auto complaint = microbatch_complaint(i)) return complaint;
-    if (!topology_.present(i.stage, topology_.replica[device], i.microbatch))
+    if (const auto complaint = microbatch_complaint(device, i)) return complaint;
+    if (!topology_.present(i.stage, topology_.of_replica(device, i.microbatch)))
       return concat("stage ", i.stage, " is absent from microbatch ", i.microbatch);
     if (level_ == Level::Forward || wanted(subject(i), gradients_of(p_, i.stage)))
       return std::nullopt;
@@ -104,9 +104,10 @@ class Operands {
     return concat("only the last segment of stage ", i.stage, " runs once per step");
   }
 
-  std::optional<std::string> microbatch_complaint(const Instruction& i) const {
-    if (is_within(i.microbatch, p_.microbatches)) return std::nullopt;
-    return cleave::detail::concat("names microbatch ", i.microbatch, " of ", p_.microbatches);
+  std::optional<std::string> microbatch_complaint(int device, const Instruction& i) const {
+    const int microbatches = topology_.microbatches(device);
+    if (is_within(i.microbatch, microbatches)) return std::nullopt;
+    return cleave::detail::concat("names microbatch ", i.microbatch, " of ", microbatches);
   }
 
   std::optional<std::string> message_complaint(int device, const Instruction& i) const {
@@ -122,8 +123,8 @@ class Operands {
       return concat("belongs to stage ", stage, ", which is not on this device");
     if (holds(device, edge.from) && holds(device, edge.to))
       return concat("both ends of edge ", i.edge, " are on this device");
-    if (const auto complaint = microbatch_complaint(i)) return complaint;
-    if (topology_.carries(i.edge, i.direction, topology_.replica[device], i.microbatch))
+    if (const auto complaint = microbatch_complaint(device, i)) return complaint;
+    if (topology_.carries(i.edge, i.direction, topology_.of_replica(device, i.microbatch)))
       return std::nullopt;
     return concat("an end of edge ", i.edge, " is absent from microbatch ", i.microbatch);
   }

@@ -70,8 +70,8 @@ void check_postings(Tables& tables, Findings& findings) {
   for (int device = 0; device < tables.program.devices; ++device)
     if (tables.topology.replica[device] >= 0) collect(tables, device, findings);
   for (int stage = 0; stage < tables.program.stages; ++stage)
-    for (int replica = 1; replica < tables.program.replicas; ++replica)
-      compare(tables, stage, replica, findings);
+    for (const int device : holders_of(tables.program, stage))
+      compare(tables, stage, tables.topology.replica[device], findings);
 }
 
 }  // namespace cleave::schedule::checks

@@ -79,18 +79,18 @@ class Run {
   // each WAIT needs the posts of the others.
   Need need_of(int d, const Instruction& i) const {
     if (i.op != Op::Wait || is_move(i)) return {};
-    const int replica = t_.topology.replica[d];
-    if (!is_message(i)) return need_of_collective(d, replica, i);
-    const Message& m = t_.message(i.edge, replica, i.direction, i.microbatch);
+    if (!is_message(i)) return need_of_collective(d, i);
+    const OfReplica of = t_.topology.of_replica(d, i.microbatch);
+    const Message& m = t_.message(i.edge, i.direction, of);
     const Op other = i.completes == Op::Send ? Op::Receive : Op::Send;
-    const int peer = p_.placement[endpoint(p_.edges[i.edge], other, i.direction)][replica];
+    const int peer = p_.placement[endpoint(p_.edges[i.edge], other, i.direction)][of.replica];
     const std::int32_t post = other == Op::Send ? m.send : m.receive;
     return at_[peer] > post ? Need{} : Need{peer, post};
   }
 
-  Need need_of_collective(int d, int replica, const Instruction& i) const {
-    const std::size_t number = t_.completed_by(i.stage, replica, at_[d]);
-    for (int other = 0; other < p_.replicas; ++other) {
+  Need need_of_collective(int d, const Instruction& i) const {
+    const std::size_t number = t_.completed_by(i.stage, t_.topology.replica[d], at_[d]);
+    for (int other = 0; other < p_.replicas; other += t_.topology.replicas[d]) {
       const int peer = p_.placement[i.stage][other];
       const std::int32_t post = t_.posted(i.stage, other)[number].post;
       if (at_[peer] <= post) return {peer, post};
@@ -104,14 +104,14 @@ class Run {
     const bool forward = op == Op::Forward;
     if (!forward && !reads(op, Thing::OutputGradient)) return {};
     const Direction direction = forward ? Direction::Forward : Direction::Backward;
-    const int replica = t_.topology.replica[d];
+    const OfReplica of = t_.topology.of_replica(d, i.microbatch);
     for (const int e : (forward ? t_.topology.incoming : t_.topology.outgoing)[i.stage]) {
       const Edge& edge = p_.edges[e];
-      if (!t_.topology.carries(e, direction, replica, i.microbatch)) continue;
+      if (!t_.topology.carries(e, direction, of)) continue;
       const int from = forward ? edge.from : edge.to;
-      const int peer = p_.placement[from][replica];
+      const int peer = p_.placement[from][of.replica];
       if (peer == d) continue;
-      const Unit& unit = t_.unit(from, replica, i.microbatch);
+      const Unit& unit = t_.unit(from, of);
       const std::int32_t made = forward ? unit.forward.last : unit.input.last;
       if (at_[peer] <= made) return {peer, made};
     }

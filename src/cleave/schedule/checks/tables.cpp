@@ -26,7 +26,7 @@ Tables::Tables(const Program& sane)
   summed.assign(total * program.replicas, -1);
   stepped.assign(total * program.replicas, -1);
   postings.resize(static_cast<std::size_t>(program.stages) * program.replicas);
-  units.resize(unit_index(program.stages, 0, 0));
+  units.resize(unit_index(program.stages, {}));
 
   std::int32_t crossing = 0;
   for (const Edge& edge : program.edges)
@@ -37,17 +37,17 @@ Tables::Tables(const Program& sane)
     }
 }
 
-std::int64_t Tables::unit_index(int stage, int replica, int microbatch) const {
-  return (static_cast<std::int64_t>(stage) * program.replicas + replica) * program.microbatches +
-         microbatch;
+std::int64_t Tables::unit_index(int stage, const OfReplica& of) const {
+  return (static_cast<std::int64_t>(stage) * program.replicas + of.replica) * program.microbatches +
+         of.microbatch;
 }
 
-Unit& Tables::unit(int stage, int replica, int microbatch) {
-  return units[unit_index(stage, replica, microbatch)];
+Unit& Tables::unit(int stage, const OfReplica& of) {
+  return units[unit_index(stage, of)];
 }
 
-const Unit& Tables::unit(int stage, int replica, int microbatch) const {
-  return units[unit_index(stage, replica, microbatch)];
+const Unit& Tables::unit(int stage, const OfReplica& of) const {
+  return units[unit_index(stage, of)];
 }
 
 std::int64_t Tables::segment_index(int stage, int replica) const {
@@ -55,13 +55,13 @@ std::int64_t Tables::segment_index(int stage, int replica) const {
          static_cast<std::int64_t>(replica) * segments[stage];
 }
 
-Message& Tables::message(int edge, int replica, Direction direction, int microbatch) {
-  return const_cast<Message&>(std::as_const(*this).message(edge, replica, direction, microbatch));
+Message& Tables::message(int edge, Direction direction, const OfReplica& of) {
+  return const_cast<Message&>(std::as_const(*this).message(edge, direction, of));
 }
 
-const Message& Tables::message(int edge, int replica, Direction direction, int microbatch) const {
-  const std::int64_t row = slot[static_cast<std::int64_t>(edge) * program.replicas + replica];
-  return messages[(row * 2 + static_cast<int>(direction)) * program.microbatches + microbatch];
+const Message& Tables::message(int edge, Direction direction, const OfReplica& of) const {
+  const std::int64_t row = slot[static_cast<std::int64_t>(edge) * program.replicas + of.replica];
+  return messages[(row * 2 + static_cast<int>(direction)) * program.microbatches + of.microbatch];
 }
 
 const StateMove* Tables::state_move(int device, int stage, int segment) const {

@@ -82,16 +82,17 @@ struct SegmentPosition {
 struct Tables {
   explicit Tables(const Program& sane);
 
-  std::int64_t unit_index(int stage, int replica, int microbatch) const;
-  Unit& unit(int stage, int replica, int microbatch);
-  const Unit& unit(int stage, int replica, int microbatch) const;
+  std::int64_t unit_index(int stage, const OfReplica& of) const;
+  Unit& unit(int stage, const OfReplica& of);
+  const Unit& unit(int stage, const OfReplica& of) const;
 
-  /// Index of segment 0 in arrays over (stage, replica, segment).
+  /// Index of segment 0 in arrays over (stage, replica, segment). What a device has once for all
+  /// replicas that it stands for is that of the first.
   std::int64_t segment_index(int stage, int replica) const;
 
   bool crosses(int edge, int replica) const { return slot[edge * program.replicas + replica] >= 0; }
-  Message& message(int edge, int replica, Direction direction, int microbatch);
-  const Message& message(int edge, int replica, Direction direction, int microbatch) const;
+  Message& message(int edge, Direction direction, const OfReplica& of);
+  const Message& message(int edge, Direction direction, const OfReplica& of) const;
 
   static std::uint64_t piece_key(std::int64_t unit, int segment, Op op);
 
@@ -133,7 +134,7 @@ struct Tables {
   std::vector<SegmentPosition> pieces;         ///< sorted
   std::vector<std::int32_t> slot;  ///< [edge * replicas + replica], -1: both ends on one device
   std::vector<Message> messages;
-  std::vector<Move> moves;  ///< by unit and segment
+  std::vector<Move> moves;             ///< by unit and segment
   std::vector<StateMove> state_moves;  ///< by device, stage and segment
 
  private:

@@ -20,18 +20,33 @@ class Draft {
   void backward(int device, int chunk, int microbatch);  ///< B
   void emit(Op op, int device, int chunk, int microbatch);
 
-  /// Stages on the longest path that follows a device's first stage: on a chain, all after it.
-  int after(int device) const { return after_[device]; }
-  int longest() const { return std::ranges::max(after_); }
+  /// How many microbatches a device has: those of all replicas that it stands for, by turns.
+  int microbatches(int device) const { return stands_for_[device] * program_.microbatches; }
 
-  Program finish() && { return std::move(program_); }
+  /// Stages on the longest path that follows a device's first stage: on a chain, all after it.
+  /// Where stages have different numbers of replicas, devices on it for each device of this stage.
+  int after(int device) const { return of_each(device, after_[device]) + further_; }
+  /// The same of those before it, on the longest path of all.
+  int before(int device) const {
+    return of_each(device, std::ranges::max(after_) - after_[device]);
+  }
+
+  /// Copies the lists for the replicas of their stages.
+  Program finish() &&;
 
  private:
   int stage_of(int device, int chunk) const;
+  /// A number of devices, divided among the replicas of a device's stage.
+  int of_each(int device, int devices) const {
+    return (devices + replicas_[device] - 1) / replicas_[device];
+  }
 
   Fold fold_;
-  Program program_;
-  std::vector<int> after_;  ///< [stage]
+  Program program_;              ///< of one replica until it is finished
+  std::vector<int> after_;       ///< [stage]
+  std::vector<int> replicas_;    ///< [device]
+  std::vector<int> stands_for_;  ///< [device] replicas of the whole
+  int further_ = 0;
 };
 
 /// Each is defined in the file of its name. `shape` is valid and its chunks are set.

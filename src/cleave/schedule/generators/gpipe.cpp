@@ -10,8 +10,8 @@ namespace cleave::schedule {
 Program gpipe(const PipelineShape& shape) {
   Draft draft("gpipe", shape, Fold::Loop);
   for (int device = 0; device < shape.devices; ++device) {
-    for (int mb = 0; mb < shape.microbatches; ++mb) draft.forward(device, 0, mb);
-    for (int mb = 0; mb < shape.microbatches; ++mb) draft.backward(device, 0, mb);
+    for (int mb = 0; mb < draft.microbatches(device); ++mb) draft.forward(device, 0, mb);
+    for (int mb = 0; mb < draft.microbatches(device); ++mb) draft.backward(device, 0, mb);
   }
   return std::move(draft).finish();
 }

@@ -7,7 +7,8 @@ namespace cleave::schedule {
 // One forward, one backward (PipeDream-Flush). The bubble of GPipe, far less memory: a device runs
 // ahead of its backward by the number of devices after it, so at most
 // min(devices - device, microbatches) activations are alive. On a graph it is the number of devices
-// on the longest path to an end.
+// on the longest path to an end; where stages have different numbers of replicas, so many of these
+// devices as there are for each device of the stage.
 //
 //   device 0 | F0 F1 F2 F3 B0 B1 B2 B3
 //   device 1 | F0 F1 F2 B0 F3 B1 B2 B3
@@ -15,8 +16,8 @@ namespace cleave::schedule {
 //   device 3 | F0 B0 F1 B1 F2 B2 F3 B3
 Program one_f_one_b(const PipelineShape& shape) {
   Draft draft("1f1b", shape, Fold::Loop);
-  const int microbatches = shape.microbatches;
   for (int device = 0; device < shape.devices; ++device) {
+    const int microbatches = draft.microbatches(device);
     const int ahead = std::min(draft.after(device), microbatches);
     for (int mb = 0; mb < ahead; ++mb) draft.forward(device, 0, mb);
     for (int mb = ahead; mb < microbatches; ++mb) {

@@ -82,6 +82,19 @@ void check_graph(const Schedule& schedule, const PipelineShape& shape) {
           "the edges of the graph form a cycle; data must flow one way");
 }
 
+void check_replicas(const Schedule& schedule, const PipelineShape& shape) {
+  require(schedule.any_graph, "schedule ", schedule.name,
+          " is made for stages with one number of replicas; take ", names_for_graphs(), "or auto");
+  require(std::ssize(shape.replicas) == shape.devices, shape.replicas.size(),
+          " stages have a number of replicas, but there are ", shape.devices,
+          " stages; give each of them one");
+  const int most = std::ranges::max(shape.replicas);
+  for (int stage = 0; stage < shape.devices; ++stage)
+    require(shape.replicas[stage] >= 1 && most % shape.replicas[stage] == 0, "stage ", stage,
+            " has ", shape.replicas[stage], " replicas, which does not divide the ", most,
+            " of another; take a number that does");
+}
+
 /// Keeps every index and count of a program within 32 bits, and a mistyped size from filling the
 /// memory.
 constexpr std::int64_t kMostActions = 100'000'000;
@@ -138,12 +151,27 @@ std::vector<std::string_view> schedule_names() {
   return names;
 }
 
+namespace {
+
+/// Where stages have different numbers of replicas, what suits a chain may keep a device waiting
+/// for itself: then all may run further ahead. At the latest it is sound as gpipe is.
+Program sound_draft(const Schedule& schedule, PipelineShape shape) {
+  const int most = std::ranges::max(shape.replicas);
+  for (const int end = shape.further_ahead + most * shape.microbatches;; ++shape.further_ahead) {
+    Program program = schedule.generate(shape);
+    if (shape.further_ahead >= end || verify_compute(program).empty()) return program;
+  }
+}
+
+}  // namespace
+
 Program generate(std::string_view name, const PipelineShape& shape) {
   const Schedule& schedule = schedule_named(name);
   PipelineShape resolved = shape;
   if (resolved.chunks == 0) resolved.chunks = schedule.chunks;
   check(schedule, resolved);
   if (!shape.graph.empty()) check_graph(schedule, resolved);
+  if (!shape.replicas.empty()) check_replicas(schedule, resolved);
   for (const auto& [stage, microbatch, replica] : shape.absent) {
     require(stage >= 0 && stage < resolved.devices * resolved.chunks && microbatch >= 0 &&
                 microbatch < shape.microbatches,
@@ -154,7 +182,8 @@ Program generate(std::string_view name, const PipelineShape& shape) {
             microbatch, " of replica ", replica,
             ", and schedules are made for all replicas at once");
   }
-  Program program = schedule.generate(resolved);
+  Program program =
+      shape.replicas.empty() ? schedule.generate(resolved) : sound_draft(schedule, resolved);
   program.absent = shape.absent;
   if (!shape.frozen.empty()) freeze(program, shape.frozen);
   if (!program.gradients.empty() || !program.absent.empty()) leave_out_undemanded(program);

@@ -24,16 +24,16 @@ ActionIndex::ActionIndex(const Program& program)
       const auto& [written, completes, direction, stage, segment, microbatch, edge] = list[at];
       if (!is_compute(written)) continue;
       require(stage >= 0 && stage < program.stages && microbatch >= 0 &&
-                  microbatch < program.microbatches,
+                  microbatch < topology.microbatches(device),
               "device ", device, ": ", to_string(list[at]), " is outside of ", program.stages,
-              " stages and ", program.microbatches, " microbatches");
-      const int replica = topology.replica[device];
+              " stages and ", topology.microbatches(device), " microbatches");
       require(std::ranges::binary_search(topology.stages[device], stage), "device ", device, ": ",
               to_string(list[at]), " belongs to another device; see the placement of stage ",
               stage);
       const Op op = topology.acts_as(list[at]);
       if (op == Op::BackwardWeight || op == Op::Recompute) continue;
-      int& position = (op == Op::Forward ? forward_ : backward_)[slot(replica, stage, microbatch)];
+      const OfReplica of = topology.of_replica(device, microbatch);
+      int& position = (op == Op::Forward ? forward_ : backward_)[slot(stage, of)];
       require(position < 0, "device ", device, " runs ", to_string(list[at]), " twice");
       position = at;
     }

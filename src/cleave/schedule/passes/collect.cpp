@@ -36,7 +36,7 @@ void check_turn(const Program& program, const std::vector<Instruction>& list, in
 }
 
 std::vector<Instruction> with_collections(const Program& program,
-                                          const std::vector<Instruction>& list) {
+                                          const std::vector<Instruction>& list, int microbatches) {
   std::vector<Instruction> out;
   out.reserve(list.size() + 2);
   std::vector<std::vector<Instruction>> held(program.stages);
@@ -46,7 +46,7 @@ std::vector<Instruction> with_collections(const Program& program,
       continue;
     }
     held[i.stage].push_back(i);
-    if (std::ssize(held[i.stage]) < program.microbatches) continue;
+    if (std::ssize(held[i.stage]) < microbatches) continue;
     check_turn(program, list, i.stage);
     Instruction collect{.op = Op::Collect, .stage = i.stage, .segment = i.segment};
     out.push_back(collect);
@@ -63,7 +63,10 @@ std::vector<Instruction> with_collections(const Program& program,
 
 Program collect_steps(Program program, const LowerOptions&) {
   if (program.collecting.empty()) return program;
-  for (auto& list : program.lists) list = with_collections(program, list);
+  const Topology topology(program);
+  for (int device = 0; device < program.devices; ++device)
+    program.lists[device] =
+        with_collections(program, program.lists[device], topology.microbatches(device));
   return program;
 }
 

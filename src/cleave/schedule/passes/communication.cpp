@@ -35,7 +35,8 @@ namespace {
 struct Message {
   int edge;
   Direction direction;
-  int microbatch;
+  int microbatch;  ///< as this device counts them
+  OfReplica of;
   int peer;  ///< the device at the other end
 };
 
@@ -61,7 +62,6 @@ class Writer {
         index_(index),
         windows_(windows),
         unheard_(program.edges.size()),
-        replica_(topology.replica[device]),
         device_(device) {}
 
   std::vector<Instruction> write(int receive_ahead) {
@@ -112,17 +112,17 @@ class Writer {
 
   void add(int edge, Direction direction, const Instruction& i, bool peer_is_to) {
     const Edge& e = program_.edges[edge];
-    if (!topology_.carries(edge, direction, replica_, i.microbatch)) return;
-    const int peer = program_.placement[peer_is_to ? e.to : e.from][replica_];
-    if (peer != device_) messages_.push_back({edge, direction, i.microbatch, peer});
+    const OfReplica of = topology_.of_replica(device_, i.microbatch);
+    if (!topology_.carries(edge, direction, of)) return;
+    const int peer = program_.placement[peer_is_to ? e.to : e.from][of.replica];
+    if (peer != device_) messages_.push_back({edge, direction, i.microbatch, of, peer});
   }
 
   void wait_for(const Message& m) {
     emit(Op::Wait, m, Op::Receive);
     const Edge& e = program_.edges[m.edge];
-    const int made_at = m.direction == Direction::Forward
-                            ? index_.forward(replica_, e.from, m.microbatch)
-                            : index_.backward(replica_, e.to, m.microbatch);
+    const int made_at = m.direction == Direction::Forward ? index_.forward(e.from, m.of)
+                                                          : index_.backward(e.to, m.of);
     Outbox& box = outbox(m.peer);
     box.heard = std::max(box.heard, made_at);
   }
@@ -138,9 +138,8 @@ class Writer {
     emit(Op::Send, m);
     if (windows_[m.edge] > 0) return unheard_[m.edge].push_back(m);
     const Edge& e = program_.edges[m.edge];
-    const int read_at = m.direction == Direction::Forward
-                            ? index_.forward(replica_, e.to, m.microbatch)
-                            : index_.backward(replica_, e.from, m.microbatch);
+    const int read_at = m.direction == Direction::Forward ? index_.forward(e.to, m.of)
+                                                          : index_.backward(e.from, m.of);
     outbox(m.peer).pending.push({read_at, m});
   }
 
@@ -167,7 +166,6 @@ class Writer {
   const ActionIndex& index_;
   const std::vector<int>& windows_;           ///< [edge]
   std::vector<std::deque<Message>> unheard_;  ///< [edge] sends of stages that never hear back
-  int replica_;
   int device_;
   std::vector<Message> messages_;
   std::vector<Outbox> outboxes_;

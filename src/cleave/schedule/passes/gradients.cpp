@@ -86,7 +86,7 @@ Program add_gradients(Program program, const LowerOptions& options) {
   const Turns turns = options.sharing >= Sharing::Gradients ? Turns::OneByOne : Turns::Together;
   for (int device = 0; device < program.devices; ++device) {
     auto& list = program.lists[device];
-    if (program.replicas > 1) list = add_reductions(list, program.segments, turns);
+    if (topology.holders(device) > 1) list = add_reductions(list, program.segments, turns);
     const auto holds = [&](int stage) {
       return std::ranges::binary_search(topology.stages[device], stage);
     };

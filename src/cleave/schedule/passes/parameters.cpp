@@ -82,10 +82,15 @@ std::vector<Instruction> shard(const std::vector<Instruction>& list, const Topol
 
 Program shard_parameters(Program program, const LowerOptions& options) {
   if (program.replicas == 1 || options.sharing == Sharing::Nothing) return program;
-  program.sharing.assign(program.stages, options.sharing);
+  // What one device holds alone it shares with nobody.
+  for (int stage = 0; stage < program.stages; ++stage)
+    program.sharing.push_back(holders_of(program, stage).size() > 1 ? options.sharing
+                                                                    : Sharing::Nothing);
   if (options.sharing != Sharing::Values) return program;
   const Topology topology(program);
-  for (auto& list : program.lists) list = shard(list, topology);
+  for (int device = 0; device < program.devices; ++device)
+    if (topology.holders(device) > 1)
+      program.lists[device] = shard(program.lists[device], topology);
   return program;
 }
 

@@ -27,17 +27,13 @@ class ActionIndex {
  public:
   explicit ActionIndex(const Program& program);
 
-  int forward(int replica, int stage, int microbatch) const {
-    return forward_[slot(replica, stage, microbatch)];
-  }
-  int backward(int replica, int stage, int microbatch) const {
-    return backward_[slot(replica, stage, microbatch)];
-  }
+  int forward(int stage, const OfReplica& of) const { return forward_[slot(stage, of)]; }
+  int backward(int stage, const OfReplica& of) const { return backward_[slot(stage, of)]; }
 
  private:
   void check_complete(const Program& program, const Topology& topology) const;
-  std::size_t slot(int replica, int stage, int microbatch) const {
-    return (static_cast<std::size_t>(replica) * stages_ + stage) * microbatches_ + microbatch;
+  std::size_t slot(int stage, const OfReplica& of) const {
+    return (static_cast<std::size_t>(of.replica) * stages_ + stage) * microbatches_ + of.microbatch;
   }
 
   std::size_t stages_;

@@ -6,11 +6,10 @@
 
 namespace cleave::schedule {
 
-// Copy r of device d is device r * devices + d; it runs the same list on other microbatches.
+// Copy c of device d is device c * devices + d; it runs the same list on other microbatches. A
+// program whose stages have different numbers of replicas is copied as a whole.
 Program replicate(Program program, const LowerOptions& options) {
   require(options.replicas >= 1, "a program needs at least one replica, got ", options.replicas);
-  require(program.replicas == 1 || options.replicas == 1, "the program has ", program.replicas,
-          " replicas already");
   if (options.replicas == 1) return program;
   const auto of_one = [](const Absence& a) { return a.replica != Absence::kEveryReplica; };
   require(std::ranges::none_of(program.absent, of_one), "the program is to be copied for ",
@@ -18,7 +17,7 @@ Program replicate(Program program, const LowerOptions& options) {
           " replicas, and says already what one of them is absent from; leave that out later");
 
   const int devices = program.devices;
-  program.replicas = options.replicas;
+  program.replicas *= options.replicas;
   program.devices = devices * options.replicas;
   program.lists.reserve(program.devices);
   for (int device = devices; device < program.devices; ++device) {
@@ -27,8 +26,8 @@ Program replicate(Program program, const LowerOptions& options) {
       if (!budgets->empty()) budgets->push_back((*budgets)[device - devices]);
   }
   for (auto& place : program.placement)
-    for (int replica = 1; replica < options.replicas; ++replica)
-      place.push_back(place[0] + replica * devices);
+    for (std::size_t replica = 0; std::ssize(place) < program.replicas; ++replica)
+      place.push_back(place[replica] + devices);
   return program;
 }
 

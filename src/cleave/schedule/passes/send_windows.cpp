@@ -9,88 +9,109 @@
 namespace cleave::schedule {
 namespace {
 
-bool is_unheard(const Program& program, const Edge& edge) {
-  return !edge.backward && gradients_of(program, edge.from) == GradientKind::None;
+bool stands_for_several(const Topology& topology) {
+  return std::ranges::any_of(topology.replicas, [](int count) { return count > 1; });
 }
 
-/// Runs the compute of one replica as far as it goes, with messages that are there at once. A stage
-/// may not run ahead of a reader by more than the windows allow.
+/// Where a device stands for several replicas, it would have what all of them send on its way at
+/// once in a program without backward passes.
+bool is_unheard(const Program& program, const Topology& topology, const Edge& edge) {
+  return !edge.backward &&
+         (gradients_of(program, edge.from) == GradientKind::None || stands_for_several(topology));
+}
+
+/// Devices whose order stands for all: those of the first replica, unless some stand for several.
+std::vector<int> exemplary_devices(const Program& program, const Topology& topology) {
+  const bool alike = !stands_for_several(topology);
+  std::vector<int> devices;
+  for (int d = 0; d < program.devices; ++d)
+    if (alike ? topology.replica[d] == 0 : topology.replica[d] >= 0) devices.push_back(d);
+  return devices;
+}
+
+/// Runs the compute of these devices as far as it goes, with messages that are there at once. A
+/// stage may not run ahead of a reader by more than the windows allow.
 class Rush {
  public:
   Rush(const Program& program, const Topology& topology, const std::vector<int>& windows)
       : p_(program),
         topology_(topology),
         windows_(windows),
+        devices_(exemplary_devices(program, topology)),
         at_(program.devices, 0),
-        sent_(program.edges.size(), 0),
-        read_(program.edges.size(), 0),
-        forward_(static_cast<std::size_t>(program.stages) * program.microbatches, 0),
+        sent_(program.edges.size(), std::vector<std::vector<OfReplica>>(program.devices)),
+        forward_(static_cast<std::size_t>(program.stages) * program.replicas * program.microbatches,
+                 0),
         backward_(forward_.size(), 0) {}
 
   bool ends() {
     for (bool moved = true; moved;) {
       moved = false;
-      for (int d = 0; d < p_.devices; ++d) {
-        if (topology_.replica[d] != 0) continue;
-        for (; at_[d] < std::ssize(p_.lists[d]) && run(p_.lists[d][at_[d]]); ++at_[d]) moved = true;
-      }
+      for (const int d : devices_)
+        for (; at_[d] < std::ssize(p_.lists[d]) && run(d, p_.lists[d][at_[d]]); ++at_[d])
+          moved = true;
     }
-    for (int d = 0; d < p_.devices; ++d)
-      if (topology_.replica[d] == 0 && at_[d] < std::ssize(p_.lists[d])) return false;
-    return true;
+    return std::ranges::all_of(devices_, [&](int d) { return at_[d] == std::ssize(p_.lists[d]); });
   }
 
  private:
-  std::size_t slot(int stage, int microbatch) const {
-    return static_cast<std::size_t>(stage) * p_.microbatches + microbatch;
+  std::size_t slot(int stage, const OfReplica& of) const {
+    return (static_cast<std::size_t>(stage) * p_.replicas + of.replica) * p_.microbatches +
+           of.microbatch;
   }
 
-  bool run(const Instruction& i) {
+  bool run(int device, const Instruction& i) {
     const Op op = topology_.acts_as(i);
-    if (op == Op::Forward) return forward(i);
+    const OfReplica of = topology_.of_replica(device, i.microbatch);
+    if (op == Op::Forward) return forward(device, i.stage, of);
     if (!reads(op, Thing::OutputGradient)) return true;
     for (const int e : topology_.outgoing[i.stage])
-      if (topology_.carries(e, Direction::Backward, 0, i.microbatch) &&
-          !backward_[slot(p_.edges[e].to, i.microbatch)])
+      if (topology_.carries(e, Direction::Backward, of) && !backward_[slot(p_.edges[e].to, of)])
         return false;
-    backward_[slot(i.stage, i.microbatch)] = 1;
+    backward_[slot(i.stage, of)] = 1;
     return true;
   }
 
-  bool forward(const Instruction& i) {
-    const auto carries = [&](int e) {
-      return topology_.carries(e, Direction::Forward, 0, i.microbatch);
-    };
-    for (const int e : topology_.incoming[i.stage])
-      if (carries(e) && !forward_[slot(p_.edges[e].from, i.microbatch)]) return false;
-    // Messages are waited for in the order in which they were sent: as many must have been read.
-    for (const int e : topology_.outgoing[i.stage])
-      if (carries(e) && windows_[e] > 0 && sent_[e] - read_[e] >= windows_[e]) return false;
-    for (const int e : topology_.outgoing[i.stage]) sent_[e] += carries(e);
-    for (const int e : topology_.incoming[i.stage]) read_[e] += carries(e);
-    forward_[slot(i.stage, i.microbatch)] = 1;
+  bool forward(int device, int stage, const OfReplica& of) {
+    const auto carries = [&](int e) { return topology_.carries(e, Direction::Forward, of); };
+    for (const int e : topology_.incoming[stage])
+      if (carries(e) && !forward_[slot(p_.edges[e].from, of)]) return false;
+    for (const int e : topology_.outgoing[stage])
+      if (carries(e) && is_full(e, sent_[e][device])) return false;
+    for (const int e : topology_.outgoing[stage])
+      if (carries(e)) sent_[e][device].push_back(of);
+    forward_[slot(stage, of)] = 1;
     return true;
+  }
+
+  /// Messages are waited for in the order in which they were sent: the oldest must have been read.
+  bool is_full(int edge, const std::vector<OfReplica>& sent) const {
+    const int window = windows_[edge];
+    return window > 0 && std::ssize(sent) >= window &&
+           !forward_[slot(p_.edges[edge].to, sent[sent.size() - static_cast<std::size_t>(window)])];
   }
 
   const Program& p_;
   const Topology& topology_;
   const std::vector<int>& windows_;
+  std::vector<int> devices_;
   std::vector<std::int64_t> at_;
-  std::vector<int> sent_;  // [edge]
-  std::vector<int> read_;  // [edge]
+  std::vector<std::vector<std::vector<OfReplica>>> sent_;  // [edge][device]
   std::vector<char> forward_;
   std::vector<char> backward_;
 };
 
-/// True if every reader takes the messages of an edge in the order in which they are sent: then as
-/// many have been read as the oldest ones are.
+/// True if every device takes the microbatches in the order of their numbers, those of several
+/// replicas by turns: messages are then read in about the order in which they are sent.
 bool in_order(const Program& program, const Topology& topology) {
-  std::vector<int> last(program.stages, -1);
-  for (int d = 0; d < program.devices; ++d) {
-    if (topology.replica[d] != 0) continue;
-    for (const Instruction& i : program.lists[d])
-      if (i.op == Op::Forward && std::exchange(last[i.stage], i.microbatch) >= i.microbatch)
-        return false;
+  for (const int d : exemplary_devices(program, topology)) {
+    std::vector<int> last(program.stages, -1);
+    for (const Instruction& i : program.lists[d]) {
+      if (i.op != Op::Forward) continue;
+      const OfReplica of = topology.of_replica(d, i.microbatch);
+      const int turn = of.microbatch * program.replicas + of.replica;
+      if (std::exchange(last[i.stage], turn) >= turn) return false;
+    }
   }
   return true;
 }
@@ -99,7 +120,7 @@ bool in_order(const Program& program, const Topology& topology) {
 
 std::vector<int> send_windows(const Program& program, const Topology& topology) {
   std::vector<int> windows(program.edges.size(), 0);
-  const auto unheard = [&](const Edge& edge) { return is_unheard(program, edge); };
+  const auto unheard = [&](const Edge& edge) { return is_unheard(program, topology, edge); };
   if (std::ranges::none_of(program.edges, unheard) || !in_order(program, topology)) return windows;
   const std::optional<std::vector<int>> distance = longest_paths(program.stages, program.edges);
   if (!distance) return windows;

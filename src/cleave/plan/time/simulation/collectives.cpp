@@ -22,7 +22,7 @@ int Collectives::member_count(const Instruction& instruction) const {
     case Members::All:
       return program.devices;
     case Members::Replicas:
-      return program.replicas;
+      return setting_.topology.holders(program.placement[instruction.stage][0]);
     default:
       break;
   }

@@ -9,6 +9,7 @@ namespace cleave::plan::simulation {
 
 using schedule::Direction;
 using schedule::Instruction;
+using schedule::OfReplica;
 using schedule::Op;
 using schedule::Program;
 using schedule::Thing;
@@ -23,27 +24,26 @@ Messages::Messages(const Setting& setting, Timeline& timeline)
       if (i.op == Op::Send || i.op == Op::Receive) implied_[i.edge] = false;
 }
 
-Messages::Message& Messages::message(int edge, Direction direction, int replica, int microbatch) {
+Messages::Message& Messages::message(int edge, Direction direction, const OfReplica& of) {
   const Program& program = setting_.program;
   const std::size_t way = direction == Direction::Forward ? 0 : 1;
-  return messages_[((static_cast<std::size_t>(edge) * 2 + way) * program.replicas + replica) *
+  return messages_[((static_cast<std::size_t>(edge) * 2 + way) * program.replicas + of.replica) *
                        program.microbatches +
-                   microbatch];
+                   of.microbatch];
 }
 
 bool Messages::blocks(int device, const Instruction& instruction, double time) {
-  const int replica = setting_.topology.replica[device];
+  const OfReplica of = setting_.topology.of_replica(device, instruction.microbatch);
   if (instruction.op == Op::Wait) {
     if (!schedule::is_message(instruction)) return false;
-    Message& m = message(instruction.edge, instruction.direction, replica, instruction.microbatch);
+    Message& m = message(instruction.edge, instruction.direction, of);
     const bool sender = instruction.completes == Op::Send;
     return blocks_on(device, m, sender ? m.sender_waits : m.receiver_waits, time);
   }
   const auto arrives = [&](const std::vector<int>& edges, Direction direction) {
     return std::ranges::any_of(edges, [&](int e) {
-      if (!implied_[e] || !setting_.topology.carries(e, direction, replica, instruction.microbatch))
-        return false;
-      Message& m = message(e, direction, replica, instruction.microbatch);
+      if (!implied_[e] || !setting_.topology.carries(e, direction, of)) return false;
+      Message& m = message(e, direction, of);
       return blocks_on(device, m, m.receiver_waits, time);
     });
   };
@@ -68,10 +68,10 @@ bool Messages::blocks_on(int device, const Message& m, int& waiter, double time)
 }
 
 void Messages::post(int device, const Instruction& instruction, double time) {
-  const int replica = setting_.topology.replica[device];
-  Message& m = message(instruction.edge, instruction.direction, replica, instruction.microbatch);
+  const OfReplica of = setting_.topology.of_replica(device, instruction.microbatch);
+  Message& m = message(instruction.edge, instruction.direction, of);
   (instruction.op == Op::Send ? m.sent : m.received) = time;
-  if (m.sent != kNotYet && m.received != kNotYet) transfer(m, instruction, replica, time);
+  if (m.sent != kNotYet && m.received != kNotYet) transfer(m, instruction, of, time);
 }
 
 void Messages::post_implied(int device, const Instruction& instruction, double time) {
@@ -81,29 +81,29 @@ void Messages::post_implied(int device, const Instruction& instruction, double t
   if (instruction.segment >= 0 && instruction.segment != last_piece) return;
 
   const Direction direction = forward ? Direction::Forward : Direction::Backward;
-  const int replica = setting_.topology.replica[device];
+  const OfReplica of = setting_.topology.of_replica(device, instruction.microbatch);
   for (const int e : forward ? setting_.topology.outgoing[instruction.stage]
                              : setting_.topology.incoming[instruction.stage]) {
-    if (!implied_[e] || !setting_.topology.carries(e, direction, replica, instruction.microbatch))
-      continue;
+    if (!implied_[e] || !setting_.topology.carries(e, direction, of)) continue;
     const Instruction send{
         .op = Op::Send, .direction = direction, .microbatch = instruction.microbatch, .edge = e};
-    transfer(message(e, direction, replica, instruction.microbatch), send, replica, time);
+    transfer(message(e, direction, of), send, of, time);
   }
 }
 
 // Both ends are ready at `time`.
-void Messages::transfer(Message& m, Instruction send, int replica, double time) {
+void Messages::transfer(Message& m, Instruction send, const OfReplica& of, double time) {
   const Program& program = setting_.program;
   const schedule::Edge& edge = program.edges[send.edge];
   const bool forward = send.direction == Direction::Forward;
-  const int from = program.placement[forward ? edge.from : edge.to][replica];
-  const int to = program.placement[forward ? edge.to : edge.from][replica];
+  const int from = program.placement[forward ? edge.from : edge.to][of.replica];
+  const int to = program.placement[forward ? edge.to : edge.from][of.replica];
   m.arrival = time;
   if (from != to && !setting_.costs.edges.empty())
     m.arrival +=
         setting_.costs.edges[send.edge].seconds(forward ? edge.forward_bytes : edge.backward_bytes);
   send.op = Op::Send;
+  send.microbatch = setting_.topology.on_device(from, of);
   if (setting_.options.record == Record::All && m.arrival > time) {
     timeline_.add(from, SpanKind::Transfer, time, m.arrival, send);
     timeline_.trace.spans.back().peer = to;

@@ -33,9 +33,9 @@ class Messages {
     int receiver_waits = -1;
   };
 
-  Message& message(int edge, schedule::Direction direction, int replica, int microbatch);
+  Message& message(int edge, schedule::Direction direction, const schedule::OfReplica& of);
   bool blocks_on(int device, const Message& m, int& waiter, double time);
-  void transfer(Message& m, schedule::Instruction send, int replica, double time);
+  void transfer(Message& m, schedule::Instruction send, const schedule::OfReplica& of, double time);
 
   const Setting& setting_;
   Timeline& timeline_;
