@@ -32,6 +32,7 @@ struct LayerCall {
   Write gradient = Write::Accumulate;     ///< W: Overwrite on the first microbatch of a sum
   bool ends_sum = false;                  ///< W: of the last microbatch of a sum
   std::int64_t gradient_shift = 0;        ///< W: bytes from the bound gradient to the one to add to
+  std::int64_t sum_shift = 0;             ///< W: the same of sums that the layer keeps for itself
   float loss_scale = 1;                   ///< I of the loss: what one token's loss counts for
   std::int64_t position = 0;              ///< of the first token; more than 0 only when generating
   std::span<const View> collected;        ///< as declared, in that order

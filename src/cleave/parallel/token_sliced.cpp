@@ -56,7 +56,7 @@ LayerCall TokenSliced::slice_of(const LayerCall& call, int slice) {
   part.dy = rows(call.dy);
   part.dx = rows(call.dx);
   part.add = rows(call.add);
-  part.gradient_shift = 0;
+  part.gradient_shift = call.sum_shift;
   const std::size_t kept = one.kept_by_forward.size();
   for (std::size_t i = 0; i < kept; ++i) room_[i] = rows(call.kept_by_forward[i]);
   part.kept_by_forward = std::span(room_).first(kept);
@@ -87,7 +87,8 @@ void TokenSliced::backward_weight(ops::Compute& compute, const LayerCall& call) 
 void TokenSliced::add_up(ops::Compute& compute, const LayerCall& call) {
   for (int p = 0; p < std::ssize(spec().parameters); ++p) {
     if (!is_trained(p)) continue;
-    const View sums = cache(p);
+    const View bound = cache(p);
+    const View sums(bound.bytes() + call.sum_shift, bound.dtype(), bound.shape());
     const View out = gradient(p, call);
     const auto at = [&](int slice) { return sums.slice(0, slice, 1).reshaped(out.shape()); };
     for (int width = 1; width < slices(); width *= 2) {

@@ -71,7 +71,7 @@ std::vector<InputCount> counts() {
 
 CompiledStep compiled(const Graph& graph, const Layout& layout, std::vector<InputCount> inputs) {
   return compile(graph, {.layout = layout,
-                         .microbatches = kAllMicrobatches / layout.data,
+                         .microbatches = kAllMicrobatches / layout.replicas(),
                          .data_shards = kGridShards,
                          .tensor_shards = layout.tensor > 1 ? 2 : 1,
                          .optional_inputs = std::move(inputs)});
@@ -171,7 +171,8 @@ std::vector<Layout> layouts() {
 
 std::string name_of(const Layout& l) {
   return detail::concat(l.schedule, ", pipeline ", l.pipeline, ", data ", l.data, ", tensor ",
-                        l.tensor, ", zero ", l.zero, ", placement ", static_cast<int>(l.placement));
+                        l.tensor, ", zero ", l.zero, ", placement ", static_cast<int>(l.placement),
+                        ", data of the encoder ", l.encoder_data);
 }
 
 void expect_bits(const Graph& graph, const Outcome& expected, const std::vector<Layout>& all) {
@@ -193,6 +194,46 @@ TEST(Presence, ChangesNoBitInAnyLayout) {
   EXPECT_EQ(alone.losses, everywhere.losses);
   EXPECT_EQ(alone.weights, everywhere.weights);
   expect_bits(graph, alone, layouts());
+}
+
+/// `encoder` replicas of one stage of the tower that feed `data` of two language stages, as
+/// `others` says.
+Layout unequal(int encoder, int data, Layout others = {}) {
+  others.pipeline = 3;
+  others.data = data;
+  others.placement = Placement::Own;
+  others.encoder_stages = 1;
+  others.encoder_data = encoder;
+  return others;
+}
+
+TEST(Presence, ChangesNoBitOfUnequalReplicas) {
+  using schedule::Recompute;
+  const Graph graph = tiny_model(&model::vlm, DType::F32);
+  std::vector<Layout> all;
+  for (const char* schedule : {"1f1b", "gpipe", "zb-h1", "auto"})
+    for (const auto& [encoder, data] : {std::pair(4, 2), {4, 1}, {2, 1}, {1, 2}, {1, 4}, {2, 4}})
+      all.push_back(unequal(encoder, data, {.schedule = schedule}));
+  for (const int zero : {1, 2, 3}) {
+    all.push_back(unequal(4, 2, {.zero = zero}));
+    all.push_back(unequal(1, 2, {.schedule = "zb-h1", .zero = zero}));
+    all.push_back(unequal(4, 1, {.zero = zero, .recompute = {Recompute::Full}}));
+  }
+  all.push_back(unequal(2, 4, {.recompute = {Recompute::Selective}}));
+  all.push_back(unequal(2, 1, {.offload = schedule::Offload::Both}));
+  all.push_back(unequal(4, 2, {.tensor = 1}));
+  all.back().pipeline = 4;
+  all.back().encoder_stages = 2;
+  expect_bits(graph, train(compiled(graph, {}, counts())), all);
+}
+
+TEST(Presence, ChangesNoBitOfUnequalReplicasWithTensorShards) {
+  const Graph graph = tiny_model(&model::vlm, DType::F32);
+  const std::vector<Layout> all = {{.tensor = 2},
+                                   unequal(2, 1, {.tensor = 2}),
+                                   unequal(1, 4, {.tensor = 2}),
+                                   unequal(4, 1, {.tensor = 2, .sequence_parallel = true})};
+  expect_bits(graph, train(compiled(graph, all[0], {})), all);
 }
 
 TEST(Presence, ChangesNoBitOfTensorShards) {
@@ -235,6 +276,8 @@ TEST(Presence, ChangesNoBitOfFrozenTowers) {
     expect_bits(graph, train(compiled(graph, {}, {})),
                 {{},
                  {.pipeline = 3, .data = 2, .placement = Placement::Own, .encoder_stages = 1},
+                 unequal(4, 2, {.zero = 1}),
+                 unequal(1, 2, {.schedule = "zb-h1"}),
                  {.pipeline = 2, .data = 2, .schedule = "zb-h1", .zero = 3},
                  {.pipeline = 3, .schedule = "auto", .placement = Placement::First}});
   }
@@ -247,7 +290,8 @@ TEST(Presence, NeverHangsHoweverLateDataCome) {
   const Outcome alone = train(compiled(graph, {}, counts()), steps);
   for (const Layout& layout :
        {Layout{.pipeline = 2, .data = 2, .zero = 3},
-        Layout{.pipeline = 3, .placement = Placement::Own, .encoder_stages = 1}}) {
+        Layout{.pipeline = 3, .placement = Placement::Own, .encoder_stages = 1},
+        unequal(4, 2, {.zero = 3})}) {
     const Outcome late = train(compiled(graph, layout, counts()), steps, Loads::Late);
     EXPECT_EQ(late.weights, alone.weights) << name_of(layout);
   }

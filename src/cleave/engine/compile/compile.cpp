@@ -129,7 +129,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
 CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& options,
                                     schedule::Program order) {
   CompiledStep step = lay_out(model, options, std::move(order));
-  step.program = schedule::lower(std::move(step.program), {.replicas = options.layout.data});
+  step.program = schedule::lower(std::move(step.program), {.replicas = options.layout.copies()});
   step.memory.resize(step.program.stages);
   step.kernel_scratch.assign(step.program.devices, 0);
   plan::plan_memory(step.program, step.memory);
@@ -153,6 +153,7 @@ schedule::PipelineShape shape_of(const Graph& model, const CompileOptions& optio
   const Layout& layout = options.layout;
   schedule::PipelineShape shape{
       .devices = layout.pipeline, .microbatches = options.microbatches, .chunks = layout.chunks};
+  shape.replicas = layout.replicas_of_stages();
   const bool named = layout.schedule != "auto" && !schedule::names_file(layout.schedule);
   if (layout.schedule == "auto") shape.chunks = std::max(1, layout.chunks);
   const int chunks = named && shape.chunks == 0 ? schedule::schedule_named(layout.schedule).chunks
@@ -282,6 +283,10 @@ int CompiledStep::evaluation_of(std::int64_t with_inputs) const {
 
 int CompiledStep::replica_of(int device) const {
   return schedule::Topology(program).replica[place_of(device)];
+}
+
+int CompiledStep::rank_of(int device) const {
+  return schedule::Topology(program).rank(place_of(device));
 }
 
 }  // namespace cleave::engine

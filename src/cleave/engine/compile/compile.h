@@ -44,7 +44,7 @@ struct CompileOptions {
   Layout layout;
   Purpose purpose = Purpose::Train;
   int microbatches = 1;   ///< per replica
-  int data_shards = 0;    ///< of the logical grid; 0: one per replica
+  int data_shards = 0;    ///< of the logical grid; 0: one per replica of what has the most
   int tensor_shards = 0;  ///< of the logical grid; 0: one per device of the tensor axis
   int threads = 1;        ///< per device
   /// What steps the data bring, ascending; empty: all microbatches have all inputs.
@@ -134,8 +134,10 @@ struct CompiledStep {
   }
   /// The share of a run's microbatches that have no optional inputs.
   double left_out() const;
-  /// Which replica a device works for.
+  /// The first replica that a device works for; and which of the devices it is that hold its
+  /// stages.
   int replica_of(int device) const;
+  int rank_of(int device) const;
 };
 
 /// partition -> program -> passes -> memory plan -> verify. Throws UserError if the layout is

@@ -10,7 +10,10 @@ namespace {
 
 /// Other devices that have the state of each device anyway.
 int others_with_the_same(const CompiledStep& step) {
-  return step.zero > 0 ? 0 : step.program.replicas - 1;
+  std::size_t fewest = static_cast<std::size_t>(step.program.replicas);
+  for (int s = 0; s < step.program.stages; ++s)
+    fewest = std::min(fewest, holders_of(step.program, s).size());
+  return step.zero > 0 ? 0 : static_cast<int>(fewest) - 1;
 }
 
 }  // namespace
@@ -18,7 +21,7 @@ int others_with_the_same(const CompiledStep& step) {
 std::int64_t state_bytes(const CompiledStep& step, int place) {
   std::int64_t bytes = 0;
   for (int s = 0; s < step.program.stages; ++s) {
-    for (const int holder : step.program.placement[s])
+    for (const int holder : holders_of(step.program, s))
       if (holder == place) bytes += step.memory[s].saved;
   }
   return bytes;

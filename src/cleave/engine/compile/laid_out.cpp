@@ -114,10 +114,12 @@ void keep_frozen(CompiledStep& step) {
 }
 
 ShardFold fold_of(const CompileOptions& options) {
-  const int shards = options.data_shards == 0 ? options.layout.data : options.data_shards;
-  const int replicas = options.layout.data;
+  const Layout& layout = options.layout;
+  const int replicas = layout.replicas();
+  const int shards = options.data_shards == 0 ? replicas : options.data_shards;
+  if (layout.encoder_data > 0) plan::check_modules(layout.encoder_data, layout.data);
   plan::check_shards("data", shards, replicas);
-  const int microbatch = options.layout.microbatch;
+  const int microbatch = layout.microbatch;
   plan::check_batch("train.batch", std::int64_t{options.microbatches} * replicas * microbatch,
                     microbatch, shards);
   return {options.microbatches, shards / replicas};
@@ -132,7 +134,7 @@ void set_collecting(CompiledStep& step, const CompileOptions& options) {
       const LayerSpec& layer = segments[k].layers.front();
       require(segments[k].layers.size() == 1 && k + 1 == segments.size(), "segment ",
               segments[k].name, " runs once per step, so it is one layer and ends its stage");
-      const std::int64_t rows = layer.x.shape[0] * options.microbatches * options.layout.data;
+      const std::int64_t rows = layer.x.shape[0] * options.microbatches * options.layout.replicas();
       require(layer.collected[0].shape[0] == rows, "the loss ", layer.name, " is over ",
               layer.collected[0].shape[0], " samples, and a step has ", rows);
       step.program.collecting.push_back(s);
@@ -167,7 +169,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   set_ties(step);
   set_collecting(step, options);
   step.fold = fold_of(options);
-  plan::check_zero(layout.zero, layout.data);
+  plan::check_zero(layout.zero, layout.replicas());
   check_weights_of_w(model, layout, step.program);
   step.zero = layout.zero;
   step.arithmetic = options.arithmetic;

@@ -30,7 +30,7 @@ std::vector<std::vector<plan::Keep>> keep_of(std::span<const std::vector<Segment
 
 schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep,
                                    const Layout& layout) {
-  schedule::LowerOptions options{.replicas = layout.data,
+  schedule::LowerOptions options{.replicas = layout.copies(),
                                  .grain = schedule::Grain::Segment,
                                  .sharing = static_cast<schedule::Sharing>(layout.zero),
                                  .offload = layout.offload.value_or(schedule::Offload::Nothing)};

@@ -6,6 +6,7 @@
 
 #include "cleave/engine/compile/optional_stages.h"
 #include "cleave/plan/order/auto_schedule.h"
+#include "cleave/plan/order/replica_orders.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
 
@@ -35,6 +36,12 @@ plan::Costs costs_of(const CompileOptions& options, const CompiledStep& step) {
                             .weight = flops_of(stage, &LayerSpec::backward_weight)});
   }
   return costs;
+}
+
+double time_of(const Program& order, const plan::Costs& costs) {
+  const plan::Summary summary =
+      plan::summarise(order, plan::simulate(order, costs, {.record = plan::Record::DevicesOnly}));
+  return summary.makespan + summary.cost;
 }
 
 /// Makes a B of every I that its W follows at once: the same order in less memory, but the next
@@ -79,11 +86,7 @@ class OrderSearch {
   Ordered take() && { return {std::move(order_), std::move(step_)}; }
 
   /// How long the order takes that was found, in the unit of the costs.
-  double time() const {
-    const plan::Summary summary = plan::summarise(
-        order_, plan::simulate(order_, costs_, {.record = plan::Record::DevicesOnly}));
-    return summary.makespan + summary.cost;
-  }
+  double time() const { return time_of(order_, costs_); }
 
   bool fits() const {
     for (int d = 0; d < layout_.devices; ++d) {
@@ -132,8 +135,39 @@ class OrderSearch {
 
 }  // namespace
 
+namespace {
+
+/// Bytes beyond the budgets of all places.
+std::int64_t excess_of(const CompiledStep& step) {
+  std::int64_t excess = 0;
+  for (std::size_t d = 0; d < step.program.budgets.size(); ++d)
+    excess += std::max<std::int64_t>(0, step.planned_bytes[d] - step.program.budgets[d]);
+  return excess;
+}
+
+/// Where stages have different numbers of replicas: the fastest of a few orders that fits.
+Ordered find_order_of_replicas(const Graph& model, const CompileOptions& options,
+                               const schedule::PipelineShape& shape, const CompileOrder& compile) {
+  std::vector<Program> orders;
+  for (Program& order : plan::orders_of_replicas(shape))
+    orders.push_back(with_segments(std::move(order), model, options));
+  const plan::Costs costs = costs_of(options, compile(orders.front()));
+  std::ranges::stable_sort(orders, {}, [&](const Program& p) { return time_of(p, costs); });
+  std::optional<Ordered> best;
+  for (Program& order : orders) {
+    CompiledStep step = compile(order);
+    const std::int64_t excess = excess_of(step);
+    if (!best || excess < excess_of(best->step)) best = Ordered{std::move(order), std::move(step)};
+    if (excess == 0) break;
+  }
+  return std::move(*best);
+}
+
+}  // namespace
+
 Ordered find_order(const Graph& model, const CompileOptions& options,
                    const schedule::PipelineShape& shape, const CompileOrder& compile) {
+  if (!shape.replicas.empty()) return find_order_of_replicas(model, options, shape, compile);
   std::optional<Ordered> best;
   auto rank = std::pair(true, std::numeric_limits<double>::infinity());
   for (const Program& whole : plan::placements(shape)) {

@@ -115,7 +115,7 @@ void add_evaluation_patterns(CompiledStep& step, const CompileOptions& options) 
 
 void leave_out_never_present(CompiledStep& step, const CompileOptions& options) {
   if (options.optional_inputs.empty()) return;
-  const int shards = options.layout.data * step.fold.shards;
+  const int shards = options.layout.replicas() * step.fold.shards;
   const int most = std::max(1, options.optional_inputs.back().microbatches);
   const int rounds = (most + shards - 1) / shards;
   for (const int stage : optional_stages(step)) {

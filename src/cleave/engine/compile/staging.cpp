@@ -8,7 +8,7 @@ void plan_staging(CompiledStep& step) {
   std::vector<std::int64_t> staging(step.program.devices);
   for (int s = 0; s < step.program.stages; ++s) {
     // The first replica saves the stage; with ZeRO each replica saves its share.
-    const std::vector<int>& places = step.program.placement[s];
+    const std::vector<int> places = holders_of(step.program, s);
     for (std::size_t r = 0; r < (step.zero > 0 ? places.size() : 1); ++r)
       staging[places[r]] += step.memory[s].saved;
   }

@@ -91,14 +91,17 @@ std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int numbe
                                   const LayerFactory& make) {
   const std::vector<std::string> resident = resident_names(step, stage);
   const std::vector<std::string> tied = tied_names(step.shares[0].segments);
+  const int holders = static_cast<int>(holders_of(step.program, stage).size());
+  const int sides = step.program.replicas / holders;
   return std::make_unique<Stage>(segments_of(step, stage, number),
                                  StageOptions{.ports = ports_of_stage(step, stage, number),
                                               .state = {.dtype = step.model.dtype,
                                                         .resident = resident,
                                                         .tied = tied,
-                                                        .sums = step.fold.sums(),
-                                                        .zero = step.zero,
-                                                        .replicas = step.program.replicas,
+                                                        .sums = DeviceSums::count(step.fold, sides),
+                                                        .sides = sides,
+                                                        .zero = holders > 1 ? step.zero : 0,
+                                                        .replicas = holders,
                                                         .masters_with_slots = step.state_moves},
                                               .keep = step.keep[stage]},
                                  make);
@@ -136,7 +139,7 @@ void plan_tie_workspace(CompiledStep& step, const Stages& stages) {
     if (placement[tie.first] == placement[tie.second]) continue;
     std::int64_t bytes = 0;
     for (const auto& stage : stages[tie.second]) {
-      for (int r = 0; r < step.program.replicas; ++r)
+      for (int r = 0; r < std::ssize(holders_of(step.program, tie.second)); ++r)
         bytes = std::max(
             bytes, GradientSync::tied_bytes(stage->parameters().layout(), step.tie_names[t], r));
     }

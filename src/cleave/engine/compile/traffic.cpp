@@ -33,7 +33,8 @@ class Traffic {
       : parts_(parts),
         program_(parts.program),
         topology_(program_),
-        replica_(topology_.replica[parts.place]) {}
+        rank_(topology_.rank(parts.place)),
+        holders_(topology_.holders(parts.place)) {}
 
   comm::Sent count() {
     for (const Instruction& i : program_.lists[parts_.place]) add(i);
@@ -45,7 +46,7 @@ class Traffic {
     return parts_.stages[stage]->parameters().layout().segments[std::max(segment, 0)];
   }
   std::int64_t own(const ShareRun& run) const {
-    return run.borders[replica_ + 1] - run.borders[replica_];
+    return run.borders[rank_ + 1] - run.borders[rank_];
   }
 
   void add(const Instruction& i) {
@@ -81,9 +82,7 @@ class Traffic {
     if (i.op != Op::Forward && !has_gradients(stage.layout(segment))) return;
     const bool weight = i.op == Op::BackwardWeight || i.op == Op::Backward;
     const bool ends_sum =
-        weight &&
-        PresentShards(parts_.fold, topology_, i.stage, replica_).completed_by(i.microbatch).count >
-            0;
+        weight && DeviceSums(parts_.fold, topology_, i.stage, parts_.place).ends(i.microbatch);
     for (const LayerSpec& layer : layers) {
       const parallel::TensorTraffic traffic = parallel::tensor_traffic(layer);
       const bool alone = layer.does_without_x && x_is_absent(stage.ports(segment), i.microbatch);
@@ -96,7 +95,8 @@ class Traffic {
 
   bool x_is_absent(const SegmentPorts& ports, int microbatch) const {
     return ports.x && ports.x->edge >= 0 &&
-           !topology_.carries(ports.x->edge, schedule::Direction::Forward, replica_, microbatch);
+           !topology_.carries(ports.x->edge, schedule::Direction::Forward,
+                              topology_.of_replica(parts_.place, microbatch));
   }
 
   void add_reduce(const SegmentState& segment) {
@@ -104,20 +104,19 @@ class Traffic {
     for (const ShareRun& run : segment.runs)
       if (run.trained) sent_.reduce += (run.end() - run.begin() - own(run)) * size_of(DType::F32);
     if (segment.runs.empty())
-      sent_.reduce +=
-          parallel::all_reduce_bytes(segment.gradient_bytes(), program_.replicas, replica_);
+      sent_.reduce += parallel::all_reduce_bytes(segment.gradient_bytes(), holders_, rank_);
   }
 
   void add_gather(int stage, const ShareRun& run) {
-    sent_.gather += own(run) * (program_.replicas - 1) *
+    sent_.gather += own(run) * (holders_ - 1) *
                     size_of(parts_.stages[stage]->parameters().layout().options.dtype);
   }
 
-  /// Its own rows, to every other replica.
+  /// Its own rows, to every other device of the stage.
   void add_collect(const Stage& stage) {
     const TensorSpec& x = stage.segments().back().layers.front().x;
-    sent_.gather +=
-        x.shape.elements() * size_of(x.dtype) * program_.microbatches * (program_.replicas - 1);
+    sent_.gather += x.shape.elements() * size_of(x.dtype) * topology_.microbatches(parts_.place) *
+                    (holders_ - 1);
   }
 
   /// Replicas send each other what they updated.
@@ -135,26 +134,27 @@ class Traffic {
     for (const int stage : topology_.stages[parts_.place]) {
       const plan::StateLayout& layout = parts_.stages[stage]->parameters().layout();
       if (layout.shares_state())
-        numbers +=
-            comm::combine_messages(replica_, program_.replicas) * GradientNorm::block_count(layout);
+        numbers += comm::combine_messages(rank_, holders_) * GradientNorm::block_count(layout);
     }
     sent_.numbers += numbers * static_cast<std::int64_t>(sizeof(double));
   }
 
   void add_tie(int index) {
     const schedule::Tie& tie = program_.ties[index];
-    const int second = program_.placement[tie.second][replica_];
-    if (second == program_.placement[tie.first][replica_]) return;
+    const int replica = topology_.replica[parts_.place];
+    const int second = program_.placement[tie.second][replica];
+    if (second == program_.placement[tie.first][replica]) return;
     // The later use comes first in the pair.
     const std::int64_t bytes = GradientSync::tied_bytes(
-        parts_.stages[tie.second]->parameters().layout(), parts_.tie_names[index], replica_);
+        parts_.stages[tie.second]->parameters().layout(), parts_.tie_names[index], rank_);
     sent_.reduce += parallel::all_reduce_bytes(bytes, 2, parts_.place == second ? 0 : 1);
   }
 
   const TrafficParts& parts_;
   const schedule::Program& program_;
   schedule::Topology topology_;
-  int replica_;
+  int rank_;     ///< of the devices that hold its stages
+  int holders_;  ///< how many they are
   comm::Sent sent_;
 };
 

@@ -85,19 +85,19 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;
   std::vector<const StageParameters*> bound;
-  const int replica = step.replica_of(index);
+  const int rank = step.rank_of(index);
   for (int s = 0; s < step.program.stages; ++s) {
     Stage* stage = stages_[s].get();
     stages.push_back(stage);
     if (stage == nullptr) continue;
-    stage->bind(lasting_memory(step.program, place_, s, *arena_, outside_), replica, bound);
+    stage->bind(lasting_memory(step.program, place_, s, *arena_, outside_), rank, bound);
     bound.push_back(&stage->parameters());
     // What is not trained is whole on every replica, unless they share values.
-    const bool first = replica == 0 || stage->parameters().layout().shares_values();
+    const bool first = rank == 0 || stage->parameters().layout().shares_values();
     for (const ParameterState& parameter : stage->parameters().all())
       list(parameter, first || parameter.spec->trainable);
   }
-  owner_ = replica == 0 || step.zero > 0;
+  owner_ = rank == 0 || step.zero > 0;
 
   const std::int64_t scratch = step.kernel_scratch[place_];
   const LinkOptions options{.stages = stages, .kernel_scratch = scratch};

@@ -38,7 +38,7 @@ Emulator::Emulator(const schedule::Program& program, plan::Costs costs, int plac
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   replicas_.resize(program.stages);
   for (int s = 0; s < program.stages; ++s) {
-    const std::vector<int>& members = program.placement[s];
+    const std::vector<int> members = holders_of(program, s);
     if (std::ranges::find(members, place) != members.end()) replicas_[s] = peers.group(members);
   }
 }

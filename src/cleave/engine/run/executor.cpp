@@ -20,14 +20,14 @@ Executor::Executor(Parts parts)
              .device = parts_.device,
              .stages = parts_.stages,
              .tie_names = parts_.tie_names,
-             .fold = parts_.fold,
              .compute = parts_.compute,
              .peers = parts_.peers}),
       replicas_(sync_.replicas()),
       values_(parts_.stages, replicas_),
       collections_(*parts_.program, parts_.stages, replicas_),
       moves_(parts_.linked, parts_.arena->memory(), parts_.outside),
-      replica_(schedule::Topology(*parts_.program).replica[parts_.device]) {
+      replica_(schedule::Topology(*parts_.program).replica[parts_.device]),
+      microbatches_(schedule::Topology(*parts_.program).microbatches(parts_.device)) {
   std::size_t blocks = 0;
   std::size_t instructions = 0;
   int slots = 0;
@@ -146,10 +146,10 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
       return entry.stage->backward_input(compute, pass, input.search);
     case Op::BackwardWeight:
       entry.stage->backward_weight(compute, pass);
-      return sync_.merge(instruction.stage, pass.segment, entry.completed);
+      return sync_.merge(instruction.stage, pass.segment, entry.merges);
     case Op::Backward:
       entry.stage->backward(compute, pass, input.search);
-      return sync_.merge(instruction.stage, pass.segment, entry.completed);
+      return sync_.merge(instruction.stage, pass.segment, entry.merges);
     case Op::Send:
     case Op::Receive:
       return post(entry);
@@ -295,9 +295,9 @@ void Executor::throw_lost(const LinkedInstruction& entry, const DeviceLost& erro
 }
 
 std::span<double> Executor::losses_of_step() {
-  const int microbatches = parts_.program->microbatches;
-  return std::span(shared_).subspan(
-      static_cast<std::size_t>(NormNumbers::kFirstLoss + replica_ * microbatches), microbatches);
+  const std::size_t first =
+      static_cast<std::size_t>(NormNumbers::kFirstLoss + replica_ * parts_.program->microbatches);
+  return std::span(shared_).subspan(first, static_cast<std::size_t>(microbatches_));
 }
 
 /// Shards in the order of their microbatches, then by the tree that also adds up their gradients.

@@ -162,9 +162,10 @@ class Executor {
   Collections collections_;
   std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
   Moves moves_;
-  int replica_ = 0;
+  int replica_ = 0;                      ///< the first that the device stands for
+  int microbatches_ = 0;                 ///< of all of them
   std::vector<double> shared_;           ///< what NORM makes known to all devices
-  std::span<double> losses_;             ///< [microbatch of this replica] what F adds its loss to
+  std::span<double> losses_;             ///< [microbatch of this device] what F adds its loss to
   std::span<MicrobatchSums> evaluated_;  ///< the same while evaluating; else empty
   std::vector<plan::Span> spans_;
   StepResult result_;

@@ -24,7 +24,7 @@ struct SegmentOf {
   int segment = 0;
 };
 
-/// COLLECT: rows of every microbatch of a replica, and where those of all replicas come together.
+/// COLLECT: rows of every microbatch of a device, and where those of all of them come together.
 struct CollectedRows {
   std::vector<const std::byte*> sources;  ///< [microbatch]
   std::size_t bytes = 0;                  ///< of each
@@ -36,7 +36,7 @@ struct LinkedInstruction {
   schedule::Instruction instruction;
   Stage* stage = nullptr;           ///< compute; null on an emulated device
   SegmentPass pass;                 ///< compute
-  ShardRange completed;             ///< W, B: what is added up behind it
+  std::vector<SumMerge> merges;     ///< W, B: what is added up behind it
   std::vector<SegmentOf> cleared;   ///< REDUCE, TIE, NORM: sums without a W, zero from here on
   std::span<std::byte> message;     ///< SEND, RECV
   std::span<std::byte> workspace;   ///< REDUCE: to add up in; GATHER: whole parameters

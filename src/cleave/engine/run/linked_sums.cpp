@@ -1,8 +1,10 @@
 #include "cleave/engine/run/linked_sums.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "cleave/schedule/effects.h"
 
@@ -16,12 +18,12 @@ bool adds_gradients(Op op) {
   return schedule::is_compute(op) && schedule::writes(op, schedule::Thing::Gradients);
 }
 
-void set_sums(const PresentShards& shards, const ShardFold& fold, LinkedInstruction& entry) {
+void set_sums(const DeviceSums& sums, LinkedInstruction& entry) {
   const int microbatch = entry.instruction.microbatch;
-  entry.pass.sum = fold.sum_of(fold.shard_of(microbatch));
-  if (shards.begins(microbatch)) entry.pass.gradient = Write::Overwrite;
-  entry.completed = shards.completed_by(microbatch);
-  entry.pass.ends_sum = entry.completed.count > 0;
+  entry.pass.sum = sums.sum_of(microbatch);
+  entry.pass.replica = sums.replica_of(microbatch);
+  if (sums.begins(microbatch)) entry.pass.gradient = Write::Overwrite;
+  entry.pass.ends_sum = sums.ends(microbatch);
 }
 
 /// The instruction that reads a segment's sum first, after its last W.
@@ -55,12 +57,17 @@ void clear_unwritten(std::span<Stage* const> stages, LinkedProgram& linked) {
 void link_sums(const schedule::Program& program, int device, std::span<Stage* const> stages,
                const ShardFold& fold, LinkedProgram& linked) {
   const schedule::Topology topology(program);
-  const int replica = topology.replica[device];
   for (const int stage : topology.stages[device]) {
-    const PresentShards shards(fold, topology, stage, replica);
+    const DeviceSums sums(fold, topology, stage, device);
+    std::map<int, std::vector<char>> complete;  // [segment] of which replicas
     for (LinkedInstruction& entry : linked.instructions) {
       const Instruction& i = entry.instruction;
-      if (i.stage == stage && schedule::is_compute(i.op)) set_sums(shards, fold, entry);
+      if (i.stage != stage || !schedule::is_compute(i.op)) continue;
+      set_sums(sums, entry);
+      if (!adds_gradients(i.op)) continue;
+      std::vector<char>& of_segment = complete[entry.pass.segment];
+      of_segment.resize(static_cast<std::size_t>(topology.replicas[device]));
+      entry.merges = sums.merges_after(i.microbatch, of_segment);
     }
   }
   clear_unwritten(stages, linked);

@@ -70,7 +70,7 @@ CollectedRows Linker::collection(const Instruction& collect, const Stage* stage)
   const SegmentPorts& ports = stage->ports(segment);
   const LayerSpec& reader = stage->segments()[segment].layers.front();
   rows.bytes = static_cast<std::size_t>(reader.x.shape.elements() * size_of(reader.x.dtype));
-  for (int m = 0; m < program_.microbatches; ++m) {
+  for (int m = 0; m < topology_.microbatches(device_); ++m) {
     Instruction forward = collect;
     forward.microbatch = m;
     rows.sources.push_back(arriving(forward, *ports.x));
@@ -109,11 +109,13 @@ int Linker::peer(const Instruction& instruction) const {
   const schedule::Edge& edge = program_.edges[instruction.edge];
   const bool at_source =
       (instruction.op == Op::Send) == (instruction.direction == Direction::Forward);
-  return program_.placement[at_source ? edge.to : edge.from][topology_.replica[device_]];
+  const int replica = topology_.of_replica(device_, instruction.microbatch).replica;
+  return program_.placement[at_source ? edge.to : edge.from][replica];
 }
 
 int Linker::tag(const Instruction& i) const {
-  return ((i.edge * program_.microbatches + i.microbatch) << 1) | static_cast<int>(i.direction);
+  const int of_step = program_.replicas * program_.microbatches;
+  return ((i.edge * of_step + number_of(i.microbatch)) << 1) | static_cast<int>(i.direction);
 }
 
 /// Where the tensors are that a compute instruction works on.

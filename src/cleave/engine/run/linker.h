@@ -49,7 +49,7 @@ class Linker {
   /// Where what is collected lies, for a pass of the segment that reads it; null for others.
   std::byte* collected(const schedule::Instruction& instruction) const;
 
-  /// The number of a microbatch of this device's replica among all of the step.
+  /// The number of a microbatch of this device among all of the step.
   int number_of(int microbatch) const;
 
   /// Where the GATHER at `position` puts parameters.

@@ -152,7 +152,7 @@ void Executor::compute_alone(const StepInput& input) {
 double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehearsal& into) {
   const Clock::time_point start = Clock::now();
   place_ungathered_values();
-  const int first = first_to_rehearse(parts_.linked, parts_.program->microbatches, microbatches);
+  const int first = first_to_rehearse(parts_.linked, microbatches_, microbatches);
   struct PassTime {
     double seconds = 0;
     std::set<int> microbatches;

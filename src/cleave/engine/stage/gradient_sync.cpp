@@ -1,7 +1,6 @@
 #include "cleave/engine/stage/gradient_sync.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 #include "cleave/base/check.h"
@@ -32,43 +31,6 @@ std::int64_t run_workspace(const plan::ShareRun& run, int replicas) {
 
 }  // namespace
 
-int ShardFold::sums() const {
-  return std::countr_zero(static_cast<unsigned>(shards)) + 1;
-}
-
-int ShardFold::sum_of(int shard) const {
-  return std::popcount(static_cast<unsigned>(shard));
-}
-
-int ShardFold::merges_after(int shard) const {
-  return std::countr_one(static_cast<unsigned>(shard));
-}
-
-PresentShards::PresentShards(const ShardFold& fold, const schedule::Topology& topology, int stage,
-                             int replica)
-    : fold_(fold), first_(fold.shards, -1), last_(fold.shards, -1) {
-  for (int m = 0; m < fold.microbatches; ++m) {
-    if (!topology.present(stage, replica, m)) continue;
-    const int shard = fold.shard_of(m);
-    CLEAVE_CHECK(shard == 0 || last_[shard - 1] >= 0, "stage ", stage, " has a part in shard ",
-                 shard, " and none in the one before it");
-    if (first_[shard] < 0) first_[shard] = m;
-    last_[shard] = m;
-  }
-}
-
-bool PresentShards::begins(int microbatch) const {
-  return first_[fold_.shard_of(microbatch)] == microbatch;
-}
-
-ShardRange PresentShards::completed_by(int microbatch) const {
-  const int shard = fold_.shard_of(microbatch);
-  if (last_[shard] != microbatch) return {};
-  int end = shard + 1;
-  while (end < fold_.shards && last_[end] < 0) ++end;
-  return {shard, end - shard};
-}
-
 GradientSync::GradientSync(Parts parts)
     : parts_(std::move(parts)), adder_(*parts_.compute, DType::F32) {
   const schedule::Program& program = *parts_.program;
@@ -84,11 +46,12 @@ GradientSync::GradientSync(Parts parts)
   ties_.resize(program.ties.size());
   for (int s = 0; s < program.stages; ++s) {
     if (parts_.stages[s] == nullptr) continue;
-    replicas_[s] = parts_.peers->group(program.placement[s]);
+    replicas_[s] = parts_.peers->group(holders_of(program, s));
     replicas_[s]->make_room(at_once[s]);
   }
+  const schedule::Topology topology(program);
   for (std::size_t t = 0; t < program.ties.size(); ++t) {
-    for (int r = 0; r < program.replicas; ++r) {
+    for (int r = 0; r < program.replicas; r += std::max(1, topology.replicas[parts_.device])) {
       // The later use first: TIE adds head + embedding.
       const std::array<int, 2> pair = {program.placement[program.ties[t].second][r],
                                        program.placement[program.ties[t].first][r]};
@@ -113,16 +76,14 @@ void GradientSync::begin_step() {
   in_flight_ = 0;
 }
 
-void GradientSync::merge(int stage, int segment, ShardRange shards) {
-  for (int shard = shards.first; shard < shards.first + shards.count; ++shard) {
-    const StageParameters& parameters = parts_.stages[stage]->parameters();
-    int top = parts_.fold.sum_of(shard);
-    // Replicas add zeros for such a shard too, and a zero can change the sign of another.
-    if (shard > shards.first) ops::fill(*parts_.compute, 0, parameters.sums(segment, top));
-    for (int i = 0; i < parts_.fold.merges_after(shard); ++i, --top) {
-      const View left = parameters.sums(segment, top - 1);
-      ops::add(*parts_.compute, left, parameters.sums(segment, top), left);
-    }
+void GradientSync::merge(int stage, int segment, std::span<const SumMerge> merges) {
+  const StageParameters& parameters = parts_.stages[stage]->parameters();
+  for (const SumMerge& merge : merges) {
+    const View into = parameters.sums(segment, merge.into);
+    const View from = parameters.sums(segment, merge.from);
+    if (merge.clears_into) ops::fill(*parts_.compute, 0, into);
+    if (merge.clears_from) ops::fill(*parts_.compute, 0, from);
+    if (merge.into != merge.from) ops::add(*parts_.compute, into, from, into);
   }
 }
 
@@ -222,7 +183,7 @@ std::int64_t GradientSync::tie_workspace(std::int64_t bytes) {
 }
 
 std::int64_t GradientSync::tied_bytes(const plan::StateLayout& user, const std::string& name,
-                                      int replica) {
+                                      int rank) {
   for (const plan::SegmentState& segment : user.segments) {
     for (const plan::ParameterPlace& place : segment.parameters) {
       if (place.spec->tied_to != name) continue;
@@ -230,8 +191,8 @@ std::int64_t GradientSync::tied_bytes(const plan::StateLayout& user, const std::
       std::int64_t end = place.at + place.spec->elements();
       for (const plan::ShareRun& run : segment.runs) {
         if (run.begin() != place.at) continue;
-        begin = std::clamp(run.borders[replica], begin, end);
-        end = std::clamp(run.borders[replica + 1], begin, end);
+        begin = std::clamp(run.borders[rank], begin, end);
+        end = std::clamp(run.borders[rank + 1], begin, end);
       }
       return (end - begin) * size_of(DType::F32);
     }

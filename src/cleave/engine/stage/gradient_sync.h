@@ -9,49 +9,12 @@
 
 #include "cleave/comm/communicator.h"
 #include "cleave/comm/tensor_adder.h"
+#include "cleave/engine/stage/shard_fold.h"
 #include "cleave/engine/stage/stage.h"
 #include "cleave/ops/compute.h"
 #include "cleave/schedule/program.h"
 
 namespace cleave::engine {
-
-/// How the data shards of a step lie on a replica. Every shard's microbatches are summed in order,
-/// shards are added by one pairwise tree: first those of a device, then those of the replicas.
-///
-/// A device with 2^k shards needs k + 1 sums, like a binary counter: shard s adds into sum
-/// popcount(s), and as many neighbours merge behind it as s has trailing ones.
-struct ShardFold {
-  int microbatches = 1;  ///< per replica
-  int shards = 1;        ///< per replica, a power of two that divides microbatches
-
-  int per_shard() const { return microbatches / shards; }
-  int sums() const;
-  int shard_of(int microbatch) const { return microbatch / per_shard(); }
-  int sum_of(int shard) const;        ///< which sum its microbatches add into
-  int merges_after(int shard) const;  ///< how many neighbours merge when its last W is done
-};
-
-/// Shards that are complete once a W is done: its own, and those after it that have none.
-struct ShardRange {
-  int first = 0;
-  int count = 0;
-};
-
-/// How the W of a stage's microbatches are added up on a replica, of which it may have no part in
-/// some: in each shard the first W begins the sum and the last one ends it.
-class PresentShards {
- public:
-  /// Shards in which the stage has a part come before those in which it has none.
-  PresentShards(const ShardFold& fold, const schedule::Topology& topology, int stage, int replica);
-
-  bool begins(int microbatch) const;
-  ShardRange completed_by(int microbatch) const;  ///< none unless it ends its shard
-
- private:
-  ShardFold fold_;
-  std::vector<int> first_;  ///< [shard] microbatch, -1: none
-  std::vector<int> last_;   ///< [shard]
-};
 
 /// Brings the gradients of one device together with those of its replicas and of tied weights.
 class GradientSync {
@@ -61,7 +24,6 @@ class GradientSync {
     int device = 0;
     std::vector<Stage*> stages;              ///< [stage], null: elsewhere
     std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
-    ShardFold fold;
     ops::Compute* compute = nullptr;
     comm::Communicator* peers = nullptr;  ///< by place
   };
@@ -69,8 +31,8 @@ class GradientSync {
   /// All devices of the run make theirs at the same time: groups are formed.
   explicit GradientSync(Parts parts);
 
-  /// After the W that completes shards: merges what the fold says.
-  void merge(int stage, int segment, ShardRange shards);
+  /// After a W: adds up sums of a segment that are complete.
+  void merge(int stage, int segment, std::span<const SumMerge> merges);
 
   /// Makes the sum of a segment zero, which has no W in this step.
   void clear(int stage, int segment);
@@ -93,7 +55,7 @@ class GradientSync {
   /// Before the first instruction of a step.
   void begin_step();
 
-  /// Bytes that the sum of a segment's gradients over `replicas` is added up in.
+  /// Bytes that the sum of a segment's gradients over so many devices is added up in.
   static std::int64_t workspace_bytes(const plan::SegmentState& segment, int replicas);
 
   /// [stage] -> the devices that hold it; null where this one does not.
@@ -102,10 +64,9 @@ class GradientSync {
   /// Kernel scratch that TIE of so many bytes between two devices is added up in; the same on both.
   static std::int64_t tie_workspace(std::int64_t bytes);
 
-  /// What `replica` exchanges of the gradient of the weight that a stage has tied to `name`: all of
-  /// it, or the replica's share.
-  static std::int64_t tied_bytes(const plan::StateLayout& user, const std::string& name,
-                                 int replica);
+  /// What a device exchanges of the gradient of the weight that a stage has tied to `name`: all of
+  /// it, or its share. `rank`: of the devices that hold the stage.
+  static std::int64_t tied_bytes(const plan::StateLayout& user, const std::string& name, int rank);
 
  private:
   /// A sum on its way. Where replicas share state it is that of one run.

@@ -59,6 +59,7 @@ class Stage::Call {
     call_.add = view_at(frame_, backward.add, spec_.x);
     call_.gradient = pass.gradient;
     call_.ends_sum = pass.ends_sum;
+    call_.sum_shift = pass.replica * plan::bytes_of_sums(spec_);
     call_.gradient_shift = gradient_shift;
     call_.loss_scale = pass.loss_scale;
     const std::size_t kept = backward.kept_by_input.size();  // none in R

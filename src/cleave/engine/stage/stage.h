@@ -39,6 +39,7 @@ struct SegmentPass {
   Write gradient = Write::Accumulate;  ///< Overwrite: the first microbatch of a sum
   bool ends_sum = false;               ///< the last microbatch of a sum
   int sum = 0;                         ///< which of the gradient sums W adds into
+  int replica = 0;                     ///< of those that the device stands for
   float loss_scale = 1;
   std::byte* collected = nullptr;  ///< what the step has collected, where the segment reads it
   int number = 0;                  ///< of the microbatch among all of the step

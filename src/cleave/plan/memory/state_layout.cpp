@@ -166,6 +166,7 @@ void add_constants(const SegmentSpec& segment, StateLayout& layout) {
     for (const TensorSpec& sum : layer.sums) {
       layout.sums.push_back({&sum, std::exchange(layout.weights, layout.weights + sum.bytes())});
     }
+    layout.weights += (layout.options.sides - 1) * bytes_of_sums(layer);
     for (const TensorSpec& constant : layer.constants) {
       const bool known = std::ranges::any_of(
           layout.constants, [&](const ConstantPlace& c) { return c.spec->name == constant.name; });
@@ -177,6 +178,12 @@ void add_constants(const SegmentSpec& segment, StateLayout& layout) {
 }
 
 }  // namespace
+
+std::int64_t bytes_of_sums(const LayerSpec& layer) {
+  std::int64_t bytes = 0;
+  for (const TensorSpec& sum : layer.sums) bytes += sum.bytes();
+  return bytes;
+}
 
 StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptions& options) {
   StateLayout layout{.options = options};

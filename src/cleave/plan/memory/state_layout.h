@@ -71,6 +71,9 @@ struct ConstantPlace {
   std::int64_t offset = 0;
 };
 
+/// Of the sums that a layer keeps for itself, once.
+std::int64_t bytes_of_sums(const LayerSpec& layer);
+
 struct StateOptions {
   DType dtype = DType::F32;
   /// Names of the parameters that live on the stage's device: a weight tied to one of them borrows
@@ -79,7 +82,8 @@ struct StateOptions {
   std::span<const std::string> resident = {};
   std::span<const std::string> tied = {};  ///< names that some weight is tied to
   int sums = 1;                            ///< gradient sums of each segment
-  int zero = 0;  ///< what replicas share: 1 masters and slots, 2 gradients too, 3 values too
+  int sides = 1;  ///< sums that go on side by side: replicas that the device stands for
+  int zero = 0;   ///< what replicas share: 1 masters and slots, 2 gradients too, 3 values too
   int replicas = 1;
   /// True: master weights lie among the optimizer's slots, since only STEP reads them; in f32 they
   /// are the values, and stay.

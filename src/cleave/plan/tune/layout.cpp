@@ -2,12 +2,25 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "cleave/base/check.h"
 
 namespace cleave::plan {
 
 using schedule::Recompute;
+
+std::vector<int> Layout::replicas_of_stages() const {
+  if (encoder_data == 0 || encoder_data == data) return {};
+  std::vector<int> replicas(static_cast<std::size_t>(pipeline), data / copies());
+  std::fill_n(replicas.begin(), encoder_stages, encoder_data / copies());
+  return replicas;
+}
+
+int Layout::places() const {
+  const std::vector<int> replicas = replicas_of_stages();
+  return replicas.empty() ? pipeline : std::accumulate(replicas.begin(), replicas.end(), 0);
+}
 
 Recompute recompute_of(const Layout& layout, std::size_t block) {
   const std::vector<Recompute>& kinds = layout.recompute;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,6 +27,7 @@ struct Layout {
   std::vector<std::int64_t> partition;    ///< blocks of each stage; empty: as even as possible
   Placement placement = Placement::Even;  ///< of the encoders of a model that has some
   int encoder_stages = 0;                 ///< stages that they have, where these are their own
+  int encoder_data = 0;                   ///< replicas of these; 0: as many as of the others
   int zero = 0;  ///< what replicas share: 1 optimizer state, 2 gradients too, 3 weights too
   /// [block], or one for all of them; empty: none.
   std::vector<schedule::Recompute> recompute;
@@ -33,14 +35,23 @@ struct Layout {
   std::optional<schedule::Offload> offload = schedule::Offload::Nothing;
   int microbatch = 1;  ///< sequences; a graph that is compiled has them in its shapes
 
+  /// Replicas of the stages that have the most: what the batch is divided by.
+  int replicas() const { return std::max(data, encoder_data); }
+  /// Of the pipeline as a whole, with all replicas that its stages have of each other's.
+  int copies() const { return encoder_data == 0 ? data : std::min(data, encoder_data); }
+  /// [stage] replicas within such a copy; empty: one of each.
+  std::vector<int> replicas_of_stages() const;
+  /// Places along the pipeline of such a copy.
+  int places() const;
+
   Mesh mesh() const {
-    return {.data = data,
-            .pipeline = pipeline,
+    return {.data = copies(),
+            .pipeline = places(),
             .tensor = tensor,
             .order = order,
             .last_first = last_first};
   }
-  std::int64_t devices() const { return std::int64_t{tensor} * pipeline * data; }
+  std::int64_t devices() const { return std::int64_t{tensor} * places() * copies(); }
   int stages() const { return pipeline * (chunks > 0 ? chunks : 1); }
   friend bool operator==(const Layout&, const Layout&) = default;
 };

@@ -1,5 +1,6 @@
 #include "cleave/plan/tune/layout_check.h"
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
 
@@ -47,6 +48,15 @@ void check_shards(std::string_view axis, std::int64_t shards, std::int64_t degre
   require(shards % degree == 0, "numerics.", axis, "_shards ", shards,
           " cannot be shared by parallel.", axis, " ", degree,
           "; choose a degree that divides the shards");
+}
+
+void check_modules(std::int64_t vision, std::int64_t language) {
+  const auto [few, many] = std::minmax(vision, language);
+  const bool folds = std::has_single_bit(static_cast<std::uint64_t>(many / few));
+  require(many % few == 0 && (few == 1 || folds), "parallel.vision.data ", vision,
+          " and replicas ", language,
+          " of the language model do not fold into each other; make one 2, 4, 8, … times the "
+          "other, or one of them 1");
 }
 
 void check_batch(std::string_view key, std::int64_t batch, std::int64_t microbatch,

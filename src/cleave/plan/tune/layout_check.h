@@ -30,6 +30,10 @@ void check_zero(std::int64_t zero, std::int64_t data);
 /// The shards of an axis of the grid, "data" or "tensor", fold onto `degree` devices.
 void check_shards(std::string_view axis, std::int64_t shards, std::int64_t degree);
 
+/// Two modules with different numbers of replicas: a device of the one with fewer stands for an
+/// aligned part of the shards that the tree of sums has, or for all of them.
+void check_modules(std::int64_t vision, std::int64_t language);
+
 /// Microbatches can be dealt out to the data shards. `key` is how the batch is called.
 void check_batch(std::string_view key, std::int64_t batch, std::int64_t microbatch,
                  std::int64_t shards);
