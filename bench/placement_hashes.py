@@ -73,6 +73,7 @@ def vlm():
     for transport in ({"pipeline": 2}, {"pipeline": 2, "data": 2, "zero": 1}, {"pipeline": 3, "placement": "auto"}):
         yield layout(transport="mpi", **transport)
     yield from (layout(pipeline, schedule=schedule) for pipeline in (1, 4) for schedule in SCHEDULES)
+    yield from replicas()
 
 
 def rooms():
@@ -87,6 +88,8 @@ def tensors():
         yield layout(pipeline, tensor, data, zero=zero)
     for pipeline, place in itertools.product((2, 3), ("first", "auto")):
         yield layout(pipeline, 2, placement=place)
+    for (vision, language), tensor in itertools.product(((2, 1), (1, 2), (4, 2)), (1, 2)):
+        yield unequal(vision, language, 1, 1, tensor)
 
 
 def frozen():
@@ -95,6 +98,26 @@ def frozen():
             yield layout(pipeline, 1, data, zero=zero, **place)
     for schedule, own in itertools.product(SCHEDULES, (1, 2)):
         yield layout(3, schedule=schedule, placement="own") | {"parallel.vision.pipeline": own}
+    for schedule, (vision, language) in itertools.product(SCHEDULES, ((4, 2), (4, 1), (1, 2))):
+        yield unequal(vision, language, 1, 1, schedule=schedule, zero=1)
+
+
+def replicas():
+    """Modules with different numbers of replicas: (vision, language), stages of each, schedules, ZeRO, recomputation."""
+    for (vision, language), (own, rest), schedule in itertools.product(
+            ((4, 2), (4, 1), (2, 1), (1, 2), (1, 4), (2, 4)), ((1, 1), (1, 2), (2, 1)), SCHEDULES):
+        yield unequal(vision, language, own, rest, schedule=schedule)
+    for (vision, language), zero, recompute in itertools.product(
+            ((4, 2), (4, 1), (1, 2), (2, 4)), (1, 2, 3), ("none", "full", "selective")):
+        yield unequal(vision, language, 1, 2, zero=zero, recompute=recompute)
+    for transport in ((2, 1), (1, 2), (4, 2)):
+        yield unequal(*transport, 1, 1, transport="mpi", zero=1)
+
+
+def unequal(vision, language, own, rest, tensor=1, **keys):
+    return layout(own + rest, tensor, language, placement="own", **keys) | {
+        "parallel.vision.pipeline": own, "parallel.vision.data": vision,
+        "devices.count": tensor * (own * vision + rest * language)}
 
 
 def clip():

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "app/run_cleave.h"
 #include "support/paths.h"
 #include "support/temporary_directory.h"
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -106,6 +108,90 @@ TEST_F(Vlm, LeavesTheTowerOutOfMicrobatchesWithoutImages) {
                                  "--set train.out=" + dir_.path("said"));
   EXPECT_NE(said.out.find("leaves vision embedding .. projector out of "), std::string::npos)
       << said.out;
+}
+
+/// Trains in layouts whose tower and language model have different numbers of replicas, and holds
+/// them against one device of the same grid.
+class UnequalReplicas : public Vlm {
+ protected:
+  struct Case {
+    int vision;    ///< replicas of the tower
+    int language;  ///< and of the language model
+    std::string flags;
+    int own = 1;   ///< stages of the tower
+    int rest = 1;  ///< and of the language model
+  };
+
+  void expect_one_hash(const std::string& grid, const std::vector<Case>& cases) {
+    const std::string common = "--set train.steps=3 --overwrite " + grid + " ";
+    const json alone = train("one", common);
+    for (const Case& c : cases) {
+      const std::string flags = fmt::format(
+          "--set parallel.placement=own --set parallel.pipeline={} --set "
+          "parallel.vision.pipeline={} "
+          "--set parallel.vision.data={} --set parallel.data={} {}",
+          c.own + c.rest, c.own, c.vision, c.language, c.flags);
+      const json spread = train("one", common + flags);
+      EXPECT_EQ(spread["weights"], alone["weights"]) << flags;
+      EXPECT_EQ(spread["loss"], alone["loss"]) << flags;
+      EXPECT_EQ(spread["validation_loss"], alone["validation_loss"]) << flags;
+      EXPECT_EQ(spread["devices"].size(), c.own * c.vision + c.rest * c.language) << flags;
+      for (const json& device : spread["devices"]) {
+        EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]) << flags;
+        EXPECT_EQ(device["sent"], device["planned_sent"]) << flags;
+      }
+    }
+  }
+};
+
+TEST_F(UnequalReplicas, GiveTheBitsOfOneDeviceInEverySchedule) {
+  expect_one_hash("", {{2, 1, "--set parallel.schedule=1f1b"},
+                       {1, 2, "--set parallel.schedule=1f1b --set parallel.zero=1"},
+                       {2, 1, "--set parallel.schedule=gpipe --set parallel.zero=2", 2},
+                       {1, 2, "--set parallel.schedule=zb-h1 --set parallel.recompute=full", 1, 2},
+                       {2, 1, "--set parallel.schedule=zb-h1 --set parallel.zero=3", 1, 2},
+                       {1, 2, "--set parallel.schedule=auto", 2}});
+}
+
+TEST_F(UnequalReplicas, FoldFourShards) {
+  expect_one_hash("--set numerics.data_shards=4",
+                  {{4, 2, "--set parallel.zero=3"},
+                   {4, 1, "--set parallel.schedule=zb-h1"},
+                   {2, 4, "--set parallel.schedule=gpipe --set parallel.recompute=selective"},
+                   {1, 4, ""},
+                   // Each replica has two shards of its own.
+                   {2, 1, "--set parallel.zero=1"}});
+}
+
+TEST_F(UnequalReplicas, HoldWithFrozenPartsTensorShardsAndBf16) {
+  expect_one_hash("--set 'model.train=[\"projector\",\"language\"]'",
+                  {{2, 1, "--set parallel.schedule=auto"}, {1, 2, "--set parallel.zero=2"}});
+  expect_one_hash("--set numerics.tensor_shards=2 --set train.dtype=bf16",
+                  {{2, 1, "--set parallel.tensor=2"}, {1, 2, "--set parallel.offload=both"}});
+}
+
+TEST_F(UnequalReplicas, AreRefusedInOneSentence) {
+  const auto refusal = [&](const std::string& flags) {
+    return run_cleave("train " + dir_.path("run.toml") + " --set train.out=" + dir_.path("none") +
+                      " " + flags)
+        .err;
+  };
+  const std::string own =
+      "--set parallel.placement=own --set parallel.pipeline=2 --set parallel.vision.pipeline=1 ";
+  EXPECT_EQ(
+      refusal("--set parallel.vision.data=2 --set parallel.pipeline=2"),
+      "cleave: parallel.vision and parallel.language say how many stages each has of its own; "
+      "set parallel.placement = \"own\"\n");
+  EXPECT_EQ(refusal(own + "--set parallel.vision.data=3 --set parallel.data=2 --set "
+                          "numerics.data_shards=6 --set train.batch=12"),
+            "cleave: parallel.vision.data 3 and replicas 2 of the language model do not fold into "
+            "each other; make one 2, 4, 8, … times the other, or one of them 1\n");
+  EXPECT_EQ(refusal(own + "--set parallel.vision.data=2 --set parallel.schedule=zb-h2"),
+            "cleave: schedule zb-h2 is made for stages with one number of replicas; take gpipe, "
+            "1f1b, zb-h1, or auto\n");
+  EXPECT_EQ(refusal(own + "--set parallel.language.data=2 --set parallel.data=1"),
+            "cleave: parallel.data 1 and parallel.language.data 2 both say how many replicas the "
+            "language model has; leave one out\n");
 }
 
 TEST_F(Vlm, IsPlannedByAutoWithTheSameBits) {

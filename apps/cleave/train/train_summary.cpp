@@ -50,7 +50,7 @@ MemorySplit split_of(const engine::CompiledStep& step, int device) {
 std::string stage_list(const engine::CompiledStep& step, int device) {
   std::string text;
   for (int s = 0; s < step.program.stages; ++s) {
-    for (int holder : step.program.placement[s]) {
+    for (const int holder : holders_of(step.program, s)) {
       if (holder != step.place_of(device)) continue;
       const auto& segments = step.stages[s];
       if (!text.empty()) text += "; ";

@@ -29,9 +29,9 @@ void check_partition(std::span<const std::int64_t> partition, std::int64_t layer
 
 void check_partition_stages(std::span<const std::int64_t> partition, std::int64_t pipeline,
                             std::int64_t chunks) {
-  require(std::ssize(partition) == pipeline * chunks, "parallel.partition lists ",
-          partition.size(), " stages, but pipeline ", pipeline, " × chunks ", chunks, " makes ",
-          pipeline * chunks, "; list one number for each stage");
+  require(std::ssize(partition) == pipeline * chunks, "parallel.partition lists ", partition.size(),
+          " stages, but pipeline ", pipeline, " × chunks ", chunks, " makes ", pipeline * chunks,
+          "; list one number for each stage");
 }
 
 void check_zero(std::int64_t zero, std::int64_t data) {
@@ -53,8 +53,8 @@ void check_shards(std::string_view axis, std::int64_t shards, std::int64_t degre
 void check_modules(std::int64_t vision, std::int64_t language) {
   const auto [few, many] = std::minmax(vision, language);
   const bool folds = std::has_single_bit(static_cast<std::uint64_t>(many / few));
-  require(many % few == 0 && (few == 1 || folds), "parallel.vision.data ", vision,
-          " and replicas ", language,
+  require(many % few == 0 && (few == 1 || folds), "parallel.vision.data ", vision, " and replicas ",
+          language,
           " of the language model do not fold into each other; make one 2, 4, 8, … times the "
           "other, or one of them 1");
 }

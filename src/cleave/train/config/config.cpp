@@ -138,20 +138,21 @@ void derive_train(const Given& given, TrainConfig& t) {
 
 void derive_layout(const Given& given, std::optional<std::int64_t> world_size, Config& c) {
   ParallelConfig& p = c.parallel;
+  if (p.language_data && !given.contains("parallel.data")) p.data = p.language_data;
   if (!given.contains("devices.transport") && world_size) c.devices.transport = Transport::Mpi;
   if (!given.contains("devices.count")) {
     const bool known = p.pipeline && p.tensor && p.data;
     require(known || world_size,
             "devices.count is missing; it is needed when an axis of "
             "[parallel] is \"auto\"");
-    c.devices.count = world_size ? *world_size : *p.pipeline * *p.tensor * *p.data;
+    c.devices.count = world_size ? *world_size : p.places() * *p.tensor;
   }
   if (!given.contains("parallel.schedule") && !c.edge.is_split() && p.chunks.value_or(1) > 1)
     p.schedule = schedule::plainest_schedule(*p.chunks).name;
   // A loss over all samples of a step wants every F before the first backward pass.
   if (!given.contains("parallel.schedule") && c.model.kind->pairs) p.schedule = "gpipe";
   if (!given.contains("numerics.data_shards") && !c.edge.is_split())
-    c.numerics.data_shards = p.data;
+    c.numerics.data_shards = p.data ? Auto(p.replicas()) : p.data;
   if (!given.contains("numerics.tensor_shards")) c.numerics.tensor_shards = p.tensor;
 }
 
@@ -206,6 +207,11 @@ Config parse_config(std::string_view text, const std::string& name, const Config
     if (!rules::is_auto(entry.value) || !has_default(entry)) entries.push_back(std::move(entry));
   }
   return resolve(entries, options);
+}
+
+std::int64_t ParallelConfig::places() const {
+  const std::int64_t of_encoder = vision_data ? vision_pipeline.value_or(0) : 0;
+  return (*pipeline - of_encoder) * *data + of_encoder * vision_data.value_or(0);
 }
 
 data::Query data_query(const Config& config) {

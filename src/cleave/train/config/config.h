@@ -103,12 +103,19 @@ struct ParallelConfig {
   Placement placement = Placement::Even;          ///< of the encoders of models that have some
   std::optional<std::int64_t> vision_pipeline;    ///< their stages, where these are their own
   std::optional<std::int64_t> language_pipeline;  ///< and those of the language model
+  std::optional<std::int64_t> vision_data;  ///< replicas of their stages, if not as many as `data`
+  std::optional<std::int64_t> language_data;  ///< and of the language model's: `data`
   Auto zero = 0;
   RecomputeChoice recompute = std::vector{schedule::Recompute::None};
   /// What leaves a device's memory while it is not used; nothing for "auto": what makes it fit.
   std::optional<schedule::Offload> offload = schedule::Offload::Nothing;
   bool sequence_parallel = false;
   bool any_grid = false;  ///< "auto" may choose another grid on another machine
+
+  /// Replicas of what has the most of them, which share the batch. `data` has a value.
+  std::int64_t replicas() const { return std::max(*data, vision_data.value_or(0)); }
+  /// Devices along pipeline and data. Both have values.
+  std::int64_t places() const;
 
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };

@@ -68,19 +68,28 @@ std::string pipeline_for(const ParallelConfig& p, std::int64_t devices) {
 
 void check_axes(const Config& c, std::optional<std::int64_t> world_size) {
   const ParallelConfig& p = c.parallel;
-  const std::int64_t known = p.pipeline.value_or(1) * p.tensor.value_or(1) * p.data.value_or(1);
   const bool all_known = p.pipeline && p.tensor && p.data;
+  const std::int64_t known =
+      all_known ? p.places() * *p.tensor
+                : p.pipeline.value_or(1) * p.tensor.value_or(1) * p.data.value_or(1);
   const auto degree = [](const Auto& axis) {
     return axis ? std::to_string(*axis) : std::string("auto");
   };
-  const std::string product = detail::concat("pipeline ", degree(p.pipeline), " × tensor ",
-                                             degree(p.tensor), " × data ", degree(p.data));
+  std::string product = detail::concat("pipeline ", degree(p.pipeline), " × tensor ",
+                                       degree(p.tensor), " × data ", degree(p.data));
+  if (p.vision_data)
+    product += detail::concat(" (", p.vision_pipeline.value_or(0), " of its stages × data ",
+                              *p.vision_data, ")");
   if (all_known && world_size && known != *world_size) {
     throw UserError(detail::concat("mpirun or srun started ", *world_size, " processes, but ",
                                    product, " uses ", known, "; ", pipeline_for(p, *world_size),
                                    ", or start ", known));
   }
-  if (all_known) plan::check_devices(*p.pipeline, *p.tensor, *p.data, c.devices.count);
+  if (all_known && !p.vision_data)
+    plan::check_devices(*p.pipeline, *p.tensor, *p.data, c.devices.count);
+  require(!all_known || known == c.devices.count, product, " makes ", known,
+          " devices, but there are ", c.devices.count,
+          "; change a degree, or the number of devices");
   require(all_known || c.devices.count % known == 0, product, " cannot multiply to devices.count ",
           c.devices.count, ", which is not divisible by ", known, "; change one of them");
 }
@@ -154,14 +163,40 @@ void check_kinds(const Config& c) {
           ", and what clients train is averaged on processors; leave one of them out");
 }
 
+/// Modules with different numbers of replicas: one side stands for several of the other's.
+void check_module_replicas(const Config& c) {
+  const ParallelConfig& p = c.parallel;
+  require(!p.language_data || p.data == p.language_data, "parallel.data ", p.data.value_or(0),
+          " and parallel.language.data ", p.language_data.value_or(0),
+          " both say how many replicas the language model has; leave one out");
+  if (!p.vision_data || p.vision_data == p.data) return;
+  require(p.data && p.tensor && p.zero && p.recompute && c.train.microbatch,
+          "parallel.vision.data is of a layout that is given; give parallel.data, tensor, zero, "
+          "recompute and train.microbatch numbers, not \"auto\"");
+  plan::check_modules(*p.vision_data, *p.data);
+  require(p.chunks.value_or(1) == 1, "parallel.chunks ", p.chunks.value_or(1),
+          " is for modules with equally many replicas; leave it out, or parallel.vision.data");
+  require(!schedule::names_file(p.schedule), "parallel.schedule is the file ", p.schedule,
+          ", which has the order of one replica; take 1f1b, zb-h1, gpipe or auto, or leave "
+          "parallel.vision.data out");
+  require(c.edge.owners.empty(),
+          "parallel.vision.data is for devices of one owner; leave it or edge.owners out");
+  require(c.devices.transport != Transport::Tcp || !c.train.elastic, "parallel.vision.data ",
+          *p.vision_data,
+          " is not planned anew when a device is lost; set train.elastic = false, or leave it out");
+}
+
 void check_placement(const Config& c) {
   const ParallelConfig& p = c.parallel;
   if (p.placement == Placement::Even) {
-    require(!p.vision_pipeline && !p.language_pipeline,
+    require(!p.vision_pipeline && !p.language_pipeline && !p.vision_data && !p.language_data,
             "parallel.vision and parallel.language say how many stages each has of its own; set "
             "parallel.placement = \"own\"");
     return;
   }
+  require(p.placement == Placement::Own || (!p.vision_data && !p.language_data),
+          "parallel.vision.data and parallel.language.data are numbers of replicas of modules on "
+          "devices of their own; set parallel.placement = \"own\"");
   require(c.model.vision.layers > 0, "parallel.placement says where an encoder is, and a ",
           c.model.kind->name, " has none; leave it out");
   if (p.placement == Placement::Auto && !p.pipeline) return;  // the planner chooses both
@@ -181,6 +216,7 @@ void check_placement(const Config& c) {
           "parallel.vision.pipeline ", *p.vision_pipeline, " and parallel.language.pipeline ",
           p.language_pipeline.value_or(0), " do not add up to parallel.pipeline ", *p.pipeline,
           "; change one of them");
+  check_module_replicas(c);
 }
 
 void check_partition(const Config& c) {
@@ -193,7 +229,7 @@ void check_partition(const Config& c) {
 void check_grid(const Config& c) {
   const NumericsConfig& n = c.numerics;
   if (n.data_shards && c.parallel.data)
-    plan::check_shards("data", *n.data_shards, *c.parallel.data);
+    plan::check_shards("data", *n.data_shards, c.parallel.replicas());
   if (n.tensor_shards && c.parallel.tensor)
     plan::check_shards("tensor", *n.tensor_shards, *c.parallel.tensor);
   const std::int64_t microbatch = c.train.microbatch.value_or(1);
@@ -214,6 +250,7 @@ void check_world(const Config& c, std::int64_t world_size) {
 }  // namespace
 
 void check(const Config& c, std::optional<std::int64_t> world_size) {
+  const ParallelConfig& p = c.parallel;
   Problems problems;
   problems.collect([&] { check(c.model); });
   problems.collect([&] { check_train(c); });
@@ -224,8 +261,7 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
     check_axes(c, world_size);
     check_count(c.devices);
   });
-  problems.collect(
-      [&] { plan::check_zero(c.parallel.zero.value_or(0), c.parallel.data.value_or(2)); });
+  problems.collect([&] { plan::check_zero(p.zero.value_or(0), p.data ? p.replicas() : 2); });
   problems.collect([&] { check_recompute(c); });
   problems.collect(
       [&] { check_per_device("devices.memory", c.devices.memory.size(), c.devices.count); });

@@ -208,15 +208,25 @@ std::vector<Key> parallel_keys() {
                         [](auto& c) -> auto& { return c.parallel.vision_pipeline; })
                         .with({.otherwise = "none", .example = "1"})),
       placement_key(whole(
+                        "parallel.vision.data", degree,
+                        "replicas of the encoder's stages (placement own)",
+                        [](auto& c) -> auto& { return c.parallel.vision_data; })
+                        .with({.otherwise = "parallel.data", .example = "4"})),
+      placement_key(whole(
                         "parallel.language.pipeline", degree,
                         "stages of the language model (placement own)",
                         [](auto& c) -> auto& { return c.parallel.language_pipeline; })
                         .with({.otherwise = "what parallel.pipeline leaves", .example = "3"})),
+      placement_key(whole(
+                        "parallel.language.data", degree,
+                        "replicas of the language model's stages (placement own)",
+                        [](auto& c) -> auto& { return c.parallel.language_data; })
+                        .with({.otherwise = "parallel.data", .example = "2"})),
       whole(
           "numerics.data_shards", degree,
           "logical data shards, which fix the order of sums over replicas",
           [](auto& c) -> auto& { return c.numerics.data_shards; })
-          .with({.otherwise = "parallel.data", .example = "8"}),
+          .with({.otherwise = "parallel.data, or the most that a module has", .example = "8"}),
       whole(
           "numerics.tensor_shards", degree,
           "logical tensor shards, which fix the order of sums inside layers",

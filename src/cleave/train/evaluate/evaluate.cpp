@@ -139,7 +139,9 @@ std::optional<double> EvaluateReport::bits_per_byte() const {
 
 Config evaluation_config(const Config& saved, const EvaluateOptions& options,
                          std::optional<std::int64_t> world_size) {
-  const std::int64_t replicas = overridden(options.overrides, "parallel.data");
+  const std::int64_t replicas = std::max({overridden(options.overrides, "parallel.data"),
+                                          overridden(options.overrides, "parallel.vision.data"),
+                                          overridden(options.overrides, "parallel.language.data")});
   const std::int64_t tensor = overridden(options.overrides, "parallel.tensor");
   const std::int64_t microbatch = saved.train.microbatch.value_or(1);
   ConfigOptions around{.world_size = world_size};

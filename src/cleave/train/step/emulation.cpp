@@ -39,7 +39,7 @@ engine::EmulatedTimes emulated_times(const Config& config) {
   const Emulation& times = *config.devices.emulate;
   const double device = times.per_layer
                             ? static_cast<double>(config.model.blocks() * *config.train.microbatch) /
-                                  (mesh.pipeline * mesh.tensor)
+                                  static_cast<double>(*config.parallel.pipeline * mesh.tensor)
                             : 1;
   return {.f = times.f * device,
           .i = times.i * device,

@@ -68,9 +68,9 @@ Graph model_of(const Config& config) {
 
 engine::CompileOptions compile_options(const Config& config) {
   const ParallelConfig& parallel = config.parallel;
-  const std::int64_t data = *parallel.data;
+  const std::int64_t share = config.train.batch / parallel.replicas();
   return {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
-                     .data = static_cast<int>(data),
+                     .data = static_cast<int>(*parallel.data),
                      .tensor = static_cast<int>(*parallel.tensor),
                      .order = parallel.order,
                      .last_first = server_comes_first(config),
@@ -80,11 +80,12 @@ engine::CompileOptions compile_options(const Config& config) {
                      .partition = parallel.partition.value_or(std::vector<std::int64_t>{}),
                      .placement = parallel.placement,
                      .encoder_stages = static_cast<int>(parallel.vision_pipeline.value_or(0)),
+                     .encoder_data = static_cast<int>(parallel.vision_data.value_or(0)),
                      .zero = static_cast<int>(parallel.zero.value_or(0)),
                      .recompute = parallel.recompute.value_or(std::vector<schedule::Recompute>{}),
                      .offload = parallel.offload,
                      .microbatch = static_cast<int>(*config.train.microbatch)},
-          .microbatches = static_cast<int>(config.train.batch / data / *config.train.microbatch),
+          .microbatches = static_cast<int>(share / *config.train.microbatch),
           .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
           .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
           .threads = static_cast<int>(config.devices.threads),
