@@ -26,8 +26,7 @@
 namespace cleave {
 namespace {
 
-/// What joins images to a text, and what keeps the place of pixels: of these only processors know
-/// all.
+/// What joins images to a text, and what keeps the place of pixels.
 std::vector<LayerKind> joining_kinds() {
   return {layer_kind<Positions>("positions"),
           layer_kind<WithoutFirst>("without_first"),
@@ -41,7 +40,7 @@ std::vector<LayerKind> joining_kinds() {
           layer_kind<ConcatPort>("concat_port", shard::residual_traits())};
 }
 
-/// What holds images and texts against each other, for processors as well.
+/// What holds images and texts against each other.
 std::vector<LayerKind> pairing_kinds() {
   return {layer_kind<UnitRows>("unit_rows"),
           layer_kind<LastRow>("last_row"),
@@ -55,6 +54,7 @@ std::vector<LayerKind>& added_kinds() {
   static std::vector<LayerKind> kinds = [] {
     std::vector<LayerKind> all = joining_kinds();
     std::ranges::move(pairing_kinds(), std::back_inserter(all));
+    for (LayerKind& kind : all) kind.on_accelerators = true;
     return all;
   }();
   return kinds;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "cleave/base/elementary.h"
+#include "cleave/ops/device/pairs.h"
 #include "cleave/ops/element_rows.h"
 #include "cleave/ops/simd/rows.h"
 
@@ -56,7 +58,7 @@ void weigh(const PooledHead& head, const float* q, ConstView kv, float* p) {
   }
   double sum = 0;
   for (std::int64_t row = 0; row < shape.sequence; ++row) {
-    p[row] = static_cast<float>(std::exp(static_cast<double>(p[row]) - largest));
+    p[row] = static_cast<float>(exponential(static_cast<double>(p[row]) - largest));
     sum += static_cast<double>(p[row]);
   }
   for (std::int64_t row = 0; row < shape.sequence; ++row)
@@ -101,6 +103,8 @@ void pool_gradient(const PooledHead& head, const PoolGradient& at, const float* 
 void attention_pool(Compute& compute, const PoolShape& shape, ConstView q, ConstView kv, View y,
                     View p) {
   check_pool(shape, q, kv, y, p);
+  if (Accelerator* device = compute.accelerator())
+    return device::attention_pool(*device, shape, q, kv, y, p);
   parallel_for(compute, shape.heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t h = begin; h < end; ++h) {
       for (std::int64_t s = 0; s < shape.sequences; ++s) {
@@ -117,6 +121,8 @@ void attention_pool_backward(Compute& compute, const PoolShape& shape, const Poo
   check_pool(shape, at.q, at.kv, at.dy, at.p);
   check_view("pooled dkv", at.dkv, at.kv.dtype(), at.kv.shape());
   check_view("pooled dq", at.dq, DType::F32, {shape.features()});
+  if (Accelerator* device = compute.accelerator())
+    return device::attention_pool_backward(*device, shape, at);
   parallel_for(compute, shape.heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t h = begin; h < end; ++h) {
       float* dq = at.dq.as<float>() + h * shape.head_dim;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cleave/base/check.h"
+#include "cleave/ops/device/maps.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/tensor/bf16.h"
 
@@ -33,11 +34,9 @@ T* sample_of(View view, std::int64_t sample) {
   return reinterpret_cast<T*>(row_bytes(view, sample));
 }
 
-/// Calls work(T(), sample) for all samples, some on each thread. Accelerators have no such kernels,
-/// and kinds of layers that need them say so.
+/// Calls work(T(), sample) for all samples, some on each thread.
 template <class Work>
 void for_each_map(Compute& compute, ConstView x, const Work& work) {
-  CLEAVE_CHECK(compute.accelerator() == nullptr, "feature maps are computed by processors");
   const auto run = [&](auto element) {
     parallel_for(compute, x.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t sample = begin; sample < end; ++sample) work(element, sample);
@@ -76,6 +75,7 @@ double mean_of_group(std::int64_t pixels, std::int64_t channels, std::int64_t gr
 void pad(Compute& compute, const MapShape& map, std::int64_t margin, ConstView x, View y) {
   const MapShape large = padded(map, margin);
   check_maps(map, x, large, y);
+  if (Accelerator* device = compute.accelerator()) return device::pad(*device, map, margin, x, y);
   for_each_map(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = sample_of<T>(x, sample);
@@ -90,6 +90,7 @@ void pad(Compute& compute, const MapShape& map, std::int64_t margin, ConstView x
 void crop(Compute& compute, const MapShape& map, std::int64_t margin, ConstView y, View x) {
   const MapShape large = padded(map, margin);
   check_maps(map, x, large, y);
+  if (Accelerator* device = compute.accelerator()) return device::crop(*device, map, margin, y, x);
   for_each_map(compute, y, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = sample_of<T>(y, sample);
@@ -103,6 +104,7 @@ void crop(Compute& compute, const MapShape& map, std::int64_t margin, ConstView 
 void upsample(Compute& compute, const MapShape& map, std::int64_t by, ConstView x, View y) {
   const MapShape large{map.height * by, map.width * by, map.channels};
   check_maps(map, x, large, y);
+  if (Accelerator* device = compute.accelerator()) return device::upsample(*device, map, by, x, y);
   for_each_map(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = sample_of<T>(x, sample);
@@ -117,6 +119,8 @@ void upsample(Compute& compute, const MapShape& map, std::int64_t by, ConstView 
 void sum_squares(Compute& compute, const MapShape& map, std::int64_t by, ConstView y, View x) {
   const MapShape large{map.height * by, map.width * by, map.channels};
   check_maps(map, x, large, y);
+  if (Accelerator* device = compute.accelerator())
+    return device::sum_squares(*device, map, by, y, x);
   for_each_map(compute, y, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = sample_of<T>(y, sample);
@@ -137,6 +141,7 @@ void mean_pixels(Compute& compute, ConstView x, View y) {
   const std::int64_t channels = y.size(1);
   const std::int64_t pixels = x.size(1) / channels;
   check_maps({1, 1, channels}, y, {1, pixels, channels}, x);
+  if (Accelerator* device = compute.accelerator()) return device::mean_pixels(*device, x, y);
   for_each_map(compute, x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = sample_of<T>(x, sample);
@@ -154,6 +159,8 @@ void mean_pixels_backward(Compute& compute, ConstView dy, View dx) {
   const std::int64_t channels = dy.size(1);
   const std::int64_t pixels = dx.size(1) / channels;
   check_maps({1, 1, channels}, dy, {1, pixels, channels}, dx);
+  if (Accelerator* device = compute.accelerator())
+    return device::mean_pixels_backward(*device, dy, dx);
   for_each_map(compute, dy, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* in = sample_of<T>(dy, sample);
@@ -170,6 +177,7 @@ void group_norm(Compute& compute, const GroupNormArgs& a) {
   check_maps({1, pixels, channels}, a.x, {1, pixels, channels}, a.y);
   check_view("group mean", a.mean, DType::F32, {a.x.size(0), a.groups});
   check_view("group rstd", a.rstd, DType::F32, {a.x.size(0), a.groups});
+  if (Accelerator* device = compute.accelerator()) return device::group_norm(*device, a);
   for_each_map(compute, a.x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* x = sample_of<T>(a.x, sample);
@@ -205,6 +213,7 @@ void group_norm_backward(Compute& compute, const GroupNormBackwardArgs& a) {
   const std::int64_t pixels = a.x.size(1) / channels;
   check_maps({1, pixels, channels}, a.x, {1, pixels, channels}, a.dy);
   check_view("group norm dx", a.dx, a.x.dtype(), a.x.shape());
+  if (Accelerator* device = compute.accelerator()) return device::group_norm_backward(*device, a);
   for_each_map(compute, a.x, [&](auto element, std::int64_t sample) {
     using T = decltype(element);
     const T* x = sample_of<T>(a.x, sample);
@@ -239,7 +248,8 @@ void add_group_norm_gradients(Compute& compute, const GroupNormSums& a) {
   const std::int64_t groups = a.mean.size(1);
   const std::int64_t pixels = a.x.size(1) / channels;
   check_maps({1, pixels, channels}, a.x, {1, pixels, channels}, a.dy);
-  CLEAVE_CHECK(compute.accelerator() == nullptr, "feature maps are computed by processors");
+  if (Accelerator* device = compute.accelerator())
+    return device::add_group_norm_gradients(*device, a);
   const auto run = [&](auto element) {
     using T = decltype(element);
     // Threads divide the channels: each sum has one order.

@@ -1,20 +1,28 @@
 #include "cleave/ops/pair_loss.h"
 
-#include <algorithm>
 #include <cmath>
 
+#include "cleave/base/elementary.h"
+#include "cleave/ops/device/pairs.h"
 #include "cleave/ops/simd/rows.h"
 
 namespace cleave::ops {
 namespace {
 
+/// log(1 + small), 0 ≤ small ≤ 1: what rounding 1 + small loses of it, the quotient makes good.
+double log_one_plus(double small) {
+  if (!(small > 0)) return small;
+  const double one_plus = 1 + small;
+  return one_plus == 1 ? small : natural_log(one_plus) * small / (one_plus - 1);
+}
+
 /// log(1 + exp(v)) without overflow.
 double softplus(double v) {
-  return std::max(v, 0.0) + std::log1p(std::exp(-std::abs(v)));
+  return (v < 0 ? 0 : v) + log_one_plus(exponential(-std::abs(v)));
 }
 
 double sigmoid(double v) {
-  const double small = std::exp(-std::abs(v));
+  const double small = exponential(-std::abs(v));
   return v >= 0 ? 1 / (1 + small) : small / (1 + small);
 }
 
@@ -30,6 +38,8 @@ void check_pairs(ConstView logits, const Pairing& pairing, ConstView of_rows) {
 
 void pair_losses(Compute& compute, ConstView logits, const Pairing& pairing, View losses) {
   check_pairs(logits, pairing, losses);
+  if (Accelerator* device = compute.accelerator())
+    return device::pair_losses(*device, logits, pairing, losses);
   parallel_for(compute, logits.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const float* logit = row_of<float>(logits, row);
@@ -46,6 +56,8 @@ void pair_losses(Compute& compute, ConstView logits, const Pairing& pairing, Vie
 void pair_losses_backward(Compute& compute, View logits, const Pairing& pairing, float scale,
                           View sums) {
   check_pairs(logits, pairing, sums);
+  if (Accelerator* device = compute.accelerator())
+    return device::pair_losses_backward(*device, logits, pairing, scale, sums);
   parallel_for(compute, logits.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       float* logit = row_of<float>(logits, row);

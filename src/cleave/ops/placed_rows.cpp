@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "cleave/ops/device/pairs.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/spans.h"
 
@@ -38,6 +39,8 @@ void place_rows(Compute& compute, const PlacedTokens& tokens, ConstView x, Const
   check_view("placed table", table, x.dtype(), {table.size(0), hidden});
   check_view("placed y", y, x.dtype(), {count, hidden});
   const std::int64_t rows = x ? x.size(0) : 0;
+  if (Accelerator* device = compute.accelerator())
+    return device::place_rows(*device, tokens, x, table, y);
   check_tokens(tokens, rows, table.size(0));
   const auto* id = tokens.ids.as<std::int32_t>();
   const auto* place = tokens.places.as<std::int32_t>();
@@ -82,6 +85,8 @@ void place_rows_backward(Compute& compute, ConstView places, ConstView dy, View 
   check_view("placed places", places, DType::I32, {count});
   check_view("placed dy", dy, dy.dtype(), {count, hidden});
   check_view("placed dx", dx, dy.dtype(), {rows, hidden});
+  if (Accelerator* device = compute.accelerator())
+    return device::place_rows_backward(*device, places, dy, dx);
   const auto* place = places.as<std::int32_t>();
   parallel_for(compute, hidden, kPlacedGrain, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t columns = end - begin;
@@ -102,6 +107,8 @@ void place_table_backward(Compute& compute, const PlacedTokens& tokens, std::int
   check_float("placed dy", dy);
   check_view("placed dy", dy, dy.dtype(), {count, hidden});
   check_view("placed dtable", dtable, DType::F32, {dtable.size(0), hidden});
+  if (Accelerator* device = compute.accelerator())
+    return device::place_table_backward(*device, tokens, rows, dy, dtable);
   check_tokens(tokens, rows, dtable.size(0));
   const auto* id = tokens.ids.as<std::int32_t>();
   const auto* place = tokens.places.as<std::int32_t>();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cleave/ops/device/pairs.h"
 #include "cleave/ops/element_rows.h"
 #include "cleave/ops/simd/rows.h"
 
@@ -17,6 +18,7 @@ void unit_rows(Compute& compute, ConstView x, View y, View inverse) {
   check_view("unit rows x", x, x.dtype(), {x.size(0), x.size(1)});
   check_view("unit rows y", y, DType::F32, x.shape());
   check_view("unit rows inverse", inverse, DType::F32, {x.size(0)});
+  if (Accelerator* device = compute.accelerator()) return device::unit_rows(*device, x, y, inverse);
   parallel_for(compute, x.size(0), kUnitGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const ConstRow from(x, row);
@@ -36,6 +38,8 @@ void unit_rows_backward(Compute& compute, ConstView dy, ConstView x, ConstView i
   check_view("unit rows dy", dy, DType::F32, x.shape());
   check_view("unit rows dx", dx, x.dtype(), x.shape());
   check_view("unit rows inverse", inverse, DType::F32, {x.size(0)});
+  if (Accelerator* device = compute.accelerator())
+    return device::unit_rows_backward(*device, dy, x, inverse, dx);
   parallel_for(compute, x.size(0), kUnitGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const ConstRow from(x, row);

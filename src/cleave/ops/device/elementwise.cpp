@@ -37,7 +37,24 @@ void fill(Accelerator& device, float value, View out) {
             e.row(out));
 }
 
+namespace {
+
+/// The part of a view of rank 4 that has this first index.
+template <class Byte>
+BasicView<Byte> inner_of(const BasicView<Byte>& view, std::int64_t index) {
+  return {view.slice(0, index, 1).bytes(),
+          view.dtype(),
+          Shape{view.size(1), view.size(2), view.size(3)},
+          {view.stride(1), view.stride(2), view.stride(3)}};
+}
+
+}  // namespace
+
 void copy(Accelerator& device, ConstView a, View out) {
+  if (a.rank() == 4 && !(a.dense() && out.dense())) {
+    for (std::int64_t i = 0; i < a.size(0); ++i) copy(device, inner_of(a, i), inner_of(out, i));
+    return;
+  }
   const Elements e({a, out});
   run_items(device, "copy", a.dtype(), e.count, e.count, e.n, e.inner, a, e.outer(a), e.row(a), out,
             e.outer(out), e.row(out), std::int64_t{out.dtype() == DType::BF16});
