@@ -16,6 +16,10 @@ namespace cleave::ops::opencl {
 /// Throws DeviceError unless `code` is CL_SUCCESS: "clCreateContext: CL_OUT_OF_RESOURCES (-5)".
 void check(cl_int code, const char* call);
 
+/// The same of what a device is asked while it runs: throws DeviceLost, with its kind and name, if
+/// `code` says that the device is gone.
+void check_running(cl_int code, const char* call, const AcceleratorInfo& info);
+
 template <auto kRelease>
 struct Releaser {
   template <class T>

@@ -51,7 +51,8 @@ class DeviceMemory final : public Memory {
                                       nullptr, &error))};
     if (error != CL_SUCCESS) {
       munmap(range, static_cast<std::size_t>(bytes));
-      throw DoesNotFit(detail::concat(info_.kind, " (", info_.name, ") does not give the ",
+      throw DoesNotFit(detail::concat(info_.kind, " (", info_.name, ") announces ",
+                                      format_bytes(info_.memory), " and does not give the ",
                                       format_bytes(own), " that the device's plan needs (error ",
                                       error, "); use a smaller model or more devices"));
     }
@@ -60,9 +61,22 @@ class DeviceMemory final : public Memory {
       const std::lock_guard lock(mutex_);
       blocks_.push_back(std::move(block));
     }
-    fill({base, static_cast<std::size_t>(own)}, std::byte{0});
-    finish();
+    take(base, own, bytes);
     return base;
+  }
+
+  /// Drivers may give memory only when it is first written: zeros, so that what lacks lacks here.
+  void take(std::byte* base, std::int64_t own, std::int64_t bytes) {
+    try {
+      fill({base, static_cast<std::size_t>(own)}, std::byte{0});
+      finish();
+    } catch (const std::runtime_error& error) {
+      unmap(base, bytes);
+      throw DoesNotFit(detail::concat(info_.kind, " (", info_.name, ") announces ",
+                                      format_bytes(info_.memory), " and does not give the ",
+                                      format_bytes(own), " that the device's plan needs (",
+                                      error.what(), "); use a smaller model or more devices"));
+    }
   }
 
   void unmap(std::byte* block, std::int64_t bytes) noexcept override {
@@ -80,15 +94,16 @@ class DeviceMemory final : public Memory {
     if (bytes == 0) return;
     const auto [source, from_offset] = place_of(from);
     const auto [target, to_offset] = place_of(to);
-    check(clEnqueueCopyBuffer(queue_, source, target, from_offset, to_offset,
-                              static_cast<std::size_t>(bytes), 0, nullptr, nullptr),
-          "clEnqueueCopyBuffer");
+    check_running(clEnqueueCopyBuffer(queue_, source, target, from_offset, to_offset,
+                                      static_cast<std::size_t>(bytes), 0, nullptr, nullptr),
+                  "clEnqueueCopyBuffer", info_);
   }
   void fill(std::span<std::byte> bytes, std::byte value) override {
     if (bytes.empty()) return;
     const auto [buffer, offset] = place_of(bytes.data());
-    check(clEnqueueFillBuffer(queue_, buffer, &value, 1, offset, bytes.size(), 0, nullptr, nullptr),
-          "clEnqueueFillBuffer");
+    check_running(
+        clEnqueueFillBuffer(queue_, buffer, &value, 1, offset, bytes.size(), 0, nullptr, nullptr),
+        "clEnqueueFillBuffer", info_);
   }
 
   /// The buffer that has `at`, and where in it.
@@ -99,7 +114,7 @@ class DeviceMemory final : public Memory {
     return {block->buffer.get(), static_cast<std::size_t>(at - block->base)};
   }
 
-  void finish() { check(clFinish(queue_), "clFinish"); }
+  void finish() { check_running(clFinish(queue_), "clFinish", info_); }
 
  private:
   struct Block {
@@ -111,16 +126,16 @@ class DeviceMemory final : public Memory {
   void write(cl_command_queue queue, std::byte* to, std::span<const std::byte> from) {
     if (from.empty()) return;
     const auto [buffer, offset] = place_of(to);
-    check(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, offset, from.size(), from.data(), 0, nullptr,
-                               nullptr),
-          "clEnqueueWriteBuffer");
+    check_running(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, offset, from.size(), from.data(), 0,
+                                       nullptr, nullptr),
+                  "clEnqueueWriteBuffer", info_);
   }
   void read(cl_command_queue queue, const std::byte* from, std::span<std::byte> to) {
     if (to.empty()) return;
     const auto [buffer, offset] = place_of(from);
-    check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, offset, to.size(), to.data(), 0, nullptr,
-                              nullptr),
-          "clEnqueueReadBuffer");
+    check_running(clEnqueueReadBuffer(queue, buffer, CL_TRUE, offset, to.size(), to.data(), 0,
+                                      nullptr, nullptr),
+                  "clEnqueueReadBuffer", info_);
   }
 
   const Block* find(const std::byte* at) const {
@@ -174,9 +189,9 @@ class Device final : public Accelerator {
     for (const KernelArgument& argument : call.arguments) set(kernel, index++, argument, call);
     const auto lanes = static_cast<std::size_t>(call.lanes);
     const std::size_t items = static_cast<std::size_t>(call.groups) * lanes;
-    check(clEnqueueNDRangeKernel(queue_.get(), kernel, 1, nullptr, &items, &lanes, 0, nullptr,
-                                 nullptr),
-          call.kernel);
+    check_running(clEnqueueNDRangeKernel(queue_.get(), kernel, 1, nullptr, &items, &lanes, 0,
+                                         nullptr, nullptr),
+                  call.kernel, info_);
   }
 
  private:

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -14,6 +15,11 @@ struct NamedError {
   cl_int code;
   const char* name;
 };
+
+// What drivers answer once a device has been reset, unplugged or has failed.
+constexpr std::array kLosses = {CL_DEVICE_NOT_AVAILABLE, CL_OUT_OF_RESOURCES,
+                                CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, CL_INVALID_DEVICE,
+                                CL_INVALID_COMMAND_QUEUE};
 
 constexpr std::array kErrors = {
     NamedError{CL_DEVICE_NOT_FOUND, "no device found"},
@@ -64,13 +70,29 @@ AcceleratorInfo describe(cl_device_id device, std::size_t number) {
 
 }  // namespace
 
+namespace {
+
+/// "clCreateContext: the device is out of resources (-5)".
+std::string describe_error(cl_int code, const char* call) {
+  for (const NamedError& error : kErrors)
+    if (error.code == code) return fmt::format("{}: {} ({})", call, error.name, code);
+  return fmt::format("{} gives error {}", call, code);
+}
+
+}  // namespace
+
 void check(cl_int code, const char* call) {
   if (code == CL_SUCCESS) return;
-  for (const NamedError& error : kErrors) {
-    if (error.code == code)
-      throw std::runtime_error(fmt::format("OpenCL: {}: {} ({})", call, error.name, code));
-  }
-  throw std::runtime_error(fmt::format("OpenCL: {} gives error {}", call, code));
+  throw std::runtime_error("OpenCL: " + describe_error(code, call));
+}
+
+void check_running(cl_int code, const char* call, const AcceleratorInfo& info) {
+  if (code == CL_SUCCESS) return;
+  if (std::ranges::find(kLosses, code) == kLosses.end()) return check(code, call);
+  throw DeviceLost(fmt::format(
+      "{} ({}) was lost at {}; the newest checkpoint is whole: look after the device or set "
+      "devices.kind to another one, and go on with --resume",
+      info.kind, info.name, describe_error(code, call)));
 }
 
 std::string text_of(cl_device_id device, cl_device_info what) {
