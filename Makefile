@@ -23,7 +23,7 @@ test-arm: setup  ## base to ops, small trainings, and clients of a server here, 
 	@scripts/setup-arm
 	@scripts/test-arm
 
-.PHONY: edge edge-arm test-edge
+.PHONY: edge edge-arm test-edge check-kernels
 edge: setup      ## cleave-edge, the client of small machines, with everything linked in: build/edge/cleave-edge
 	@cmake --preset edge >/dev/null
 	@cmake --build build/edge -j $(JOBS) --target cleave-edge
@@ -87,6 +87,10 @@ lint: headers    ## clang-tidy on all sources, or on FILES="a.cpp b.cpp"
 	@cmake --preset release -B build/lint -DCMAKE_UNITY_BUILD=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
 	@printf '%s\n' $(or $(FILES),$(shell git ls-files 'src/*.cpp' 'apps/*.cpp')) | \
 	  xargs -P $(JOBS) -n 4 clang-tidy-16 -p build/lint --quiet
+
+check-kernels: build  ## compile the kernels of accelerators for all targets that clang has, and run their tests under Oclgrind
+	scripts/check_kernels
+	scripts/check_oclgrind
 
 headers: setup   ## does every header compile alone?
 	@git ls-files 'src/*.h' | xargs -P $(JOBS) -I{} $(CXX) -std=c++20 -Isrc -fsyntax-only -x c++ -w {}
