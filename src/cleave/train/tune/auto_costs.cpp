@@ -25,6 +25,11 @@ const SegmentProfile& DeviceCosts::profile_of(const Config& config, Recompute ki
   return profiles_.emplace(key, profile_segments(config, kind, launcher_)).first->second;
 }
 
+const KindFacts& DeviceCosts::kinds_of(const Config& config) {
+  if (!kinds_) kinds_ = kind_facts(config, launcher_);
+  return *kinds_;
+}
+
 double DeviceCosts::at_once(const Config& config) {
   if (config.devices.emulate) return 0;
   if (facts_.at_once > 0)
@@ -98,7 +103,8 @@ plan::LinkCosts LayoutCosts::link_between(std::span<const int> from, std::span<c
 
 double LayoutCosts::speed_at(int place) const {
   return least_at(mesh_, config_.devices.speed, place, 1.0) *
-         least_at(mesh_, devices_.facts().speed, place, 1.0);
+         least_at(mesh_, devices_.facts().speed, place, 1.0) *
+         least_at(mesh_, devices_.kinds_of(config_).speed, place, 1.0);
 }
 
 /// A tensor group adds up x twice in F and twice in I, and a sum goes there and comes back.
@@ -141,9 +147,11 @@ plan::PartitionProblem LayoutCosts::problem() {
     time.input += time.recompute;
   }
   for (int place = 0; place < layout_.pipeline; ++place) {
-    problem.devices.push_back({.speed = speed_at(place),
-                               .memory = least_at(mesh_, config_.devices.memory, place,
-                                                  std::numeric_limits<std::int64_t>::max())});
+    constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+    problem.devices.push_back(
+        {.speed = speed_at(place),
+         .memory = std::min(least_at(mesh_, config_.devices.memory, place, kNoLimit),
+                            least_at(mesh_, devices_.kinds_of(config_).memory, place, kNoLimit))});
   }
   const auto replicas = [&](std::size_t stage) {
     std::vector<int> places;

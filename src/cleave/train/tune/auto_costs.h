@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "cleave/plan/tune/partition_search.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/tune/device_facts.h"
+#include "cleave/train/tune/kind_facts.h"
 #include "cleave/train/tune/segment_profile.h"
 
 namespace cleave::train {
@@ -28,6 +30,9 @@ class DeviceCosts {
   const SegmentProfile& profile_of(const Config& config,
                                    schedule::Recompute kind = schedule::Recompute::None);
 
+  /// Measured once, for the microbatch that is asked about first: a ratio hardly depends on it.
+  const KindFacts& kinds_of(const Config& config);
+
   /// Devices that can compute at the same time; 0: all.
   double at_once(const Config& config);
 
@@ -35,6 +40,7 @@ class DeviceCosts {
   DeviceFacts facts_;
   comm::Launcher& launcher_;
   std::map<std::pair<std::int64_t, schedule::Recompute>, SegmentProfile> profiles_;
+  std::optional<KindFacts> kinds_;
   double at_once_ = -1;
 };
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "cleave/engine/measure/link_profile.h"
 #include "cleave/engine/measure/machine.h"
 #include "cleave/engine/measure/profile.h"
+#include "cleave/ops/accelerator.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/step/random_source.h"
 #include "cleave/train/step/run_optimizer.h"
@@ -80,12 +82,15 @@ ModelShape with_few_blocks(ModelShape model) {
 
 /// The model, with few blocks where all are alike, on one device, each part that can be cut off a
 /// stage of its own.
-Config stage_by_stage(const Config& config, schedule::Recompute recompute) {
+Config stage_by_stage(const Config& config, schedule::Recompute recompute,
+                      const std::string& kind) {
   Config small = config;
   if (has_alike_blocks(model_of(config))) small.model = with_few_blocks(config.model);
   small.train.batch = *config.train.microbatch;
   small.devices = {
       .count = 1, .threads = config.devices.threads, .transport = config.devices.transport};
+  if (kind != "cpu") small.devices.kind = {kind};
+  if (config.devices.accelerated()) small.numerics.exact = true;
   small.parallel = {};
   small.parallel.chunks = small.model.blocks() + 2;
   small.parallel.schedule = "interleaved";
@@ -149,10 +154,14 @@ std::string key_of(Config small) {
                  .optimizer = small.train.optimizer,
                  .loss_blocks = small.train.loss_blocks};
   const engine::Machine machine = engine::look_at_machine();
+  std::string drivers;
+  if (small.devices.accelerated())
+    for (const ops::AcceleratorInfo& info : ops::find_accelerators().all)
+      drivers += info.kind + info.name + info.platform;
   Hasher hasher;
   for (const std::string& part :
        {std::string(version()), machine.processor, machine.instructions.simd,
-        machine.instructions.onednn, std::to_string(machine.allowed), to_toml(small)}) {
+        machine.instructions.onednn, std::to_string(machine.allowed), drivers, to_toml(small)}) {
     hasher.add(part);
     hasher.add("\n");
   }
@@ -245,10 +254,22 @@ void forget_profiles() {
   for (const fs::path& path : profiles) fs::remove(path, ignored);
 }
 
+std::string standing_kind(const Config& config, comm::Launcher& launcher) {
+  const std::vector<std::string>& kinds = config.devices.kind;
+  if (kinds.empty()) return "cpu";
+  const bool alike = std::ranges::adjacent_find(kinds, std::not_equal_to()) == kinds.end();
+  return alike || !launcher.devices() ? kinds.front() : "cpu";
+}
+
 SegmentProfile profile_segments(const Config& config, schedule::Recompute recompute,
                                 comm::Launcher& launcher) {
+  return profile_segments(config, recompute, launcher, standing_kind(config, launcher));
+}
+
+SegmentProfile profile_segments(const Config& config, schedule::Recompute recompute,
+                                comm::Launcher& launcher, const std::string& kind) {
   if (config.devices.emulate) return emulated(config);
-  const Config small = stage_by_stage(config, recompute);
+  const Config small = stage_by_stage(config, recompute, kind);
   SegmentProfile profile = find_or_measure(small, launcher);
   profile.parts = repeated(profile.parts, small.model, config.model);
   return profile;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cleave/comm/launcher.h"
@@ -18,12 +19,19 @@ struct SegmentProfile {
   plan::LinkCosts sum;
 };
 
+/// The kind of device that stands for those of a run: that of the first, if one process has them
+/// all or all are alike; else a processor, which every process has.
+std::string standing_kind(const Config& config, comm::Launcher& launcher);
+
 /// Measures one block between an embedding and a head, or every block of a model whose blocks are
 /// not alike, for train.microbatch of `config` and with blocks computed again as `recompute` says;
 /// or finds it in the cache: files under $XDG_CACHE_HOME/cleave (or ~/.cache/cleave), named after
 /// the machine and everything of the config that counts. With devices.emulate nothing is measured:
 /// a block takes its share of what a device takes, or what a layer takes, and a message nothing.
-/// All devices of `launcher` get the same numbers.
+/// All devices of `launcher` get the same numbers. `kind` is what devices.kind calls the device
+/// that is measured; otherwise it is the standing one.
+SegmentProfile profile_segments(const Config& config, schedule::Recompute recompute,
+                                comm::Launcher& launcher, const std::string& kind);
 SegmentProfile profile_segments(const Config& config, schedule::Recompute recompute,
                                 comm::Launcher& launcher);
 
