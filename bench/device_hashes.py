@@ -17,13 +17,26 @@ import subprocess
 import sys
 import tempfile
 
+from placement_hashes import pack
+
 MODELS = {
     "gpt": "model.kind=gpt model.layers=4 model.hidden=32 model.heads=4 model.vocab=256 model.context=16",
     "llama": "model.kind=llama model.layers=4 model.hidden=32 model.heads=4 model.kv_heads=2 model.vocab=256 "
              "model.context=16 model.tie_embeddings=false",
 }
-COMMON = ("train.steps=2 train.batch=8 train.sequence=16 train.warmup=1 train.lr=1e-2 numerics.data_shards=2 "
-          "numerics.tensor_shards=2 numerics.exact=true data.validation=0")
+SHORT = "train.sequence=16 numerics.tensor_shards=2"  # of the models above
+# Model -> its keys, its set, and its layouts.
+IMAGE_MODELS = {
+    "vlm": ("model.preset=vlm-tiny train.sequence=48 data.images=2", "talk",
+            ("alone", "pipeline 2", "data 2, zero 1", "data 2, zero 3", "recompute")),
+    "clip": ("model.preset=clip-tiny train.sequence=24 parallel.schedule=gpipe", "pairs",
+             ("alone", "pipeline 2", "data 2, zero 1", "recompute")),
+    "siglip": ("model.preset=siglip-tiny train.sequence=24 parallel.schedule=gpipe", "pairs",
+               ("alone", "pipeline 2", "data 2, zero 1")),
+    "unet": ("model.preset=unet-tiny", "classes", ("alone", "pipeline 2", "data 2, zero 3")),
+}
+COMMON = ("train.steps=2 train.batch=8 train.warmup=1 train.lr=1e-2 numerics.data_shards=2 numerics.exact=true "
+          "data.validation=0")
 LAYOUTS = {
     "alone": "",
     "pipeline 2": "parallel.pipeline=2",
@@ -48,7 +61,7 @@ def ask(cleave, *words, env=None):
 
 
 def combinations(machine):
-    """(model and dtype, what else, keys, environment)"""
+    """(model and dtype, what else, keys, data, environment)"""
     sets = SETS.get(machine["simd"], [""])
     kinds = {"cpu": LAYOUTS}
     if machine["accelerators"]:
@@ -57,8 +70,15 @@ def combinations(machine):
     for (model, shape), dtype in itertools.product(MODELS.items(), ("f32", "bf16")):
         for kind, layouts in kinds.items():
             for isa, (name, layout) in itertools.product(sets if kind != "opencl" else sets[-1:], layouts.items()):
-                keys = f"{shape} {COMMON} train.dtype={dtype} {layout}".split() + [f"devices.kind={kind}"]
-                yield f"{model} {dtype}", f"{kind}, {isa or machine['simd']}, {name}", keys, {"CLEAVE_ISA": isa} if isa else {}
+                keys = f"{shape} {COMMON} {SHORT} train.dtype={dtype} {layout}".split() + [f"devices.kind={kind}"]
+                yield (f"{model} {dtype}", f"{kind}, {isa or machine['simd']}, {name}", keys, "text",
+                       {"CLEAVE_ISA": isa} if isa else {})
+    for (model, (shape, data, names)), dtype in itertools.product(IMAGE_MODELS.items(), ("f32", "bf16")):
+        for kind, name in itertools.product(kinds, names):
+            if kind.startswith("[") and name not in MIXED:
+                continue
+            keys = f"{shape} {COMMON} train.microbatch=2 train.dtype={dtype} {LAYOUTS[name]}".split()
+            yield f"{model} {dtype}", f"{kind}, {machine['simd']}, {name}", keys + [f"devices.kind={kind}"], data, {}
 
 
 def run(cleave, keys, env, data):
@@ -72,7 +92,9 @@ def run(cleave, keys, env, data):
 
 
 def as_planned(device):
-    return device["peak_bytes"] == device["planned_bytes"] and device["outside_bytes"] == device["planned_outside_bytes"]
+    """In its own memory, outside of it, and of its messages in the host's."""
+    return all(device[measured] == device[planned] for measured, planned in (
+        ("peak_bytes", "planned_bytes"), ("outside_bytes", "planned_outside_bytes"), ("host_bytes", "planned_host_bytes")))
 
 
 def main():
@@ -82,12 +104,13 @@ def main():
     args = parser.parse_args()
     hashes, count, wrong = {}, 0, 0
     with tempfile.TemporaryDirectory() as directory:
-        data = pathlib.Path(directory, "data.txt")
-        data.write_text("the quick brown fox jumps over the lazy dog. " * 200)
-        for model, rest, keys, env in combinations(ask(args.cleave, "doctor", "--json")):
+        text = pathlib.Path(directory, "data.txt")
+        text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
+        sets = pack(args.cleave, directory) | {"text": text}
+        for model, rest, keys, data, env in combinations(ask(args.cleave, "doctor", "--json")):
             if args.only not in f"{model}, {rest}":
                 continue
-            report = run(args.cleave, keys, env, data)
+            report = run(args.cleave, keys, env, sets[data])
             expected = hashes.setdefault(model, report["weights"])
             problem = "" if report["weights"] == expected else f"; {expected} before"
             if not all(as_planned(device) for device in report["devices"]):

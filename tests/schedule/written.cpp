@@ -53,7 +53,8 @@ Instruction read(const std::string& word) {
     i.completes = kWords.at(word.substr(colon + 1, next - colon - 1));
     colon = next;
   }
-  if (is_message(i))
+  const bool of_message = word.find_first_of("<>") != std::string::npos;
+  if (of_message)
     read_message(word.substr(colon + 1), i);
   else if (i.op == Op::Tie)
     i.edge = std::stoi(word.substr(colon + 1));

@@ -3,12 +3,14 @@
 
 #include "cleave/ops/accelerator.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "support/tiny_model.h"
+#include "train/auto_config.h"
 #include <gtest/gtest.h>
 
 #include "cleave/comm/local/local_world.h"
@@ -18,6 +20,8 @@
 #include "cleave/spec/lora.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/step/run_optimizer.h"
+#include "cleave/train/tune/auto_plan.h"
+#include "cleave/train/tune/kind_facts.h"
 
 namespace cleave::train {
 namespace {
@@ -40,6 +44,7 @@ struct Outcome {
   std::string weights;
   std::vector<double> losses;
   bool as_planned = true;
+  std::int64_t on_host = 0;  ///< bytes that messages passed through, all devices together
 };
 
 struct Training {
@@ -81,7 +86,10 @@ Outcome train(const Training& t) {
       if (index == 0) outcome.losses.push_back(result.loss);
     }
     const std::lock_guard lock(mutex);
-    outcome.as_planned = outcome.as_planned && device.arena().peak() == step.planned_on(index);
+    outcome.as_planned = outcome.as_planned && device.arena().peak() == step.planned_on(index) &&
+                         device.host().peak() == device.executor().planned_host_bytes() &&
+                         device.host().peak() <= step.host_on(index);
+    outcome.on_host += device.host().peak();
     if (!device.is_owner()) return;
     for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
   });
@@ -130,12 +138,49 @@ void expect_bits_of_processor(const Graph& model, const std::vector<Case>& cases
     EXPECT_EQ(outcome.losses, expected.losses);
     EXPECT_EQ(outcome.weights, expected.weights);
     EXPECT_TRUE(outcome.as_planned);
+    EXPECT_EQ(outcome.on_host > 0, c.layout.pipeline > 1);
   }
 }
 
 TEST_P(Accelerated, RunsGiveTheBitsOfProcessorsInTheMemoryThatWasPlanned) {
   const auto [kind, dtype] = GetParam();
   expect_bits_of_processor(model_of(kind, dtype), cases());
+}
+
+/// The moves of messages of one step of two accelerators, and what computed meanwhile.
+TEST(AcceleratedMessages, MoveBesideKernelsInBuffersThatArePlanned) {
+  const ops::Accelerators found = ops::find_accelerators();
+  if (found.all.empty()) GTEST_SKIP() << found.problem;
+  constexpr int kMany = 8;
+  const engine::CompiledStep step =
+      engine::compile(model_of(&model::gpt, DType::F32), {.layout = {.pipeline = 2},
+                                                          .microbatches = kMany,
+                                                          .device_kinds = {"opencl"},
+                                                          .arithmetic = ops::Arithmetic::Exact});
+  EXPECT_EQ(step.program.through_host, (std::vector<int>{0, 1}));
+  EXPECT_GT(step.host_on(0), 0);
+  std::mutex mutex;
+  std::vector<std::vector<plan::Span>> spans(2);
+  comm::run_devices(2, [&](comm::Communicator& world) {
+    engine::Device device(step, world.rank(), 1, world);
+    device.initialise(7);
+    ReplicaSource source(0, 0);
+    device.executor().run({.source = &source});
+    const auto measured = device.executor().spans();
+    const std::lock_guard lock(mutex);
+    spans[world.rank()].assign(measured.begin(), measured.end());
+  });
+  for (const auto& own : spans) {
+    const auto is_moved = [](const plan::Span& span) {
+      return span.kind == plan::SpanKind::Transfer && is_message_move(span.instruction);
+    };
+    EXPECT_EQ(std::ranges::count_if(own, is_moved), 2 * kMany);
+    for (const plan::Span& span : own) {
+      if (!is_moved(span)) continue;
+      EXPECT_LE(span.begin, span.end);
+      EXPECT_GE(span.begin, 0);
+    }
+  }
 }
 
 TEST_P(Accelerated, OptimizersGiveTheBitsOfProcessors) {
@@ -205,6 +250,32 @@ TEST_P(Accelerated, AdaptersGiveTheBitsOfProcessors) {
   add_adapters(model, {.rank = 4, .alpha = 8, .targets = {Lora::kAllLinear}});
   expect_bits_of_processor(
       model, {{"one", {}, {"opencl"}}, {"mixed tensor", {.tensor = 2}, {"opencl", "cpu"}}});
+}
+
+TEST(AcceleratedPlan, GivesTheSlowerKindFewerLayersAndTheSameBits) {
+  const ops::Accelerators found = ops::find_accelerators();
+  if (found.all.empty()) GTEST_SKIP() << found.problem;
+  constexpr int kLayers = 6;
+  comm::LocalLauncher here;
+  Config config = testing::config_of(
+      "[devices]\ncount = 2\nkind = [\"cpu\", \"opencl\"]\n"
+      "[parallel]\npipeline = 2\ntensor = 1\ndata = 1\nzero = 0\nrecompute = \"auto\"\n");
+  const KindFacts facts = kind_facts(config, here);
+  ASSERT_EQ(facts.speed.size(), 2u);
+  EXPECT_EQ(facts.speed[0], 1);
+  EXPECT_LE(facts.memory[1], found.all[1 % found.all.size()].memory);
+  if (facts.speed[1] > 0.8) GTEST_SKIP() << "the accelerator is about as fast";
+  const std::vector<std::int64_t> cut = *plan_run(config, here).choice().config.parallel.partition;
+  ASSERT_EQ(cut.size(), 2u);
+  EXPECT_GT(cut[0], cut[1]);
+
+  const Graph model = tiny_model(&model::gpt, DType::F32, kLayers);
+  const Outcome expected = train({.model = model});
+  const Outcome outcome = train({.model = model,
+                                 .layout = {.pipeline = 2, .partition = {kLayers - 1, 1}},
+                                 .devices = {"cpu", "opencl"}});
+  EXPECT_EQ(outcome.weights, expected.weights);
+  EXPECT_TRUE(outcome.as_planned);
 }
 
 /// A layer that reads elements itself, in place of the activation.

@@ -111,6 +111,9 @@ namespace {
 std::string describe_outside(const engine::CompiledStep& step) {
   std::string text;
   for (int d = 0; d < step.devices(); ++d) {
+    if (step.host_on(d) > 0)
+      text += fmt::format("device {} passes messages through {} of the host's memory\n", d,
+                          format_bytes(step.host_on(d)));
     if (step.outside_on(d) == 0) continue;
     text += fmt::format("device {} moves up to {} out, {}\n", d, format_bytes(step.outside_on(d)),
                         step.spill.empty() ? "into the host's memory" : "to " + step.spill);
@@ -255,6 +258,8 @@ nlohmann::json to_json(const train::RunReport& report) {
                        {"planned_bytes", d.planned_bytes},
                        {"outside_bytes", d.outside_bytes},
                        {"planned_outside_bytes", d.planned_outside_bytes},
+                       {"host_bytes", d.host_bytes},
+                       {"planned_host_bytes", d.planned_host_bytes},
                        {"budget_bytes", d.budget_bytes},
                        {"library_bytes", d.library_bytes},
                        {"resident_bytes", optional_bytes(d.resident_bytes)},

@@ -44,7 +44,8 @@ enum class Operand : std::uint8_t {
   Pass,     ///< a stage, perhaps a segment, and a microbatch
   Message,  ///< an edge, a direction and a microbatch
   Stage,    ///< a stage, perhaps a segment
-  Kept,     ///< what F of a stage or segment keeps of a microbatch; without one: optimizer state
+  Kept,     ///< what F of a stage or segment keeps of a microbatch; without one: optimizer state;
+            ///< or a message, which completes it
   Tie,
   Update,  ///< a stage, perhaps a segment; or all stages of the device
   Nothing,

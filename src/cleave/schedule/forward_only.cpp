@@ -25,8 +25,8 @@ Program forward_only(const Program& training, int microbatches, const LowerOptio
       }
     }
   }
-  for (const auto pass :
-       {replicate, add_communication, split_segments, collect_steps, shard_parameters})
+  for (const auto pass : {replicate, add_communication, split_segments, collect_steps,
+                          shard_parameters, pass_through_host})
     program = pass(std::move(program), options);
   return program;
 }

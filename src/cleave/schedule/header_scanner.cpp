@@ -25,6 +25,7 @@ void HeaderScanner::header_line() {
   if (word == "absent") return absent();
   if (word == "reads") return reads();
   if (word == "collects") return collects();
+  if (word == "through-host") return through_host();
   if (word == "budget") return budget(program_.budgets);
   if (word == "outside-budget") return budget(program_.outside_budgets);
   fail(word, "unknown word ", quoted(word));
@@ -146,6 +147,17 @@ void HeaderScanner::collects() {
   if (!program_.collecting.empty() && stage <= program_.collecting.back())
     fail(words_[1], "stages that collect are written once each, in order");
   program_.collecting.push_back(stage);
+}
+
+void HeaderScanner::through_host() {
+  std::vector<int>& devices = program_.through_host;
+  if (!devices.empty()) fail(words_[0], words_[0], " is given twice");
+  for (std::size_t k = 1; k < words_.size(); ++k) {
+    const int device = below(k, std::numeric_limits<std::int32_t>::max());
+    if (!devices.empty() && device <= devices.back())
+      fail(words_[k], "devices are written once each, in order");
+    devices.push_back(device);
+  }
 }
 
 void HeaderScanner::budget(std::vector<std::int64_t>& budgets) {

@@ -39,6 +39,7 @@ class HeaderScanner : protected Scanner {
   void absent();
   void reads();
   void collects();
+  void through_host();
   void budget(std::vector<std::int64_t>& budgets);
   [[noreturn]] void fail_size() const;
   void place_by_default();

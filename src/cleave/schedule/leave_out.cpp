@@ -62,7 +62,7 @@ class LeavingOut {
     const OfReplica of = topology_.of_replica(device, i.microbatch);
     const bool of_microbatch = is_compute(i.op) || (is_move(i) && i.microbatch >= 0);
     if (of_microbatch) return topology_.present(i.stage, of);
-    if (is_message(i)) return topology_.carries(i.edge, i.direction, of);
+    if (is_message(i) || is_message_move(i)) return topology_.carries(i.edge, i.direction, of);
     return true;
   }
 

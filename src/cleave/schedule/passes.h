@@ -45,6 +45,8 @@ struct LowerOptions {
   /// A RECV is posted this many compute instructions before the one that reads it: a transfer that
   /// takes no longer than they do costs nothing, and each adds one message buffer. At least 1.
   int receive_ahead = 1;
+
+  std::vector<int> through_host = {};  ///< Program::through_host, of the replicated program
 };
 
 /// One rewriting of a program. A pass relies on those before it in `passes()`.

@@ -50,6 +50,10 @@ std::string to_string(const Instruction& instruction) {
       append_place(text, instruction);
       break;
     case Operand::Kept:
+      if (instruction.edge >= 0) {
+        append_message(text, instruction);
+        break;
+      }
       text += ':';
       append_place(text, instruction);
       if (instruction.microbatch < 0) break;
@@ -106,6 +110,10 @@ std::vector<int> holders_of(const Program& program, int stage) {
 
 bool collects(const Program& program, int stage) {
   return std::ranges::binary_search(program.collecting, stage);
+}
+
+bool passes_through_host(const Program& program, int device) {
+  return std::ranges::binary_search(program.through_host, device);
 }
 
 std::int64_t instruction_count(const Program& program) {

@@ -27,8 +27,9 @@ enum class Op : std::uint8_t {
   Step,            ///< STEP: the optimizer update of a segment, or of all stages of this device
   Refresh,  ///< REFRESH: posts that replicas send each other what each has updated (ZeRO 1, 2)
   Collect,  ///< COLLECT: posts that x of a segment comes together, of all microbatches and replicas
-  Out,      ///< OUT: posts that what F keeps, or state after STEP, leaves the device's memory
-  In,       ///< IN: posts that it comes back: what F keeps, or state for STEP
+  Out,      ///< OUT: posts that what F keeps, state after STEP, or what a SEND carries leaves the
+            ///< device's memory
+  In,       ///< IN: posts that it comes back: what F keeps, state for STEP, or what a RECV brings
 };
 inline constexpr int kOps = static_cast<int>(Op::In) + 1;
 
@@ -40,11 +41,13 @@ struct Instruction {
   Op op = Op::Forward;
   Op completes = Op::Forward;                ///< WAIT only: what posted it
   Direction direction = Direction::Forward;  ///< messages
-  std::int32_t stage = -1;  ///< F I W B R GATHER FREE REDUCE REFRESH COLLECT OUT IN; STEP: -1 is all
+  std::int32_t stage =
+      -1;  ///< F I W B R GATHER FREE REDUCE REFRESH COLLECT OUT IN; STEP: -1 is all
   std::int32_t segment = -1;     ///< -1: the whole stage
   std::int32_t microbatch = -1;  ///< F I W B R OUT IN, messages; counted on its device, see
                                  ///< Topology::of_replica; OUT and IN of optimizer state have none
-  std::int32_t edge = -1;        ///< messages: index into Program::edges; TIE: into ties
+  std::int32_t edge = -1;        ///< messages, and OUT and IN of one: index into Program::edges;
+                                 ///< TIE: into ties
 
   friend auto operator<=>(const Instruction&, const Instruction&) = default;
 };
@@ -134,11 +137,14 @@ enum class BufferKind : std::uint8_t {
   Outside,            ///< what OUT has moved, until IN has brought it back; in the device's outside
   FetchedState,       ///< optimizer state for STEP: from IN to the WAIT of its OUT
   StoredState,        ///< where it is between steps; whole step, in the device's outside
+  ArrivingOnHost,     ///< what RECV fills and IN brings to an Arriving buffer; in the host's memory
+  LeavingOnHost,      ///< what OUT fills from a Leaving buffer and SEND sends; in the host's memory
 };
 
 /// A piece of a device's memory, or of its outside: memory of the host or a disk, which nothing but
-/// OUT and IN reaches and whose offsets are counted from its own begin. Lives from instruction
-/// `first` up to and including `last` of its device's list; static buffers from 0 to the end.
+/// OUT and IN reaches and whose offsets are counted from its own begin; or of the host's memory
+/// that its messages pass through, the same way. Lives from instruction `first` up to and including
+/// `last` of its device's list; static buffers from 0 to the end.
 struct Buffer {
   BufferKind kind = BufferKind::Scratch;
   std::int32_t device = 0;
@@ -180,6 +186,10 @@ struct Program {
   /// Ascending: stages whose last segment runs once per step. Its F read what COLLECT has brought
   /// together of all microbatches and replicas, in the order of their numbers.
   std::vector<int> collecting;
+  /// Ascending: devices whose memory no message can reach. There OUT stands right before each SEND,
+  /// which begins once it has moved, and IN right after each RECV, which moves what has arrived;
+  /// the WAIT of the message completes both.
+  std::vector<int> through_host;
   std::vector<std::vector<Instruction>> lists;  ///< [device]
   std::vector<Buffer> buffers;                  ///< empty until the memory planner ran
   std::vector<std::int64_t> budgets;            ///< [device] bytes; empty: no limit
@@ -210,10 +220,15 @@ constexpr bool is_message(const Instruction& i) {
   return post == Op::Send || post == Op::Receive;
 }
 
-/// OUT, IN, or the WAIT for one of them.
+/// OUT, IN, or the WAIT for one of them, of what F keeps or of optimizer state.
 constexpr bool is_move(const Instruction& i) {
   const Op post = i.op == Op::Wait ? i.completes : i.op;
-  return post == Op::Out || post == Op::In;
+  return (post == Op::Out || post == Op::In) && i.edge < 0;
+}
+
+/// OUT or IN of a message, between a device's memory and the host's.
+constexpr bool is_message_move(const Instruction& i) {
+  return (i.op == Op::Out || i.op == Op::In) && i.edge >= 0;
 }
 
 /// The same of optimizer state: IN before STEP, OUT after it.
@@ -226,9 +241,18 @@ constexpr bool is_outside(const Buffer& buffer) {
   return buffer.kind == BufferKind::Outside || buffer.kind == BufferKind::StoredState;
 }
 
+/// True if it is a message in the memory of the host.
+constexpr bool is_on_host(const Buffer& buffer) {
+  return buffer.kind == BufferKind::ArrivingOnHost || buffer.kind == BufferKind::LeavingOnHost;
+}
+
+/// Whether the messages of a device pass through the host's memory.
+bool passes_through_host(const Program& program, int device);
+
 /// "2F0" (stage, op, microbatch), "2.1F0" (its segment 1), "SEND:3>0" (edge 3 forward, microbatch
 /// 0), "WAIT:RECV:3<0" (backward), "REDUCE:2", "WAIT:GATHER:2.1", "OUT:2.1@0" (what F of it
-/// kept), "OUT:2.1" (its optimizer state), "TIE:0", "NORM", "STEP", "STEP:2.1".
+/// kept), "OUT:2.1" (its optimizer state), "OUT:3>0" (what SEND:3>0 carries), "TIE:0", "NORM",
+/// "STEP", "STEP:2.1".
 std::string to_string(const Instruction& instruction);
 
 /// Over all devices.

@@ -11,7 +11,7 @@ namespace cleave::schedule {
 namespace {
 
 // In the order of BufferKind.
-constexpr std::array<std::string_view, 23> kBufferKinds = {"weights",
+constexpr std::array<std::string_view, 25> kBufferKinds = {"weights",
                                                            "gradients",
                                                            "optimizer",
                                                            "kept-for-input",
@@ -33,8 +33,10 @@ constexpr std::array<std::string_view, 23> kBufferKinds = {"weights",
                                                            "returned-for-weight",
                                                            "outside",
                                                            "fetched-state",
-                                                           "stored-state"};
-static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::StoredState) + 1);
+                                                           "stored-state",
+                                                           "arriving-on-host",
+                                                           "leaving-on-host"};
+static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::LeavingOnHost) + 1);
 
 // In the order of Sharing, and of GradientKind.
 constexpr std::array<std::string_view, 4> kSharings = {"nothing", "state", "gradients", "values"};
@@ -102,6 +104,15 @@ bool operand(Cursor& cursor, Op op, Instruction& i) {
     case Operand::Stage:
       return cursor.word(":") && cursor.place(i);
     case Operand::Kept:
+      if (i.op != Op::Wait) {
+        Cursor message = cursor;
+        Instruction moved = i;
+        if (message.message(moved)) {
+          cursor = message;
+          i = moved;
+          return true;
+        }
+      }
       if (!cursor.word(":") || !cursor.place(i)) return false;
       return cursor.at_end() || (cursor.word("@") && cursor.number(i.microbatch));
     case Operand::Update:

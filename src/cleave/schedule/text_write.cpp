@@ -108,6 +108,11 @@ void write_header(TextWriter& out, const Program& program, int version) {
     out.end();
   }
   for (const int stage : program.collecting) out.line("collects", stage);
+  if (!program.through_host.empty()) {
+    out.word("through-host");
+    for (const int device : program.through_host) out.word(device);
+    out.end();
+  }
   for (const Tie& tie : program.ties) out.line("tie", tie.first, tie.second, tie.bytes);
   for (std::size_t device = 0; device < program.budgets.size(); ++device)
     out.line("budget", static_cast<std::int64_t>(device), program.budgets[device]);

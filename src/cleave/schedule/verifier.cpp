@@ -19,6 +19,7 @@ std::vector<Violation> verify(const Program& program, Level level) {
   checks::check_local_edges(tables, findings);
   if (level != Level::Compute) {
     checks::check_messages(tables, findings);
+    checks::check_through_host(program, findings);
     checks::check_postings(tables, findings);
     checks::check_moves(tables, findings);
     if (level != Level::Forward) checks::check_gradients(tables, level, findings);

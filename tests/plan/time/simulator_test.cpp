@@ -97,6 +97,33 @@ TEST(Simulator, MessageStartsOnlyWhenBothEndsArePosted) {
   EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, compute(Op::Forward, 1, 0)).begin, 7);
 }
 
+TEST(Simulator, AMessageThroughTheHostMovesOutTravelsAndMovesIn) {
+  Program program = pair_of_devices(1);
+  program.through_host = {0, 1};
+  program.lists[0] = {compute(Op::Forward, 0, 0), message(Op::Out, Direction::Forward, 0),
+                      message(Op::Send, Direction::Forward, 0),
+                      wait(Op::Send, Direction::Forward, 0)};
+  program.lists[1] = {message(Op::Receive, Direction::Forward, 0),
+                      message(Op::In, Direction::Forward, 0),
+                      wait(Op::Receive, Direction::Forward, 0), compute(Op::Forward, 1, 0)};
+  const Costs costs{.stages = {{.forward = 4}, {.forward = 3}},
+                    .edges = {{.latency = 1, .per_byte = 0.5}},
+                    .outside = {{.per_byte = 0.2}, {.latency = 1, .per_byte = 0.1}}};
+
+  const Trace trace = simulate(program, costs);
+
+  const Span& out = find(trace, 0, SpanKind::Transfer, message(Op::Out, Direction::Forward, 0));
+  EXPECT_DOUBLE_EQ(out.begin, 4);
+  EXPECT_DOUBLE_EQ(out.end, 6);
+  EXPECT_EQ(out.peer, 0);
+  EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Transfer, message(Op::Send, Direction::Forward, 0)).end,
+                   12);
+  const Span& in = find(trace, 1, SpanKind::Transfer, message(Op::In, Direction::Forward, 0));
+  EXPECT_DOUBLE_EQ(in.begin, 12);
+  EXPECT_DOUBLE_EQ(in.end, 14);
+  EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, compute(Op::Forward, 1, 0)).begin, 14);
+}
+
 TEST(Simulator, EveryMessageHasTheLinkToItself) {
   Program program = pair_of_devices(3);
   for (int m = 0; m < 3; ++m)

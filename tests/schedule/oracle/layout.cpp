@@ -9,8 +9,13 @@ bool is_end(const Buffer& b) {
   return b.edge < 0 && (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving);
 }
 
+bool lies_on_host(const Buffer& b) {
+  return b.kind == BufferKind::ArrivingOnHost || b.kind == BufferKind::LeavingOnHost;
+}
+
 bool is_edge_buffer(const Buffer& b) {
-  return b.edge >= 0 && (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving);
+  return lies_on_host(b) ||
+         (b.edge >= 0 && (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving));
 }
 
 bool lies_outside(const Buffer& b) {
@@ -53,6 +58,10 @@ void Layout::read_header() {
   demand(p.budgets.empty() || static_cast<int>(p.budgets.size()) == p.devices, "budgets");
   demand(p.outside_budgets.empty() || static_cast<int>(p.outside_budgets.size()) == p.devices,
          "outside budgets");
+  for (std::size_t k = 0; k < p.through_host.size(); ++k) {
+    demand(0 <= p.through_host[k] && p.through_host[k] < p.devices, "through the host of nobody");
+    demand(k == 0 || p.through_host[k - 1] < p.through_host[k], "through the host twice");
+  }
   demand(p.sharing.empty() || static_cast<int>(p.sharing.size()) == p.stages, "sharing");
   demand(p.gradients.empty() || static_cast<int>(p.gradients.size()) == p.stages, "kinds");
   replica_.assign(p.devices, -1);
@@ -201,22 +210,23 @@ void Layout::read_buffer(int index) {
   if (of_microbatch(b.kind))
     demand(0 <= b.microbatch && b.microbatch < cells(b.device), "a buffer of no microbatch");
   if (is_edge_buffer(b)) {
-    demand(b.edge < static_cast<int>(p.edges.size()), "a buffer of no edge");
+    demand(0 <= b.edge && b.edge < static_cast<int>(p.edges.size()), "a buffer of no edge");
     const Edge& e = p.edges[b.edge];
     demand(flows(e, b.direction == Direction::Forward, cell(b.device, b.microbatch)),
            "a buffer of nothing");
     const int downstream = b.direction == Direction::Forward ? e.to : e.from;
     const int upstream = b.direction == Direction::Forward ? e.from : e.to;
-    const bool arriving = b.kind == BufferKind::Arriving;
+    const bool arriving = b.kind == BufferKind::Arriving || b.kind == BufferKind::ArrivingOnHost;
+    demand(!lies_on_host(b) || through_host(b.device), "messages reach this device");
     demand(holds(b.device, arriving ? downstream : upstream), "a buffer of another device");
-    demand(arriving || !same_device(e, replica_[b.device]), "nothing leaves this device");
+    demand(b.kind == BufferKind::Arriving || !same_device(e, replica_[b.device]),
+           "nothing leaves this device");
   } else if (b.kind != BufferKind::Scratch) {
     demand(0 <= b.stage && b.stage < p.stages && holds(b.device, b.stage), "a buffer of no stage");
     demand(-1 <= b.segment && b.segment < p.segments[b.stage], "a buffer of no segment");
     demand(!of_microbatch(b.kind) || present_in(b.stage, cell(b.device, b.microbatch)),
            "a buffer of nobody");
-    const bool of_state =
-        b.kind == BufferKind::FetchedState || b.kind == BufferKind::StoredState;
+    const bool of_state = b.kind == BufferKind::FetchedState || b.kind == BufferKind::StoredState;
     const bool moved = of_state ? state_moves(b.device, b.stage, b.segment)
                                 : moves(b.device, b.stage, b.segment, b.microbatch);
     demand(b.kind < BufferKind::ReturnedForInput || moved, "a buffer of what stays");
@@ -237,7 +247,7 @@ void Layout::read_buffer(int index) {
   demand(0 <= b.first && b.first <= b.last && b.last <= end, "a buffer beyond its list");
   demand(b.bytes >= 0 && b.offset >= 0 && b.offset % 64 == 0, "a buffer in no place");
   const auto& budgets = lies_outside(b) ? p.outside_budgets : p.budgets;
-  if (!budgets.empty())
+  if (!budgets.empty() && !lies_on_host(b))
     demand(b.bytes <= budgets[b.device] && b.offset <= budgets[b.device] - b.bytes,
            "a buffer beyond the budget");
   by_first_[b.device].push_back(index);

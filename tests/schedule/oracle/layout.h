@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -57,6 +58,11 @@ class Layout {
   bool present(int stage, int replica, int microbatch) const {
     return !absent_.contains({stage, microbatch, Absence::kEveryReplica}) &&
            !absent_.contains({stage, microbatch, replica});
+  }
+
+  /// No message reaches the device's memory.
+  bool through_host(int device) const {
+    return std::ranges::count(program.through_host, device) > 0;
   }
 
   /// The last segment of the stage runs once per step; instructions and buffers call it so.

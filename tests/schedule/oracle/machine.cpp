@@ -156,8 +156,12 @@ bool Machine::execute(int d, const Instruction& i) {
       return true;
     case Op::Out:
     case Op::In:
-      if (is_state_move(i)) run_state_move(d, i);
-      if (!is_state_move(i)) post_move(d, i);
+      if (i.edge >= 0)
+        move_message(d, i);
+      else if (is_state_move(i))
+        run_state_move(d, i);
+      else
+        post_move(d, i);
       return true;
     case Op::Gather:
     case Op::Reduce:

@@ -86,6 +86,8 @@ class Machine {
   void join(int d, const Instruction& i);
   void conclude(const std::vector<int>& members, const Instruction& i);
   void post_move(int d, const Instruction& i);
+  void move_message(int d, const Instruction& i);
+  void demand_beside(int d, int at, Op op, const Instruction& like) const;
   void wait_move(int d, const Instruction& i);
   void check_moved_bytes(int d, const Instruction& i) const;
   void free_parameters(int d, const Instruction& i);
@@ -142,8 +144,8 @@ class Machine {
   std::vector<char> collected_;                 // [device][stage] the same of COLLECT
   std::map<std::tuple<int, int, int, int>, int>
       moves_;  // device, stage, segment, microbatch -> of its four instructions, how many ran
-  std::vector<char> normed_, stepped_;  // [device]
-  std::vector<Mask> updated_;           // [device][stage]
+  std::vector<char> normed_, stepped_;                     // [device]
+  std::vector<Mask> updated_;                              // [device][stage]
   std::vector<Memory> memory_;                             // [buffer]
   std::vector<std::vector<int>> alive_;                    // [device]
   std::vector<std::vector<int>> shares_;                   // [device] buffers, -1: none declared

@@ -17,14 +17,39 @@ void Machine::post(int d, const Instruction& i) {
     demand((forward ? made.forward : made.input) == all(maker), "sends what was not made");
     demand(!m.sent, "SEND twice");
     read(carried(d, BufferKind::Leaving, i.edge, i.direction, i.microbatch), 1);
+    if (layout_->through_host(d)) {
+      demand_beside(d, at_[d] - 1, Op::Out, i);
+      read(carried(d, BufferKind::LeavingOnHost, i.edge, i.direction, i.microbatch), 1);
+    }
     m.sent = true;
   } else {
+    if (layout_->through_host(d)) {
+      demand_beside(d, at_[d] + 1, Op::In, i);
+      touch(carried(d, BufferKind::ArrivingOnHost, i.edge, i.direction, i.microbatch));
+    }
     demand(!m.received, "RECV twice");
     const int buffer = carried(d, BufferKind::Arriving, i.edge, i.direction, i.microbatch);
     touch(buffer);
     if (buffer >= 0) memory_[buffer].in_flight = true;
     m.received = true;
   }
+}
+
+// At a position of the list stands what `like` is, but for its op.
+void Machine::demand_beside(int d, int at, Op op, const Instruction& like) const {
+  const auto& list = layout_->program.lists[d];
+  Instruction wanted = like;
+  wanted.op = op;
+  demand(0 <= at && at < static_cast<int>(list.size()) && list[at] == wanted,
+         "a message that does not pass through the host");
+}
+
+void Machine::move_message(int d, const Instruction& i) {
+  demand(layout_->through_host(d), "messages reach this device");
+  if (i.op == Op::In) return demand_beside(d, at_[d] - 1, Op::Receive, i);
+  demand_beside(d, at_[d] + 1, Op::Send, i);
+  read(carried(d, BufferKind::Leaving, i.edge, i.direction, i.microbatch), 1);
+  write(carried(d, BufferKind::LeavingOnHost, i.edge, i.direction, i.microbatch), 1);
 }
 
 bool Machine::wait(int d, const Instruction& i) {
@@ -38,6 +63,8 @@ bool Machine::wait(int d, const Instruction& i) {
     demand(m.sent && !m.send_done, "WAIT for no SEND");
     if (!m.received) return false;
     read(carried(d, BufferKind::Leaving, i.edge, i.direction, i.microbatch), 1);
+    if (layout_->through_host(d))
+      read(carried(d, BufferKind::LeavingOnHost, i.edge, i.direction, i.microbatch), 1);
     m.send_done = true;
   } else {
     demand(m.received && !m.receive_done, "WAIT for no RECV");
@@ -45,6 +72,8 @@ bool Machine::wait(int d, const Instruction& i) {
     const int buffer = carried(d, BufferKind::Arriving, i.edge, i.direction, i.microbatch);
     if (buffer >= 0) memory_[buffer].in_flight = false;
     write(buffer, 1);
+    if (layout_->through_host(d))
+      touch(carried(d, BufferKind::ArrivingOnHost, i.edge, i.direction, i.microbatch));
     m.receive_done = true;
   }
   return true;

@@ -31,10 +31,11 @@ void Machine::acquire(int d, int buffer) {
   const Buffer& b = layout_->program.buffers[buffer];
   for (const int k : alive_[d]) {
     const Buffer& other = layout_->program.buffers[k];
-    const auto outside = [](BufferKind kind) {
-      return kind == BufferKind::Outside || kind == BufferKind::StoredState;
+    const auto memory = [](BufferKind kind) {
+      const bool outside = kind == BufferKind::Outside || kind == BufferKind::StoredState;
+      return outside ? 1 : kind >= BufferKind::ArrivingOnHost ? 2 : 0;
     };
-    const bool elsewhere = outside(b.kind) != outside(other.kind);
+    const bool elsewhere = memory(b.kind) != memory(other.kind);
     const bool apart = elsewhere || b.bytes == 0 || other.bytes == 0 ||
                        b.offset + b.bytes <= other.offset || other.offset + other.bytes <= b.offset;
     demand(apart, "two buffers share a byte");
@@ -52,9 +53,8 @@ void Machine::check_static(int d) const {
   const Program& p = layout_->program;
   if (p.buffers.empty()) return;
   for (const int stage : layout_->stages(d))
-    for (const BufferKind kind :
-         {BufferKind::Weights, BufferKind::Gradients, BufferKind::Optimizer,
-          BufferKind::FetchedState, BufferKind::StoredState})
+    for (const BufferKind kind : {BufferKind::Weights, BufferKind::Gradients, BufferKind::Optimizer,
+                                  BufferKind::FetchedState, BufferKind::StoredState})
       for (int segment = -1; segment < p.segments[stage]; ++segment) {
         if (!layout_->declared(kind, stage, segment)) continue;
         const int buffer = layout_->kept(d, kind, stage, segment, -1);

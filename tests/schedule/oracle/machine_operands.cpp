@@ -23,11 +23,13 @@ void Machine::check_operands(int d, const Instruction& i) const {
                about == Op::Reduce || about == Op::Refresh || about == Op::Collect ||
                about == Op::Out || about == Op::In,
            "WAIT what?");
-  if (about == Op::Send || about == Op::Receive) {
+  const bool moves_message = i.edge >= 0 && (about == Op::Out || about == Op::In);
+  demand(!moves_message || i.op != Op::Wait, "a message completes its own move");
+  if (about == Op::Send || about == Op::Receive || moves_message) {
     demand(0 <= i.edge && i.edge < static_cast<int>(p.edges.size()), "no such edge");
     demand(microbatch_exists(), "no such microbatch");
     const Edge& e = p.edges[i.edge];
-    const bool sends = i.op == Op::Send || (i.op == Op::Wait && i.completes == Op::Send);
+    const bool sends = about == Op::Send || about == Op::Out;
     const bool forward = i.direction == Direction::Forward;
     demand(layout_->flows(e, forward, layout_->cell(d, i.microbatch)), "nothing flows");
     demand(layout_->holds(d, sends == forward ? e.from : e.to), "a message of others");

@@ -87,7 +87,13 @@ class Mutation {
   }
 
   std::string header() {
-    switch (draw(12)) {
+    switch (draw(13)) {
+      case 12:
+        if (p_.through_host.empty() || draw(2))
+          p_.through_host.push_back(draw(p_.devices + 1));
+        else
+          p_.through_host.pop_back();
+        return "change who passes messages through the host";
       case 8:
         if (p_.sharing.empty()) p_.sharing.assign(p_.stages, Sharing::Nothing);
         p_.sharing[draw(p_.stages)] = static_cast<Sharing>(draw(4));
@@ -241,11 +247,18 @@ class Mutation {
     return "retarget op";
   }
 
+  /// Kinds up to Outside, then those on the host.
+  static BufferKind kind_of(int number) {
+    const int past = number - static_cast<int>(BufferKind::Outside) - 1;
+    if (past < 0) return static_cast<BufferKind>(number);
+    return past == 0 ? BufferKind::ArrivingOnHost : BufferKind::LeavingOnHost;
+  }
+
   std::string retarget_kind(Buffer& b) {
     if (draw(2))
       b.device = draw(p_.devices);
     else
-      b.kind = static_cast<BufferKind>(draw(static_cast<int>(BufferKind::Outside) + 1));
+      b.kind = kind_of(draw(static_cast<int>(BufferKind::Outside) + 3));
     return "retarget kind or device";
   }
 

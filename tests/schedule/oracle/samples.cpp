@@ -118,6 +118,13 @@ LowerOptions options(const Program& p, std::mt19937& random) {
   options.sharing = static_cast<Sharing>(draw(random, 0, 3));
   options.receive_ahead = draw(random, 1, 2);
   options.offload = static_cast<Offload>(chance(random, 60) ? draw(random, 0, 3) : 0);
+  // Alike on all replicas: what leave_out() needs.
+  if (chance(random, 25))
+    for (int d = 0; d < p.devices; ++d)
+      if (p.replicas > 1 || chance(random, 60))
+        for (int r = 0; r < options.replicas; ++r)
+          options.through_host.push_back(r * p.devices + d);
+  std::ranges::sort(options.through_host);
   if (chance(random, 25))
     for (int s = 0; s < p.stages; ++s)
       options.recompute.push_back(chance(random, 60) ? Recompute::Full : Recompute::None);
@@ -136,7 +143,7 @@ void add_lone_reductions(Program& p) {
     if (!makes_weight_gradient(gradients_of(p, s))) continue;
     auto& list = p.lists[p.placement[s][0]];
     const auto tail = std::ranges::find_if(list, [](const Instruction& i) {
-      return i.op >= Op::Tie && i.op != Op::Collect && !is_move(i);
+      return i.op >= Op::Tie && i.op < Op::Out && i.op != Op::Collect;
     });
     list.insert(tail, {{.op = Op::Reduce, .stage = s},
                        {.op = Op::Wait, .completes = Op::Reduce, .stage = s}});

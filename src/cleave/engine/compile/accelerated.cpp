@@ -1,6 +1,7 @@
 #include "cleave/engine/compile/accelerated.h"
 
 #include <algorithm>
+#include <set>
 
 #include "cleave/base/check.h"
 
@@ -35,6 +36,16 @@ void check_accelerated(const CompiledStep& step, const CompileOptions& options) 
             "optimizer");
     check_layers(step, options, device);
   }
+}
+
+/// Where programs leave stages out, replicas run the same list: all of them do, or none.
+std::vector<int> places_through_host(const CompiledStep& step, const CompileOptions& options) {
+  std::set<int> places;
+  for (int device = 0; device < step.devices(); ++device)
+    if (step.kind_of(device) != "cpu") places.insert(step.place_of(device));
+  if (options.leaves_out() && !places.empty())
+    for (int place = 0; place < step.mesh.places(); ++place) places.insert(place);
+  return {places.begin(), places.end()};
 }
 
 }  // namespace cleave::engine

@@ -8,4 +8,7 @@ namespace cleave::engine {
 /// an optimizer from outside of cleave that reads elements itself.
 void check_accelerated(const CompiledStep& step, const CompileOptions& options);
 
+/// The places, ascending, whose messages pass through the host's memory: those with an accelerator.
+std::vector<int> places_through_host(const CompiledStep& step, const CompileOptions& options);
+
 }  // namespace cleave::engine

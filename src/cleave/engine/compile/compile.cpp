@@ -44,7 +44,7 @@ std::vector<std::int64_t> budgets_of_places(const CompiledStep& step,
 
 void check_budgets(const CompiledStep& step) {
   for (int device = 0; device < std::ssize(step.outside_budgets); ++device) {
-    const std::int64_t planned = step.outside_on(device);
+    const std::int64_t planned = step.outside_on(device) + step.host_on(device);
     const std::int64_t budget = step.outside_budgets[device];
     if (planned <= budget) continue;
     throw DoesNotFit(detail::concat("device ", device, " moves ", format_bytes(planned), " (",
@@ -82,6 +82,10 @@ void plan_evaluation(CompiledStep& step, const schedule::Program& one_replica,
     fits = std::ranges::equal(plan::peak_bytes(step.evaluation), step.planned_bytes,
                               std::less_equal());
   }
+  // Messages of more microbatches at once may take more of the host's memory than a step's do.
+  const std::vector<std::int64_t> messages = plan::host_bytes(step.evaluation);
+  for (std::size_t place = 0; place < messages.size(); ++place)
+    step.host_bytes[place] = std::max(step.host_bytes[place], messages[place]);
   CLEAVE_CHECK(fits, "evaluating one microbatch needs more memory than training");
 }
 
@@ -91,7 +95,8 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   const Layout& layout = options.layout;
   CompiledStep step = lay_out(model, options, std::move(order));
   const schedule::Program one_replica = step.program;
-  const schedule::LowerOptions lowering = lowering_of(step.keep, layout);
+  schedule::LowerOptions lowering = lowering_of(step.keep, layout);
+  lowering.through_host = places_through_host(step, options);
   const bool trains = options.purpose == Purpose::Train;
   if (trains) leave_out_never_present(step, options);
   step.program = trains ? schedule::lower(std::move(step.program), lowering)
@@ -102,6 +107,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
   step.outside_bytes = plan::outside_bytes(step.program);
+  step.host_bytes = plan::host_bytes(step.program);
   for (int device = 0; device < step.devices(); ++device) {
     std::vector<const Stage*> own;
     for (const auto& numbers : stages) own.push_back(numbers[step.mesh.number_of(device)].get());
@@ -135,6 +141,7 @@ CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& op
   plan::plan_memory(step.program, step.memory);
   step.planned_bytes = plan::peak_bytes(step.program);
   step.outside_bytes = plan::outside_bytes(step.program);
+  step.host_bytes = plan::host_bytes(step.program);
   for (int device = 0; device < step.devices(); ++device)
     step.traffic.push_back(
         emulated_traffic(step.program, step.place_of(device), device, step.devices()));

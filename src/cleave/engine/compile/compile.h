@@ -51,7 +51,7 @@ struct CompileOptions {
   std::vector<InputCount> optional_inputs = {};
   EvaluatedInputs evaluated_inputs = {};
   std::vector<std::string> device_kinds;  ///< [device of the run], or one for all; empty: "cpu"
-  std::string spill;  ///< directory for what moves out; empty: the host's memory
+  std::string spill;           ///< directory for what moves out; empty: the host's memory
   bool state_may_move = true;  ///< false: somebody reads optimizer state between steps
   ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;      ///< of every device
   std::vector<std::int64_t> budgets;                          ///< [device] bytes; empty: no limit
@@ -104,6 +104,7 @@ struct CompiledStep {
   std::int64_t library_bytes = 0;           ///< what libraries took while kernels were compiled
   std::vector<std::int64_t> planned_bytes;  ///< [place]
   std::vector<std::int64_t> outside_bytes;  ///< [place] what OUT needs at most at a time
+  std::vector<std::int64_t> host_bytes;     ///< [place] messages in the host's memory at a time
   std::string spill;                        ///< as in CompileOptions
   bool state_moves = false;  ///< optimizer state and masters of bf16 are outside between steps
   std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
@@ -120,6 +121,7 @@ struct CompiledStep {
   int place_of(int device) const { return mesh.place_of(device); }
   std::int64_t planned_on(int device) const { return planned_bytes[place_of(device)]; }
   std::int64_t outside_on(int device) const { return outside_bytes[place_of(device)]; }
+  std::int64_t host_on(int device) const { return host_bytes[place_of(device)]; }
   /// What a device computes with: a kind of ops/accelerator.h.
   const std::string& kind_of(int device) const;
   /// Which of `patterns` is for steps in whose microbatches so many have optional inputs, or

@@ -8,6 +8,7 @@
 #include "cleave/base/philox.h"
 #include "cleave/base/tensor_sum.h"
 #include "cleave/engine/run/device_kinds.h"
+#include "cleave/engine/run/linked_messages.h"
 #include "cleave/engine/run/linked_moves.h"
 #include "cleave/engine/run/linked_sums.h"
 #include "cleave/ops/elementwise.h"
@@ -80,7 +81,8 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
           step.planned_on(index), accelerator_ == nullptr ? host_memory() : accelerator_->memory(),
           bytes_at(step.staging_bytes, place_))),
       spill_(step.spill.empty() ? nullptr : std::make_unique<SpillMemory>(step.spill)),
-      outside_(step.outside_bytes[place_], spill_ == nullptr ? host_memory() : *spill_) {
+      outside_(step.outside_bytes[place_], spill_ == nullptr ? host_memory() : *spill_),
+      host_(step.host_bytes[place_]) {
   join(step, index, world);
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;
@@ -104,16 +106,22 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   const auto link_step = [&](const schedule::Program& program) {
     LinkedProgram made = link(program, place_, options, *arena_);
     link_moves(program, place_, *arena_, outside_, made);
+    link_messages(program, place_, host_, made);
     link_sums(program, place_, stages, step.fold, made);
     return made;
   };
   LinkedProgram linked = link_step(step.program);
-  LinkedProgram evaluation = link(step.evaluation, place_, options, *arena_);
+  const auto link_evaluation = [&](const schedule::Program& program) {
+    LinkedProgram made = link(program, place_, options, *arena_);
+    link_messages(program, place_, host_, made);
+    return made;
+  };
+  LinkedProgram evaluation = link_evaluation(step.evaluation);
   std::vector<LinkedProgram> patterns;
   for (const StepPattern& pattern : step.patterns) patterns.push_back(link_step(pattern.program));
   std::vector<LinkedProgram> evaluations;
   for (const StepPattern& pattern : step.evaluations)
-    evaluations.push_back(link(pattern.program, place_, options, *arena_));
+    evaluations.push_back(link_evaluation(pattern.program));
   std::int64_t end = step.planned_bytes[place_];
   const auto take_last = [&](std::int64_t bytes) {
     end -= bytes;
@@ -137,10 +145,12 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                                                  .pieces = step.pieces,
                                                  .arena = arena_.get(),
                                                  .outside = &outside_,
+                                                 .host = &host_,
                                                  .compute = &compute_,
                                                  .world = &world,
                                                  .peers = peers_,
-                                                 .counts_loss = step.mesh.number_of(index) == 0});
+                                                 .counts_loss = step.mesh.number_of(index) == 0,
+                                                 .alone_at_place = step.mesh.tensor == 1});
   world.set_memory(arena_->memory());
 }
 
@@ -227,7 +237,8 @@ void Device::refresh_values() {
   for (const auto& stage : stages_) {
     if (stage == nullptr) continue;
     for (const ParameterState& parameter : stage->parameters().all()) {
-      const bool separate = parameter.master && parameter.value.bytes() != parameter.master.bytes() &&
+      const bool separate = parameter.master &&
+                            parameter.value.bytes() != parameter.master.bytes() &&
                             !outside_.contains(parameter.master_at_rest.bytes());
       if (!parameter.borrowed && separate && parameter.elements() > 0)
         ops::copy(compute_, parameter.master, parameter.value);

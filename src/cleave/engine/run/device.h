@@ -38,6 +38,7 @@ class Device {
   ops::Compute& compute() { return compute_; }
   const Arena& arena() const { return *arena_; }
   const Arena& outside() const { return outside_; }
+  const Arena& host() const { return host_; }
 
   /// So that what lies in it can outlast the device.
   std::shared_ptr<Arena> shared_arena() { return arena_; }
@@ -93,6 +94,7 @@ class Device {
   std::shared_ptr<Arena> arena_;        ///< shared with who keeps the state after a loss
   std::unique_ptr<SpillMemory> spill_;  ///< null: what moves out stays in the host's memory
   Arena outside_;
+  Arena host_;  ///< messages on their way, where they pass through the host's memory
   std::unique_ptr<comm::Communicator> own_peers_;  ///< null: the world, where it is the same
   comm::Communicator* peers_ = nullptr;
   std::unique_ptr<parallel::TensorGroup> group_;  ///< null: alone at its place

@@ -7,6 +7,7 @@
 #include "cleave/base/check.h"
 #include "cleave/engine/run/exchanges.h"
 #include "cleave/ops/elementwise.h"
+#include "cleave/schedule/effects.h"
 
 namespace cleave::engine {
 
@@ -26,6 +27,7 @@ Executor::Executor(Parts parts)
       values_(parts_.stages, replicas_),
       collections_(*parts_.program, parts_.stages, replicas_),
       moves_(parts_.linked, parts_.arena->memory(), parts_.outside),
+      host_messages_(host_messages_of(parts_)),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]),
       microbatches_(schedule::Topology(*parts_.program).microbatches(parts_.device)) {
   std::size_t blocks = 0;
@@ -53,22 +55,51 @@ Executor::Executor(Parts parts)
     if (stage != nullptr) stage->set_between_layers([this] { look_after_messages(); });
 }
 
-std::vector<const LinkedProgram*> Executor::programs() const {
-  std::vector<const LinkedProgram*> all = {&parts_.linked, &parts_.evaluation};
-  for (const LinkedProgram& program : parts_.patterns) all.push_back(&program);
-  for (const LinkedProgram& program : parts_.evaluations) all.push_back(&program);
+namespace {
+
+std::vector<const LinkedProgram*> programs_of(const Executor::Parts& parts) {
+  std::vector<const LinkedProgram*> all = {&parts.linked, &parts.evaluation};
+  for (const LinkedProgram& program : parts.patterns) all.push_back(&program);
+  for (const LinkedProgram& program : parts.evaluations) all.push_back(&program);
   return all;
+}
+
+}  // namespace
+
+std::vector<const LinkedProgram*> Executor::programs() const {
+  return programs_of(parts_);
+}
+
+HostMessages Executor::host_messages_of(const Parts& parts) {
+  int moves = 0;
+  int slots = 0;
+  for (const LinkedProgram* program : programs_of(parts)) {
+    moves = std::max(moves, program->message_moves);
+    slots = std::max(slots, program->slots);
+  }
+  return {static_cast<std::size_t>(moves),
+          static_cast<std::size_t>(slots),
+          parts.arena->memory(),
+          parts.host,
+          *parts.peers,
+          parts.alone_at_place ? HostMessages::Sending::WhenMoved : HostMessages::Sending::AtOnce};
+}
+
+bool Executor::passes_through_host() const {
+  return schedule::passes_through_host(*parts_.program, parts_.device);
 }
 
 const LinkedProgram& Executor::begin(const LinkedProgram& program) {
   planned_bytes_ = std::max(planned_bytes_, program.planned_bytes);
   planned_outside_bytes_ = std::max(planned_outside_bytes_, program.planned_outside_bytes);
+  planned_host_bytes_ = std::max(planned_host_bytes_, program.planned_host_bytes);
   return program;
 }
 
 /// Neither large MPI messages nor collectives get anywhere on their own.
 void Executor::look_after_messages() {
   parts_.world->progress();
+  host_messages_.look();
   if (sync_.reducing()) sync_.look();
 }
 
@@ -86,6 +117,7 @@ double Executor::now() const {
 
 void Executor::take_lasting() {
   moves_.begin_step();
+  host_messages_.begin_step();
   parts_.arena->release_all();
   for (const Block& block : parts_.linked.lasting) parts_.arena->acquire(block.offset, block.bytes);
 }
@@ -136,6 +168,8 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   for (const SegmentOf& sum : entry.cleared) sync_.clear(sum.stage, sum.segment);
   SegmentPass pass = entry.pass;
   pass.loss_scale = input.loss_scale;
+  const bool may_wait = schedule::effects(instruction.op).members != schedule::Members::Alone;
+  if (may_wait && !schedule::is_message(instruction)) host_messages_.flush();
   switch (instruction.op) {
     case Op::Forward:
       return note(instruction.microbatch, forward(entry, *input.source, input.search));
@@ -171,7 +205,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
       return collections_.collect(entry, parts_.arena->memory());
     case Op::Out:
     case Op::In:
-      return moves_.post(entry);
+      return schedule::is_message_move(instruction) ? move_message(entry) : moves_.post(entry);
     case Op::Free:
       return;  // the plan gives its memory to others
   }
@@ -241,15 +275,23 @@ void Executor::evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums
   parts_.world->combine(numbers, comm::Combine::Sum);
 }
 
+void Executor::move_message(const LinkedInstruction& entry) {
+  if (entry.instruction.op == Op::Out) return host_messages_.out(entry);
+  host_messages_.in(entry);
+}
+
 void Executor::post(const LinkedInstruction& entry) {
+  const bool sends = entry.instruction.op == Op::Send;
+  if (passes_through_host())
+    return sends ? host_messages_.send(entry) : host_messages_.receive(entry);
   comm::Communicator& peers = *parts_.peers;
-  pending_[entry.slot] = entry.instruction.op == Op::Send
-                             ? peers.send(entry.message, entry.peer, entry.tag)
-                             : peers.receive(entry.message, entry.peer, entry.tag);
+  pending_[entry.slot] = sends ? peers.send(entry.message, entry.peer, entry.tag)
+                               : peers.receive(entry.message, entry.peer, entry.tag);
 }
 
 void Executor::finish(const LinkedInstruction& entry) {
   const Instruction& wait = entry.instruction;
+  if (!schedule::is_message(wait)) host_messages_.flush();
   switch (wait.completes) {
     case Op::Reduce:
       return sync_.finish(wait.stage, std::max(wait.segment, 0));
@@ -263,18 +305,28 @@ void Executor::finish(const LinkedInstruction& entry) {
     case Op::In:
       return finish_move(entry);
     default:
-      return pending_[entry.slot].wait();
+      return finish_message(entry);
   }
+}
+
+void Executor::finish_message(const LinkedInstruction& entry) {
+  if (!passes_through_host()) return pending_[entry.slot].wait();
+  const Op op = entry.instruction.completes == Op::Send ? Op::Out : Op::In;
+  record_move(entry.instruction, op, host_messages_.finish(entry));
 }
 
 /// The move itself went on beside other instructions: it has a span of its own.
 void Executor::finish_move(const LinkedInstruction& entry) {
-  const Mover::Times times = moves_.finish(entry);
+  record_move(entry.instruction, entry.instruction.completes, moves_.finish(entry));
+}
+
+void Executor::record_move(Instruction moved, Op op, const Mover::Times& times) {
+  if (!evaluated_.empty()) return;
   const auto since_start = [&](Clock::time_point time) {
     return std::chrono::duration<double>(time - start_).count();
   };
-  Instruction moved = entry.instruction;
-  moved.op = std::exchange(moved.completes, Op::Forward);
+  moved.op = op;
+  moved.completes = Op::Forward;
   spans_.push_back({.device = parts_.device,
                     .peer = parts_.device,
                     .kind = plan::SpanKind::Transfer,

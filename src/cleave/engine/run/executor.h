@@ -11,6 +11,7 @@
 #include "cleave/comm/communicator.h"
 #include "cleave/engine/run/collections.h"
 #include "cleave/engine/run/emulator.h"
+#include "cleave/engine/run/host_messages.h"
 #include "cleave/engine/run/linked_program.h"
 #include "cleave/engine/run/microbatch_source.h"
 #include "cleave/engine/run/moves.h"
@@ -71,10 +72,12 @@ class Executor {
     std::span<const OwnedPiece> pieces;      ///< of the whole model, sorted
     Arena* arena = nullptr;
     Arena* outside = nullptr;  ///< where OUT moves to; null: nothing moves
+    Arena* host = nullptr;     ///< where messages pass through; null: they do not
     ops::Compute* compute = nullptr;
     comm::Communicator* world = nullptr;  ///< all devices of the run
     comm::Communicator* peers = nullptr;  ///< whom messages go to, by place
     bool counts_loss = true;              ///< the devices at a place have the same; one counts it
+    bool alone_at_place = true;           ///< nobody holds it up inside what it computes
     Emulator* emulator = nullptr;         ///< does the compute; null: the stages do
   };
 
@@ -92,6 +95,7 @@ class Executor {
   /// What the plans of those programs say that have run: the end of their highest buffer.
   std::int64_t planned_bytes() const { return planned_bytes_; }
   std::int64_t planned_outside_bytes() const { return planned_outside_bytes_; }
+  std::int64_t planned_host_bytes() const { return planned_host_bytes_; }
 
   /// Brings the values that replicas have shares of in line with the shares. All devices call it.
   void gather_values() { values_.refresh_all(); }
@@ -141,7 +145,13 @@ class Executor {
   const LinkedProgram& begin(const LinkedProgram& program);
   std::vector<const LinkedProgram*> programs() const;
   void finish_move(const LinkedInstruction& entry);
+  void finish_message(const LinkedInstruction& entry);
+  void record_move(schedule::Instruction wait, schedule::Op op, const Mover::Times& times);
+  bool passes_through_host() const;
+  void move_message(const LinkedInstruction& entry);
+  static HostMessages host_messages_of(const Parts& parts);
   void rehearse_move(const LinkedInstruction& entry, Rehearsal& into);
+  void rehearse_message(const LinkedInstruction& entry, Rehearsal& into);
   void rehearse_state_moves(Rehearsal& into);
   void norm(const StepInput& input);
   void step(const schedule::Instruction& instruction, const StepInput& input);
@@ -162,6 +172,7 @@ class Executor {
   Collections collections_;
   std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
   Moves moves_;
+  HostMessages host_messages_;
   int replica_ = 0;                      ///< the first that the device stands for
   int microbatches_ = 0;                 ///< of all of them
   std::vector<double> shared_;           ///< what NORM makes known to all devices
@@ -172,6 +183,7 @@ class Executor {
   bool interrupted_ = false;  ///< the last run threw
   std::int64_t planned_bytes_ = 0;
   std::int64_t planned_outside_bytes_ = 0;
+  std::int64_t planned_host_bytes_ = 0;
   Clock::time_point start_;
   Clock::duration held_up_ = {};
 };

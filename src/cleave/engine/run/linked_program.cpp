@@ -63,10 +63,11 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
   for (const Buffer& buffer : program.buffers) {
     if (buffer.device != device) continue;
     const Block block{buffer.offset, buffer.bytes};
-    std::int64_t& planned =
-        is_outside(buffer) ? linked.planned_outside_bytes : linked.planned_bytes;
+    std::int64_t& planned = is_outside(buffer)   ? linked.planned_outside_bytes
+                            : is_on_host(buffer) ? linked.planned_host_bytes
+                                                 : linked.planned_bytes;
     planned = std::max(planned, buffer.offset + aligned(buffer.bytes));
-    if (is_outside(buffer)) continue;
+    if (is_outside(buffer) || is_on_host(buffer)) continue;
     if (is_lasting(buffer.kind)) {
       linked.lasting.push_back(block);
       if (buffer.kind == BufferKind::Scratch) {

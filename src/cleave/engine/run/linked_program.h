@@ -50,6 +50,7 @@ struct LinkedInstruction {
   std::vector<Block> release;       ///< after it ran
   std::vector<Mover::Copy> copies;  ///< OUT, IN
   Block outside;                    ///< OUT, IN and their WAIT: where they move to or from
+  Block on_host;                    ///< messages through the host, and their OUT and IN: where
 };
 
 /// The list of one device, linked to its stages and its arena. Offsets are the plan's; nothing is
@@ -62,7 +63,9 @@ struct LinkedProgram {
   std::int64_t scratch_bytes = 0;
   std::int64_t planned_bytes = 0;          ///< the end of its highest buffer
   std::int64_t planned_outside_bytes = 0;  ///< the same outside
+  std::int64_t planned_host_bytes = 0;     ///< the same of messages in the host's memory
   int slots = 0;                           ///< most messages in flight at once
+  int message_moves = 0;                   ///< OUT and IN of messages in a step
   int moves = 0;                           ///< what moves out and back in a step
 };
 

@@ -28,7 +28,8 @@ const Buffer* DeviceBuffers::of_edge(BufferKind kind, int edge, Direction direct
 }
 
 DeviceBuffers::Key DeviceBuffers::key(const Buffer& b) {
-  const bool message = b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving;
+  const bool message =
+      b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving || is_on_host(b);
   if (message && b.edge >= 0) return {b.kind, -1, b.edge, b.direction, b.microbatch};
   return {b.kind, b.stage, b.segment, Direction::Forward, b.microbatch};
 }

@@ -33,6 +33,11 @@ std::uint64_t Mover::post(Way way, std::span<const Copy> copies) {
   return posted_++;
 }
 
+bool Mover::done(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  return done_ > number;
+}
+
 Mover::Times Mover::wait(std::uint64_t number) {
   std::unique_lock lock(mutex_);
   news_.wait(lock, [&] { return done_ > number; });

@@ -42,6 +42,9 @@ class Mover {
   /// stay until then.
   std::uint64_t post(Way way, std::span<const Copy> copies);
 
+  /// Whether wait() would return, or throw, at once.
+  bool done(std::uint64_t number);
+
   /// Throws what the copy threw, as all waits after it do.
   Times wait(std::uint64_t number);
 
@@ -62,7 +65,7 @@ class Mover {
   Memory& memory_;
   Memory& outside_;
   std::vector<std::byte> bounce_;  ///< where neither memory is the host's
-  std::vector<Post> posts_;  ///< a ring: number modulo its size
+  std::vector<Post> posts_;        ///< a ring: number modulo its size
   std::uint64_t posted_ = 0;
   std::uint64_t done_ = 0;
   bool ends_ = false;

@@ -1,6 +1,7 @@
 #include "cleave/engine/run/rehearsal.h"
 
 #include <algorithm>
+#include <cstring>
 #include <ctime>
 #include <map>
 #include <set>
@@ -128,6 +129,18 @@ void Executor::rehearse_move(const LinkedInstruction& entry, Rehearsal& into) {
   if (entry.outside.bytes > 0) into.outside.add(seconds / static_cast<double>(entry.outside.bytes));
 }
 
+/// What would have arrived is there afterwards.
+void Executor::rehearse_message(const LinkedInstruction& entry, Rehearsal& into) {
+  const bool out = entry.instruction.op == Op::Out;
+  for (const Mover::Copy& copy : entry.copies)
+    if (!out) std::memset(copy.outside, static_cast<int>(kReceived), copy.bytes);
+  const Mover::Times times = host_messages_.carry_out(entry);
+  // What a device keeps may move elsewhere, at another rate, and is more.
+  if (parts_.linked.moves > 0 || entry.on_host.bytes == 0) return;
+  const double seconds = std::chrono::duration<double>(times.end - times.begin).count();
+  into.outside.add(seconds / static_cast<double>(entry.on_host.bytes));
+}
+
 /// A few tell the rate: a disk would take long for all of them in every round.
 void Executor::rehearse_state_moves(Rehearsal& into) {
   constexpr std::size_t kMoves = 8;
@@ -142,7 +155,7 @@ void Executor::compute_alone(const StepInput& input) {
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Op op = entry.instruction.op;
     if (schedule::is_compute(op)) execute(entry, input);
-    if (op == Op::Out || op == Op::In) moves_.carry_out(entry);
+    if (schedule::is_move(entry.instruction) && op != Op::Wait) moves_.carry_out(entry);
     if (op == Op::Step) step(entry.instruction, input);
     if (op == Op::Norm) norm_.square(*parts_.compute);
     if (op == Op::Tie && has_both_ends(entry.instruction)) execute(entry, input);
@@ -161,7 +174,9 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Instruction& instruction = entry.instruction;
     if (instruction.microbatch < first || instruction.microbatch >= first + microbatches) continue;
-    if (instruction.op == Op::Receive) parts_.arena->memory().fill(entry.message, kReceived);
+    if (schedule::is_message_move(instruction)) rehearse_message(entry, into);
+    if (instruction.op == Op::Receive && !passes_through_host())
+      parts_.arena->memory().fill(entry.message, kReceived);
     if (instruction.op == Op::Wait) parts_.world->give_way();
     if (schedule::is_move(instruction)) rehearse_move(entry, into);
     if (!schedule::is_compute(instruction.op)) continue;

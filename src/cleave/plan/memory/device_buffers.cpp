@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "cleave/base/disk_blocks.h"
@@ -41,6 +42,7 @@ class DeviceBuffers {
     add_gradients();
     add_collected();
     add_state();
+    add_on_host();
     return std::move(list_).take();
   }
 
@@ -88,6 +90,29 @@ class DeviceBuffers {
       buffer.kind = BufferKind::StoredState;
       buffer.bytes = state;
       list_.add_lasting(buffer);
+    }
+  }
+
+  // From OUT to the WAIT of its SEND, and from RECV to its WAIT, which completes IN as well.
+  void add_on_host() {
+    if (!passes_through_host(program_, list_.device())) return;
+    using Message = std::tuple<int, schedule::Direction, int>;
+    std::map<Message, int> posted;
+    for (int at = 0; at < static_cast<int>(instructions_.size()); ++at) {
+      const Instruction& i = instructions_[at];
+      const Message message(i.edge, i.direction, i.microbatch);
+      if (i.op == Op::Receive || (i.op == Op::Out && is_message_move(i))) posted[message] = at;
+      if (i.op != Op::Wait || !is_message(i)) continue;
+      const schedule::Edge& edge = program_.edges[i.edge];
+      const bool forward = i.direction == schedule::Direction::Forward;
+      list_.add(
+          {.kind = i.completes == Op::Send ? BufferKind::LeavingOnHost : BufferKind::ArrivingOnHost,
+           .edge = i.edge,
+           .direction = i.direction,
+           .microbatch = i.microbatch,
+           .bytes = forward ? edge.forward_bytes : edge.backward_bytes,
+           .first = posted[message],
+           .last = at});
     }
   }
 

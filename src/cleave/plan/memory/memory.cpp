@@ -22,10 +22,10 @@ bool whole_step(const Buffer& b) {
   return b.kind <= BufferKind::Optimizer || b.kind == BufferKind::Scratch;
 }
 
-enum class Side { Device, Outside };
+enum class Side { Device, Outside, Host };
 
 Side side_of(const Buffer& b) {
-  return is_outside(b) ? Side::Outside : Side::Device;
+  return is_outside(b) ? Side::Outside : is_on_host(b) ? Side::Host : Side::Device;
 }
 
 // Gives those of one memory that do not last the whole step offsets from `bottom` on. Returns the
@@ -53,6 +53,7 @@ std::int64_t place(std::span<Buffer> buffers, std::int64_t effort) {
     bottom += aligned(b.bytes);
   }
   pack(buffers, Side::Outside, 0, effort);
+  pack(buffers, Side::Host, 0, effort);
   return pack(buffers, Side::Device, bottom, effort);
 }
 
@@ -63,7 +64,7 @@ std::int64_t least(std::span<const Buffer> buffers) {
   for (const Buffer& b : buffers) {
     if (whole_step(b))
       bottom += aligned(b.bytes);
-    else if (!is_outside(b))
+    else if (side_of(b) == Side::Device)
       intervals.push_back({b.first, b.last, b.bytes});
   }
   return bottom + lower_bound(intervals);
@@ -131,6 +132,10 @@ std::vector<std::int64_t> peak_bytes(const Program& program) {
 
 std::vector<std::int64_t> outside_bytes(const Program& program) {
   return highest_ends(program, Side::Outside);
+}
+
+std::vector<std::int64_t> host_bytes(const Program& program) {
+  return highest_ends(program, Side::Host);
 }
 
 }  // namespace cleave::plan

@@ -39,7 +39,7 @@ struct StageMemory {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;  ///< or the `sums` and shares of its segments
   std::int64_t optimizer = 0;  ///< outside, where OUT and IN move it
-  std::int64_t saved = 0;    ///< of these, what checkpoints hold; no buffer of its own
+  std::int64_t saved = 0;      ///< of these, what checkpoints hold; no buffer of its own
   std::int64_t scratch = 0;  ///< what any of its instructions needs while it runs; devices take the
                              ///< largest of their stages
 
@@ -85,5 +85,8 @@ std::vector<std::int64_t> peak_bytes(const schedule::Program& program);
 
 /// [device] -> the same of what has moved out of its memory.
 std::vector<std::int64_t> outside_bytes(const schedule::Program& program);
+
+/// [device] -> the same of its messages in the memory of the host.
+std::vector<std::int64_t> host_bytes(const schedule::Program& program);
 
 }  // namespace cleave::plan

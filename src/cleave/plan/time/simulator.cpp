@@ -27,9 +27,9 @@ class Simulation {
   Simulation(const Program& program, const Costs& costs, const SimulateOptions& options)
       : setting_{program, costs, options, schedule::Topology(program)},
         devices_(program.devices),
-        messages_(setting_, timeline_),
-        collectives_(setting_, timeline_),
         moves_(setting_, timeline_),
+        messages_(setting_, timeline_, moves_),
+        collectives_(setting_, timeline_),
         cores_(std::max(1, static_cast<int>(options.at_once))) {}
 
   Trace run() {
@@ -108,6 +108,7 @@ class Simulation {
     if (instruction.op == Op::Wait) return add_up(d, instruction, time);
     if (instruction.op == Op::Free) return false;
     if (effects.posts) {
+      if (schedule::is_message_move(instruction)) return false;  // with its message
       if (schedule::is_message(instruction))
         messages_.post(d, instruction, time);
       else if (schedule::is_move(instruction))
@@ -158,9 +159,9 @@ class Simulation {
   simulation::Setting setting_;
   simulation::Timeline timeline_;
   std::vector<Device> devices_;
+  simulation::Moves moves_;
   simulation::Messages messages_;
   simulation::Collectives collectives_;
-  simulation::Moves moves_;
   simulation::Cores cores_;  ///< idle unless devices share cores
 };
 

@@ -173,7 +173,7 @@ std::vector<std::int64_t> live_bytes(const Program& program) {
   std::vector<std::vector<std::int64_t>> change(program.devices);
   for (int d = 0; d < program.devices; ++d) change[d].assign(program.lists[d].size() + 2, 0);
   for (const schedule::Buffer& buffer : program.buffers) {
-    if (is_outside(buffer)) continue;
+    if (is_outside(buffer) || is_on_host(buffer)) continue;
     change[buffer.device].at(buffer.first) += aligned(buffer.bytes);
     change[buffer.device].at(buffer.last + 1) -= aligned(buffer.bytes);
   }

@@ -162,6 +162,8 @@ Span use_of_carried(const Tables& t, const Buffer& b) {
   }
   if (!t.crosses(b.edge, of.replica)) return {made, read};
   const Message& m = t.message(b.edge, b.direction, of);
+  if (b.kind == BufferKind::ArrivingOnHost) return {m.receive, m.receive_wait};
+  if (b.kind == BufferKind::LeavingOnHost) return {m.send - 1, m.send_wait};  // from its OUT on
   return b.kind == BufferKind::Arriving ? Span{m.receive, read} : Span{made, m.send_wait};
 }
 
@@ -234,7 +236,8 @@ bool is_of_gradients(const Buffer& b) {
 }
 
 bool is_carried(const Buffer& b) {
-  return (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving) && b.edge >= 0;
+  return is_on_host(b) ||
+         ((b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving) && b.edge >= 0);
 }
 
 bool is_stage_end(const Buffer& b) {
@@ -243,7 +246,7 @@ bool is_stage_end(const Buffer& b) {
 
 bool belongs(const Tables& t, const Buffer& b) {
   const Program& p = t.program;
-  if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::StoredState) return false;
+  if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::LeavingOnHost) return false;
   if (b.kind == BufferKind::Scratch) return true;
   const bool per_microbatch = is_kept(b) || is_moved(b) || is_carried(b) || is_stage_end(b);
   if (per_microbatch && (b.microbatch < 0 || b.microbatch >= t.topology.microbatches(b.device)))
@@ -263,13 +266,14 @@ bool belongs(const Tables& t, const Buffer& b) {
            (!is_state(b) || t.state_move(b.device, b.stage, b.segment) != nullptr) &&
            (b.kind != BufferKind::Collected || is_of_collecting_segment(p, b));
   }
-  if (b.edge >= std::ssize(p.edges)) return false;
+  if (b.edge < 0 || b.edge >= std::ssize(p.edges)) return false;
+  if (is_on_host(b) && !passes_through_host(p, b.device)) return false;
   const Edge& edge = p.edges[b.edge];
   if (!t.topology.carries(b.edge, b.direction, of)) return false;
-  const bool arriving = b.kind == BufferKind::Arriving;
+  const bool arriving = b.kind == BufferKind::Arriving || b.kind == BufferKind::ArrivingOnHost;
   if (!holds(t, b.device, endpoint(edge, arriving ? Op::Receive : Op::Send, b.direction)))
     return false;
-  return arriving || t.crosses(b.edge, of.replica);
+  return b.kind == BufferKind::Arriving || t.crosses(b.edge, of.replica);
 }
 
 Span use_of(const Tables& t, const Buffer& b) {

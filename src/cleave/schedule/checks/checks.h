@@ -20,6 +20,10 @@ void check_compute(Tables& tables, Level level, Findings& findings);
 /// before it is used. Fills messages.
 void check_messages(Tables& tables, Findings& findings);
 
+/// Where messages pass through the host, OUT stands right before each SEND and IN right after each
+/// RECV; nowhere else is there one of a message.
+void check_through_host(const Program& program, Findings& findings);
+
 /// An edge inside a device: its producer runs before its consumer.
 void check_local_edges(const Tables& tables, Findings& findings);
 

@@ -30,6 +30,12 @@ void check_sizes(const Program& p, Findings& findings) {
   if (!p.budgets.empty()) matches(p.budgets.size(), p.devices, "the list of budgets");
   if (!p.outside_budgets.empty())
     matches(p.outside_budgets.size(), p.devices, "the list of outside budgets");
+  for (std::size_t k = 0; k < p.through_host.size(); ++k) {
+    const int device = p.through_host[k];
+    if (!within(device, p.devices) || (k > 0 && device <= p.through_host[k - 1]))
+      findings.add(-1, -1, "the devices that pass messages through the host name device ", device,
+                   "; they are given once each, in order, below ", p.devices);
+  }
   if (!p.sharing.empty()) matches(p.sharing.size(), p.stages, "what replicas share");
   if (!p.gradients.empty()) matches(p.gradients.size(), p.stages, "the list of gradient kinds");
 }

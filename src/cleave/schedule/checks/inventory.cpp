@@ -151,12 +151,15 @@ class Inventory {
   void check_edge(int edge, Direction direction, std::int64_t bytes) {
     for (int replica = 0; replica < p_.replicas; ++replica)
       for (int microbatch = 0; microbatch < p_.microbatches; ++microbatch)
-        for (const BufferKind kind : {BufferKind::Arriving, BufferKind::Leaving}) {
+        for (const BufferKind kind : {BufferKind::Arriving, BufferKind::Leaving,
+                                      BufferKind::ArrivingOnHost, BufferKind::LeavingOnHost}) {
           if (!t_.topology.carries(edge, direction, replica, microbatch)) break;
-          if (kind == BufferKind::Leaving && !t_.crosses(edge, replica)) continue;
-          const Op post = kind == BufferKind::Arriving ? Op::Receive : Op::Send;
+          if (kind != BufferKind::Arriving && !t_.crosses(edge, replica)) continue;
+          const bool arriving = kind == BufferKind::Arriving || kind == BufferKind::ArrivingOnHost;
+          const Op post = arriving ? Op::Receive : Op::Send;
           Buffer wanted{.kind = kind, .edge = edge, .direction = direction};
           wanted.device = p_.placement[endpoint(p_.edges[edge], post, direction)][replica];
+          if (is_on_host(wanted) && !passes_through_host(p_, wanted.device)) continue;
           wanted.microbatch = t_.topology.on_device(wanted.device, {replica, microbatch});
           const Buffer* there = find(kind, edge, direction, which_of(replica, microbatch));
           if (there == nullptr)

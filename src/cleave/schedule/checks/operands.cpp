@@ -23,7 +23,11 @@ class Operands {
       return "is no known instruction";
     if (i.op == Op::Wait && !effects(op).posts) return "waits for what nothing posts";
     if (level_ == Level::Compute && !is_compute(i.op)) return "is not compute";
-    if (level_ == Level::Forward && !serves_forward(op)) return "is not for a forward pass";
+    if (level_ == Level::Forward && !serves_forward(op) && !is_message_move(i))
+      return "is not for a forward pass";
+    if (is_message_move(i)) return message_complaint(device, i);
+    if (i.op == Op::Wait && effects(op).operand == Operand::Kept && i.edge >= 0)
+      return "waits for a move of a message, which the WAIT of the message completes";
     switch (effects(op).operand) {
       case Operand::Message:
         return message_complaint(device, i);
@@ -112,7 +116,7 @@ class Operands {
 
   std::optional<std::string> message_complaint(int device, const Instruction& i) const {
     using cleave::detail::concat;
-    const Op post = subject(i);
+    const Op post = i.op == Op::Out ? Op::Send : i.op == Op::In ? Op::Receive : subject(i);
     if (!is_within(i.edge, std::ssize(p_.edges)))
       return concat("names edge ", i.edge, " of ", p_.edges.size());
     const Edge& edge = p_.edges[i.edge];

@@ -68,7 +68,8 @@ bool check_place(const Program& p, const Buffer& b, Findings& findings) {
   if (b.offset % kAlignment != 0)
     return complain("a buffer begins at byte ", b.offset, ", no multiple of ", kAlignment);
   const auto& budgets = is_outside(b) ? p.outside_budgets : p.budgets;
-  const std::int64_t budget = budgets.empty() ? INT64_MAX : budgets[b.device];
+  const bool limited = !is_on_host(b) && !budgets.empty();
+  const std::int64_t budget = limited ? budgets[b.device] : INT64_MAX;
   if (b.bytes > budget || b.offset > budget - b.bytes)
     return complain("a buffer of ", b.bytes, " bytes at ", b.offset, " ends beyond the device's ",
                     is_outside(b) ? "outside " : "", "budget of ", budget, " bytes");
@@ -80,17 +81,20 @@ bool check_place(const Program& p, const Buffer& b, Findings& findings) {
 void check_space(const Program& program, Findings& findings) {
   std::vector<std::vector<std::int32_t>> on_device(program.devices);
   std::vector<std::vector<std::int32_t>> outside(program.devices);
+  std::vector<std::vector<std::int32_t>> on_host(program.devices);
   bool placed = true;
   for (std::int32_t k = 0; k < std::ssize(program.buffers); ++k) {
     const Buffer& b = program.buffers[k];
     placed &= check_place(program, b, findings);
-    if (b.bytes > 0) (is_outside(b) ? outside : on_device)[b.device].push_back(k);
+    auto& memory = is_outside(b) ? outside : is_on_host(b) ? on_host : on_device;
+    if (b.bytes > 0) memory[b.device].push_back(k);
   }
   if (!placed) return;
   Sweep sweep(program, findings);
   for (int device = 0; device < program.devices; ++device) {
     sweep.device(device, on_device[device]);
     sweep.device(device, outside[device]);
+    sweep.device(device, on_host[device]);
   }
 }
 

@@ -17,6 +17,7 @@ constexpr std::array kPasses = {
     Pass{"gradients", add_gradients},
     Pass{"moves", add_moves},
     Pass{"state moves", add_state_moves},
+    Pass{"through host", pass_through_host},
 };
 
 }  // namespace

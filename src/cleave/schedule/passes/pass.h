@@ -14,6 +14,7 @@ Program shard_parameters(Program program, const LowerOptions& options);
 Program add_gradients(Program program, const LowerOptions& options);
 Program add_moves(Program program, const LowerOptions& options);
 Program add_state_moves(Program program, const LowerOptions& options);
+Program pass_through_host(Program program, const LowerOptions& options);
 
 /// [edge] -> how many of its messages a sender may have on their way where no gradient ever tells
 /// it that one has been read: the longest path to an end of the graph and one more, as 1F1B would

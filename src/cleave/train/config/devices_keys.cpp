@@ -78,7 +78,8 @@ std::vector<Key> devices_keys() {
           .with({.otherwise = "no budget", .example = "\"96MiB\""}),
       one_or_list(
           "devices.host_memory", "a size such as \"1GiB\", or a list with one for each device",
-          "budget of what parallel.offload moves out, on the host or on a disk",
+          "budget of what parallel.offload moves out, on the host or on a disk, and of messages of "
+          "accelerators",
           [](auto& c) -> auto& { return c.devices.host_memory; }, read_bytes, write_bytes)
           .with({.otherwise = "no budget", .example = "\"1GiB\""}),
       text(

@@ -10,6 +10,16 @@ namespace {
 
 constexpr std::size_t kRecent = 4096;
 
+/// Seconds of a transfer in which the device itself computed.
+double computed_in(const plan::Span& transfer, std::span<const plan::Span> spans) {
+  double seconds = 0;
+  for (const plan::Span& span : spans)
+    if (span.kind == plan::SpanKind::Compute)
+      seconds +=
+          std::max(0.0, std::min(span.end, transfer.end) - std::max(span.begin, transfer.begin));
+  return seconds;
+}
+
 }  // namespace
 
 void RecentValues::note(double value) {
@@ -41,6 +51,7 @@ void StepTimes::note(double seconds, std::span<const plan::Span> spans,
     const double length = span.end - span.begin;
     if (span.kind == plan::SpanKind::Transfer) {
       moving += length;
+      if (schedule::is_message_move(span.instruction)) awaited += length - computed_in(span, spans);
       continue;
     }
     if (schedule::is_move(span.instruction)) awaited += length;

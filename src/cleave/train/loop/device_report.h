@@ -14,6 +14,9 @@ struct DeviceReport {
   std::int64_t planned_bytes = 0;
   std::int64_t outside_bytes = 0;  ///< measured: what had moved out of its memory at most
   std::int64_t planned_outside_bytes = 0;
+  std::int64_t host_bytes =
+      0;  ///< measured: messages that passed through the host's memory at most
+  std::int64_t planned_host_bytes = 0;
   std::int64_t budget_bytes = 0;    ///< 0: no limit was given
   std::int64_t library_bytes = 0;   ///< what libraries allocated for themselves, outside the arena
   std::int64_t resident_bytes = 0;  ///< of the device's own process at most; 0 if it has none
@@ -28,7 +31,8 @@ struct DeviceReport {
   double reduce_hidden = 1;  ///< share of them that the device computed, median
   double tensor = 0;         ///< the same of sums and gatherings inside layers
   double tensor_hidden = 1;
-  double moves = 0;  ///< seconds per step in which something moved out or back, median
+  double moves = 0;  ///< seconds per step in which something moved out or back, median; messages
+                     ///< through the host included
   double moves_hidden = 1;
 };
 

@@ -275,6 +275,8 @@ class DeviceRun {
         .planned_bytes = executor.planned_bytes(),
         .outside_bytes = trainer_.device().outside().peak(),
         .planned_outside_bytes = executor.planned_outside_bytes(),
+        .host_bytes = trainer_.device().host().peak(),
+        .planned_host_bytes = executor.planned_host_bytes(),
         .budget_bytes = budgets.empty() ? 0 : budgets[index_],
         .library_bytes = library_bytes(),
         .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,

@@ -14,8 +14,8 @@ using schedule::Op;
 using schedule::Program;
 using schedule::Thing;
 
-Messages::Messages(const Setting& setting, Timeline& timeline)
-    : setting_(setting), timeline_(timeline) {
+Messages::Messages(const Setting& setting, Timeline& timeline, Moves& moves)
+    : setting_(setting), timeline_(timeline), moves_(moves) {
   const Program& program = setting.program;
   messages_.resize(program.edges.size() * 2 * program.replicas * program.microbatches);
   implied_.assign(program.edges.size(), true);
@@ -70,8 +70,12 @@ bool Messages::blocks_on(int device, const Message& m, int& waiter, double time)
 void Messages::post(int device, const Instruction& instruction, double time) {
   const OfReplica of = setting_.topology.of_replica(device, instruction.microbatch);
   Message& m = message(instruction.edge, instruction.direction, of);
-  (instruction.op == Op::Send ? m.sent : m.received) = time;
-  if (m.sent != kNotYet && m.received != kNotYet) transfer(m, instruction, of, time);
+  if (instruction.op == Op::Send)
+    m.sent = moves_.out(device, instruction, time);
+  else
+    m.received = time;
+  if (m.sent != kNotYet && m.received != kNotYet)
+    transfer(m, instruction, of, std::max(m.sent, m.received));
 }
 
 void Messages::post_implied(int device, const Instruction& instruction, double time) {
@@ -107,6 +111,10 @@ void Messages::transfer(Message& m, Instruction send, const OfReplica& of, doubl
   if (setting_.options.record == Record::All && m.arrival > time) {
     timeline_.add(from, SpanKind::Transfer, time, m.arrival, send);
     timeline_.trace.spans.back().peer = to;
+  }
+  if (from != to) {
+    send.microbatch = setting_.topology.on_device(to, of);
+    m.arrival = moves_.in(to, send, m.arrival);
   }
   for (int* waiter : {&m.sender_waits, &m.receiver_waits})
     if (*waiter >= 0) timeline_.wake(std::exchange(*waiter, -1), m.arrival);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cleave/plan/time/simulation/moves.h"
 #include "cleave/plan/time/simulation/setting.h"
 #include "cleave/plan/time/simulation/timeline.h"
 
@@ -12,7 +13,8 @@ namespace cleave::plan::simulation {
 /// no SEND and RECV, when its producer ends.
 class Messages {
  public:
-  Messages(const Setting& setting, Timeline& timeline);
+  /// `moves` is what OUT and IN of messages share with those of what a device keeps.
+  Messages(const Setting& setting, Timeline& timeline, Moves& moves);
 
   /// SEND or RECV.
   void post(int device, const schedule::Instruction& instruction, double time);
@@ -26,10 +28,10 @@ class Messages {
  private:
   /// One microbatch's message over one edge of one replica.
   struct Message {
-    double sent = kNotYet;      ///< when its SEND was posted
+    double sent = kNotYet;      ///< when its SEND was posted, and its OUT was over
     double received = kNotYet;  ///< when its RECV was posted
-    double arrival = kNotYet;
-    int sender_waits = -1;  ///< device blocked on it, or -1
+    double arrival = kNotYet;   ///< at the receiver, its IN included
+    int sender_waits = -1;      ///< device blocked on it, or -1
     int receiver_waits = -1;
   };
 
@@ -39,6 +41,7 @@ class Messages {
 
   const Setting& setting_;
   Timeline& timeline_;
+  Moves& moves_;
   std::vector<Message> messages_;
   std::vector<bool> implied_;  ///< [edge]
 };

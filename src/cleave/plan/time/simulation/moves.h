@@ -16,7 +16,12 @@ class Moves {
  public:
   Moves(const Setting& setting, Timeline& timeline);
 
-  /// OUT or IN.
+  /// OUT of what a SEND carries, or IN of what has arrived at `time`, where the device's messages
+  /// pass through the host: when it is over. Otherwise at once.
+  double out(int device, schedule::Instruction message, double time);
+  double in(int device, schedule::Instruction message, double time);
+
+  /// OUT or IN of what F keeps or of optimizer state.
   void post(int device, const schedule::Instruction& instruction, double time);
 
   /// True if `device` must stop in front of `instruction`, a WAIT; it is woken when the move ends.
@@ -27,6 +32,10 @@ class Moves {
   static Key key_of(int device, const schedule::Instruction& i) {
     return {device, i.stage, i.segment, i.microbatch};
   }
+
+  double move(int device, const schedule::Instruction& instruction, std::int64_t bytes,
+              double time);
+  double move_message(int device, const schedule::Instruction& message, double time);
 
   const Setting& setting_;
   Timeline& timeline_;

@@ -1,0 +1,131 @@
+// Messages of devices whose memory no message reaches: OUT before each SEND, IN after each RECV.
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "cleave/plan/memory/memory.h"
+#include "cleave/schedule/forward_only.h"
+#include "cleave/schedule/generators.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/schedule/text.h"
+#include "cleave/schedule/verifier.h"
+
+namespace cleave::schedule {
+namespace {
+
+std::string text_of(const std::vector<Instruction>& list) {
+  std::string text;
+  for (const Instruction& i : list) text += (text.empty() ? "" : " ") + to_string(i);
+  return text;
+}
+
+std::string verdict(const Program& program) {
+  std::string text;
+  for (const Violation& violation : verify(program)) text += to_string(program, violation) + "\n";
+  return text;
+}
+
+Program through_host(std::vector<int> devices) {
+  Program program = lower(generate("1f1b", {.devices = 2, .microbatches = 2}),
+                          {.through_host = std::move(devices)});
+  for (Edge& edge : program.edges) edge.forward_bytes = edge.backward_bytes = 100;
+  return program;
+}
+
+TEST(ThroughHost, MessagesOfThoseDevicesMoveOutBeforeAndInAfter) {
+  const Program program = through_host({1});
+  EXPECT_EQ(std::ranges::count_if(program.lists[0], is_message_move), 0);
+  const std::string text = text_of(program.lists[1]);
+  EXPECT_NE(text.find("RECV:0>0 IN:0>0"), std::string::npos) << text;
+  EXPECT_NE(text.find("OUT:0<1 SEND:0<1"), std::string::npos) << text;
+  EXPECT_EQ(std::ranges::count_if(program.lists[1], is_message_move), 4);
+  EXPECT_EQ(verdict(program), "");
+  EXPECT_EQ(parse_program(to_text(program)), program);
+}
+
+TEST(ThroughHost, AForwardPassHasTheMovesOfAStep) {
+  const Program order = generate("1f1b", {.devices = 2, .microbatches = 2});
+  const Program program = forward_only(order, 3, {.through_host = {0, 1}});
+  EXPECT_TRUE(verify(program, Level::Forward).empty());
+  EXPECT_EQ(std::ranges::count_if(program.lists[0], is_message_move), 3);
+  for (const auto& list : program.lists)
+    for (std::size_t at = 0; at < list.size(); ++at) {
+      if (list[at].op == Op::Send) {
+        EXPECT_EQ(list[at - 1].op, Op::Out);
+      } else if (list[at].op == Op::Receive) {
+        EXPECT_EQ(list[at + 1].op, Op::In);
+      }
+    }
+}
+
+TEST(ThroughHost, BuffersOnTheHostLiveFromOutToTheWaitOfSendAndFromRecvToItsWait) {
+  Program program = through_host({0, 1});
+  plan::plan_memory(program, std::vector<plan::StageMemory>(program.stages));
+  EXPECT_EQ(verdict(program), "");
+  EXPECT_EQ(std::ranges::count_if(program.buffers, is_on_host), 8);
+  for (const Buffer& b : program.buffers) {
+    if (!is_on_host(b)) continue;
+    const auto& list = program.lists[b.device];
+    EXPECT_EQ(list[b.first].op, b.kind == BufferKind::LeavingOnHost ? Op::Out : Op::Receive);
+    EXPECT_EQ(list[b.last].op, Op::Wait);
+    EXPECT_EQ(list[b.last].completes, b.kind == BufferKind::LeavingOnHost ? Op::Send : Op::Receive);
+    EXPECT_EQ(list[b.first].edge, list[b.last].edge);
+    EXPECT_EQ(b.bytes, 100);
+  }
+  // Device 0 has both of its messages and the room for both that come back at once, device 1 one of
+  // each, all rounded up to 128 bytes; they take none of the devices' own memory.
+  EXPECT_EQ(plan::host_bytes(program), (std::vector<std::int64_t>{4 * 128, 2 * 128}));
+  Program reached = through_host({});
+  plan::plan_memory(reached, std::vector<plan::StageMemory>(reached.stages));
+  EXPECT_EQ(plan::peak_bytes(program), plan::peak_bytes(reached));
+  EXPECT_EQ(plan::host_bytes(reached), (std::vector<std::int64_t>{0, 0}));
+}
+
+TEST(ThroughHost, TheVerifierWantsEveryMessageToMove) {
+  Program program = through_host({1});
+  auto& list = program.lists[1];
+  const auto out = std::ranges::find(list, Op::Out, &Instruction::op);
+  list.erase(out);
+  EXPECT_NE(verdict(program).find("has no OUT before it, and no message reaches this device"),
+            std::string::npos)
+      << verdict(program);
+
+  program = through_host({1});
+  const auto in = std::ranges::find(program.lists[1], Op::In, &Instruction::op);
+  std::iter_swap(in, in - 1);
+  EXPECT_NE(verdict(program).find("(IN:0>0): stands not right after its RECV"), std::string::npos)
+      << verdict(program);
+
+  program = through_host({1});
+  program.through_host.clear();
+  EXPECT_NE(verdict(program).find("moves a message, but messages reach this device's memory"),
+            std::string::npos);
+
+  program.through_host = {2};
+  EXPECT_EQ(verdict(program),
+            "program: the devices that pass messages through the host name device 2; they are "
+            "given once each, in order, below 2\n");
+}
+
+TEST(ThroughHost, TheVerifierWantsRoomOnTheHost) {
+  Program program = through_host({0, 1});
+  plan::plan_memory(program, std::vector<plan::StageMemory>(program.stages));
+  const auto on_host = std::ranges::find_if(program.buffers, is_on_host);
+  Program without = program;
+  without.buffers.erase(without.buffers.begin() + (on_host - program.buffers.begin()));
+  EXPECT_NE(verdict(without).find("-on-host of edge 0"), std::string::npos) << verdict(without);
+  EXPECT_NE(verdict(without).find("is missing"), std::string::npos);
+
+  Program shorter = program;
+  shorter.buffers[on_host - program.buffers.begin()].last -= 1;
+  EXPECT_NE(verdict(shorter).find("but is used from"), std::string::npos) << verdict(shorter);
+
+  Program shared = program;
+  for (Buffer& b : shared.buffers)
+    if (is_on_host(b)) b.offset = 0;
+  EXPECT_NE(verdict(shared).find("two live buffers overlap"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cleave::schedule
