@@ -45,6 +45,8 @@ std::string describe_owners(const train::Config& config) {
     for (std::size_t device = 0; device < owners.size(); ++device)
       if (owners[device] == static_cast<int>(i)) text += fmt::format(" {}", device);
   }
+  if (edge.codec != "none" || edge.codec_back != "none")
+    text += fmt::format("; cuts as {} forward and {} backward", edge.codec, edge.codec_back);
   return text + " (what leaves whom: cleave verify --flow)\n";
 }
 

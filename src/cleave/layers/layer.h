@@ -37,6 +37,7 @@ struct LayerCall {
   std::int64_t position = 0;              ///< of the first token; more than 0 only when generating
   std::span<const View> collected;        ///< as declared, in that order
   std::int64_t first_row = 0;             ///< of x among the rows of collected[0]
+  std::int64_t microbatch = 0;            ///< number among all of the run; 0 while evaluating
 };
 
 /// A layer computes what its spec declared, in three calls. It owns no memory: parameters and

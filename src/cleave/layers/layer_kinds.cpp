@@ -7,6 +7,7 @@
 #include "cleave/layers/add_layer_kind.h"
 #include "cleave/layers/attention.h"
 #include "cleave/layers/class_loss.h"
+#include "cleave/layers/coded_edge.h"
 #include "cleave/layers/convolution.h"
 #include "cleave/layers/embedding.h"
 #include "cleave/layers/feature_maps.h"
@@ -50,9 +51,15 @@ std::vector<LayerKind> pairing_kinds() {
           layer_kind<SigmoidLoss>("sigmoid_loss")};
 }
 
+/// The ends of edges that are coded, which processors code.
+std::vector<LayerKind> coding_kinds() {
+  return {layer_kind<Encode>("encode"), layer_kind<Decode>("decode")};
+}
+
 std::vector<LayerKind>& added_kinds() {
   static std::vector<LayerKind> kinds = [] {
     std::vector<LayerKind> all = joining_kinds();
+    std::ranges::move(coding_kinds(), std::back_inserter(all));
     std::ranges::move(pairing_kinds(), std::back_inserter(all));
     for (LayerKind& kind : all) kind.on_accelerators = true;
     return all;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,16 @@ struct TensorSpec {
   std::string name;
   DType dtype = DType::F32;
   Shape shape;
+  /// Of its gradient, where that is another: one codec for the way there, another for the way back.
+  std::optional<Shape> coded_gradient = {};
+
+  const Shape& gradient_shape() const { return coded_gradient ? *coded_gradient : shape; }
 
   /// With the padding that keeps the next tensor aligned.
   std::int64_t bytes() const { return aligned(shape.elements() * size_of(dtype)); }
+  std::int64_t gradient_bytes() const {
+    return aligned(gradient_shape().elements() * size_of(dtype));
+  }
 
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };

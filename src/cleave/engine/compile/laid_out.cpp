@@ -25,9 +25,9 @@ void set_edges(CompiledStep& step) {
   step.program.reads = wiring.reads(share);
   for (const Wire& wire : wiring.wires()) {
     if (wire.edge < 0) continue;
-    const std::int64_t bytes = share.segments[wire.from].layers.back().y.bytes();
-    step.program.edges[wire.edge].forward_bytes = bytes;
-    step.program.edges[wire.edge].backward_bytes = bytes * std::ssize(wire.readers);
+    const TensorSpec& y = share.segments[wire.from].layers.back().y;
+    step.program.edges[wire.edge].forward_bytes = y.bytes();
+    step.program.edges[wire.edge].backward_bytes = y.gradient_bytes() * std::ssize(wire.readers);
   }
 }
 

@@ -90,7 +90,7 @@ PortSource Wiring::source(const Graph& graph, int from, const Graph::Port& reade
   const auto place = std::ranges::find(wire.readers, reader) - wire.readers.begin();
   return {.segment = number_of(from),
           .edge = wire.edge,
-          .gradient_offset = place * graph.segments[from].layers.back().y.bytes()};
+          .gradient_offset = place * graph.segments[from].layers.back().y.gradient_bytes()};
 }
 
 SegmentPorts Wiring::ports(const Graph& graph, int segment) const {

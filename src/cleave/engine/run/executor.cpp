@@ -170,9 +170,10 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   pass.loss_scale = input.loss_scale;
   const bool may_wait = schedule::effects(instruction.op).members != schedule::Members::Alone;
   if (may_wait && !schedule::is_message(instruction)) host_messages_.flush();
+  pass.microbatch = number_of(pass, input);
   switch (instruction.op) {
     case Op::Forward:
-      return note(instruction.microbatch, forward(entry, *input.source, input.search));
+      return note(instruction.microbatch, forward(entry, pass, input));
     case Op::Recompute:
       load(entry, *input.source, &Stage::tensor_again);
       return entry.stage->recompute(compute, pass);
@@ -239,14 +240,21 @@ void Executor::load(const LinkedInstruction& entry, MicrobatchSource& source, In
   }
 }
 
-MicrobatchSums Executor::forward(const LinkedInstruction& entry, MicrobatchSource& source,
-                                 Search search) {
+/// Evaluating knows no microbatches of a run: what is drawn there depends on places alone.
+std::int64_t Executor::number_of(const SegmentPass& pass, const StepInput& input) const {
+  if (!evaluated_.empty()) return 0;
+  const std::int64_t of_step = parts_.program->replicas * parts_.program->microbatches;
+  return input.number * of_step + pass.number;
+}
+
+MicrobatchSums Executor::forward(const LinkedInstruction& entry, const SegmentPass& pass,
+                                 const StepInput& input) {
   Stage& stage = *entry.stage;
   Memory& memory = parts_.arena->memory();
-  load(entry, source, &Stage::tensor_of);
-  stage.forward(*parts_.compute, entry.pass, search);
+  load(entry, *input.source, &Stage::tensor_of);
+  stage.forward(*parts_.compute, pass, input.search);
 
-  const View losses = stage.losses(entry.pass);
+  const View losses = stage.losses(pass);
   if (!losses || !parts_.counts_loss) return {};
   MicrobatchSums sums;
   const std::int64_t samples = losses.size(losses.rank() - 1);

@@ -38,6 +38,7 @@ struct StepInput {
   bool stop = false;            ///< this device was asked to stop
   int pattern = kFullest;       ///< which of Parts::patterns runs
   StateWatch* watch = nullptr;  ///< null: nobody wants to know
+  std::int64_t number = 0;      ///< of the step in the run; layers with chance draw by it
 };
 
 /// What a step gives back, the same on every device.
@@ -132,7 +133,9 @@ class Executor {
 
   void execute(const LinkedInstruction& entry, const StepInput& input);
   void emulate(const schedule::Instruction& instruction, const StepInput& input);
-  MicrobatchSums forward(const LinkedInstruction& entry, MicrobatchSource& source, Search search);
+  MicrobatchSums forward(const LinkedInstruction& entry, const SegmentPass& pass,
+                         const StepInput& input);
+  std::int64_t number_of(const SegmentPass& pass, const StepInput& input) const;
   using InputPlace = View (Stage::*)(const StageInput&, const SegmentPass&) const;
   /// Loads what F or R reads from the data, to the places where it has them.
   void load(const LinkedInstruction& entry, MicrobatchSource& source, InputPlace place);

@@ -13,8 +13,23 @@ namespace {
 
 void search_non_finite(ops::Compute& compute, const LayerSpec& layer, ConstView result,
                        const char* what) {
-  if (!result || ops::all_finite(compute, result)) return;
+  if (!result || result.dtype() == DType::I32 || ops::all_finite(compute, result)) return;
   throw NonFinite(std::string(what) + " of layer " + layer.name + " is not finite");
+}
+
+View view_of(const Frame& frame, const plan::Place& place, DType dtype, const Shape& shape) {
+  if (place.region == plan::Region::None) return {};
+  if (place.region == plan::Region::Port) {
+    std::byte* at = frame.ports[static_cast<std::size_t>(place.offset)];
+    return at == nullptr ? View() : View(at, dtype, shape);
+  }
+  // What is absent from a microbatch has a shape and no place.
+  std::byte* begin = frame[static_cast<int>(place.region)];
+  return View(begin == nullptr ? nullptr : begin + place.offset, dtype, shape);
+}
+
+View gradient_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
+  return view_of(frame, place, tensor.dtype, tensor.gradient_shape());
 }
 
 /// The gradient of a residual branch that left at the layer's x.
@@ -25,14 +40,7 @@ void add_branch(ops::Compute& compute, const Layer& layer, const LayerCall& call
 }  // namespace
 
 View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
-  if (place.region == plan::Region::None) return {};
-  if (place.region == plan::Region::Port) {
-    std::byte* at = frame.ports[static_cast<std::size_t>(place.offset)];
-    return at == nullptr ? View() : View(at, tensor.dtype, tensor.shape);
-  }
-  // What is absent from a microbatch has a shape and no place.
-  std::byte* begin = frame[static_cast<int>(place.region)];
-  return View(begin == nullptr ? nullptr : begin + place.offset, tensor.dtype, tensor.shape);
+  return view_of(frame, place, tensor.dtype, tensor.shape);
 }
 
 /// The arguments of one call of a layer; `room` is for the views of its kept tensors.
@@ -41,6 +49,7 @@ class Stage::Call {
   /// F.
   Call(std::span<View> room, const Entry& entry, const SegmentPass& pass)
       : spec_(entry.layer->spec()), frame_(pass.frame), room_(room) {
+    call_.microbatch = pass.microbatch;
     if (entry.first != nullptr) {
       set_forward(*entry.first);
     } else {
@@ -54,8 +63,9 @@ class Stage::Call {
        const plan::BackwardPlaces& backward, std::int64_t gradient_shift = 0)
       : spec_(entry.layer->spec()), frame_(pass.frame), room_(room) {
     set_forward(*entry.places);
-    call_.dy = view_at(frame_, backward.dy, spec_.y);
-    call_.dx = view_at(frame_, backward.dx, spec_.x);
+    call_.microbatch = pass.microbatch;
+    call_.dy = gradient_at(frame_, backward.dy, spec_.y);
+    call_.dx = gradient_at(frame_, backward.dx, spec_.x);
     call_.add = view_at(frame_, backward.add, spec_.x);
     call_.gradient = pass.gradient;
     call_.ends_sum = pass.ends_sum;
@@ -219,6 +229,7 @@ void Stage::hand_out(ops::Compute& compute, const SegmentPass& pass) const {
 void Stage::add_gradients(ops::Compute& compute, const SegmentPass& pass) const {
   if (pass.frame.gradients.empty()) return;
   const TensorSpec& y = entries(pass.segment).back().layer->spec().y;
+  CLEAVE_CHECK(!y.coded_gradient, y.name, " is coded, and has several readers");
   const View dy(pass.frame[static_cast<std::size_t>(plan::Region::OutputGradient)], y.dtype,
                 y.shape);
   for (std::byte* addend : pass.frame.gradients)

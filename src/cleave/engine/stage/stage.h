@@ -44,6 +44,7 @@ struct SegmentPass {
   std::byte* collected = nullptr;  ///< what the step has collected, where the segment reads it
   int number = 0;                  ///< of the microbatch among all of the step
   bool begins_step = false;        ///< F: the first after it was collected
+  std::int64_t microbatch = 0;     ///< number among all of the run; 0 while evaluating
 };
 
 /// Whether results are searched for NaN and infinity, to find the layer where they begin.

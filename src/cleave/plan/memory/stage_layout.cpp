@@ -265,7 +265,7 @@ void lay_out_backward(const Chain& chain, Borders borders, Backward mode, StageL
   std::vector<Place> tensors(count + 1);
   for (int k = count; k >= 0; --k) {
     if (gradients.root[k] != k) continue;
-    const std::int64_t bytes = chain.tensor(k).bytes();
+    const std::int64_t bytes = chain.tensor(k).gradient_bytes();
     if (k == count) {
       // Both ways of running backward read the same arriving message: place it once.
       if (!borders.y_leaves) continue;

@@ -23,8 +23,9 @@ struct Key {
   /// Nothing if the key is not given and has no default.
   std::function<std::optional<Value>(const Config& config)> get;
 
-  bool takes_text = false;   ///< any text: an override is taken as typed
-  bool takes_lists = false;  ///< unless it is a list
+  bool takes_text = false;    ///< any text: an override is taken as typed
+  bool takes_lists = false;   ///< unless it is a list
+  bool takes_tables = false;  ///< a table is one value, not keys of its own
 
   /// What holds if the key is not given, where that is no constant: "model.heads".
   std::string_view otherwise = {};

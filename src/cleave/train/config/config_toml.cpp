@@ -1,4 +1,5 @@
 // The one file that knows toml++.
+#include <algorithm>
 #include <cctype>
 #include <sstream>
 #include <string>
@@ -6,6 +7,7 @@
 #include <toml++/toml.h>
 
 #include "cleave/base/check.h"
+#include "cleave/train/config/config_schema.h"
 #include "cleave/train/config/config_value.h"
 
 namespace cleave::train {
@@ -58,11 +60,17 @@ Value convert(const toml::node& node) {
   return {Value::Other{text.str()}};
 }
 
+/// Whether a table of that name is the value of a key.
+bool is_value(std::string_view name) {
+  const auto key = std::ranges::find(config_keys(), name, &Key::name);
+  return key != config_keys().end() && key->takes_tables;
+}
+
 void flatten(const toml::table& table, const std::string& prefix, const std::string& name,
              std::vector<Entry>& out) {
   for (const auto& [key, node] : table) {
     std::string dotted = prefix + std::string(key.str());
-    if (const auto* inner = node.as_table()) {
+    if (const auto* inner = node.as_table(); inner != nullptr && !is_value(dotted)) {
       flatten(*inner, dotted + ".", name, out);
     } else {
       out.push_back({.key = std::move(dotted),
@@ -108,7 +116,7 @@ Entry read_override(const std::string& text) {
     const toml::table parsed = toml::parse("value = " + entry.text);
     const toml::node* node = parsed.get("value");
     const bool alone = parsed.size() == 1 && !entry.text.empty();  // "1\nb = 2" is not a value
-    if (alone && !node->is_table()) {
+    if (alone && (!node->is_table() || is_value(entry.key))) {
       if (Value value = convert(*node); !std::holds_alternative<Value::Other>(value.is)) {
         entry.value = std::move(value);
       }

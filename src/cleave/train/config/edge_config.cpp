@@ -22,9 +22,10 @@ void check_names(const EdgeConfig& edge) {
   }
 }
 
-void check_given(const GivenKeys& given) {
+void check_given(const GivenKeys& given, const EdgeConfig& edge) {
   for (const std::string& key : given) {
-    const bool other = key == "edge.owner" || key == "edge.central" || key == "edge.sync_every";
+    const bool other = key == "edge.owner" || key == "edge.central" || key == "edge.sync_every" ||
+                       (key == "edge.codec" && edge.is_split());
     require(other || !key.starts_with("edge."), key,
             " is set, and edge.sync_every is not, so nothing is averaged; set it, or leave ", key,
             " out");
@@ -78,7 +79,7 @@ void derive_edge(const GivenKeys& given, Config& c) {
     check_averaging(c);
     return settle_data(given, c);
   }
-  check_given(given);
+  check_given(given, c.edge);
   if (c.edge.owners.empty()) {
     require(!c.edge.central,
             "edge.central is true, and there are no owners to be played on one "

@@ -33,7 +33,9 @@ struct EdgeConfig {
   bool weigh_samples = true;   ///< a client counts for its sequences; else each for one
   bool fixed_sums = false;     ///< in fixed point, whoever comes first; else in client order
   bool keep_slots = false;     ///< of the clients' optimizers, from round to round
-  std::string codec = "none";  ///< of updates: a name of edge::codecs()
+  /// How updates travel, or what goes from owner to owner in a split run: a name of codecs().
+  std::string codec = "none";
+  std::string codec_back = "none";  ///< of the gradients that come back in a split run
   double drop = 0;             ///< chance of a client of a round not to answer
   std::int64_t quorum = 1;     ///< answers that a round needs
   bool secure = false;         ///< updates are masked, and the server sees their sum alone

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "cleave/edge/codec.h"
+#include "cleave/base/codec.h"
 #include "cleave/edge/partition.h"
 #include "cleave/train/config/config_rules.h"
 #include "cleave/train/config/config_sections.h"
@@ -59,10 +59,39 @@ std::vector<std::string_view> outer_names() {
   return names;
 }
 
-std::vector<std::string_view> codec_names() {
-  std::vector<std::string_view> names;
-  for (const edge::Codec& codec : edge::codecs()) names.push_back(codec.name);
-  return names;
+/// The name that the table of codecs has for it; empty: there is none.
+std::string codec_in(const Value& value) {
+  const auto* name = as<std::string>(value);
+  const Codec* codec = name == nullptr ? nullptr : find_codec(*name);
+  return codec == nullptr ? "" : std::string(codec->name);
+}
+
+/// "int8", or {forward = "int8", backward = "bf16"}.
+bool set_codec(Config& config, const Value& value) {
+  std::string forward = codec_in(value);
+  std::string backward = forward;
+  if (const auto* table = as<Value::Table>(value)) {
+    forward = backward = "none";
+    for (std::size_t i = 0; i < table->keys.size(); ++i) {
+      if (table->keys[i] != "forward" && table->keys[i] != "backward") return false;
+      (table->keys[i] == "forward" ? forward : backward) = codec_in(table->values[i]);
+    }
+  }
+  if (forward.empty() || backward.empty()) return false;
+  config.edge.codec = forward;
+  config.edge.codec_back = backward;
+  return true;
+}
+
+std::optional<Value> get_codec(const Config& config) {
+  const EdgeConfig& edge = config.edge;
+  const bool coded = edge.codec != "none" || edge.codec_back != "none";
+  if (!edge.averages() && !(edge.is_split() && coded)) return std::nullopt;
+  if (edge.codec == edge.codec_back) return Value{edge.codec};
+  Value::Table table;
+  table.keys = {"forward", "backward"};
+  table.values = {Value{edge.codec}, Value{edge.codec_back}};
+  return Value{std::move(table)};
 }
 
 /// A number that is not given unless it is said.
@@ -178,11 +207,17 @@ std::optional<std::string> read_absent_client(const Value& value) {
 /// What happens to updates on their way.
 std::vector<Key> update_keys() {
   return {
-      averaging(choice<std::string>(
-                    "edge.codec", named(codec_names()),
-                    "how updates travel: f32, bf16, 8 or 4 bits with a scale, or the largest tenth",
-                    [](auto& c) -> auto& { return c.edge.codec; }),
-                "\"none\"", "\"int8\""),
+      {.name = "edge.codec",
+       .rule = "\"none\", \"bf16\", \"int8\", \"int4\" or \"topk\"; in a split run also {forward = "
+               "\"int8\", backward = \"bf16\"}",
+       .help =
+           "how updates travel, or what goes over the cuts of a split run: as it is, bf16, 8 or 4 "
+           "bits with a scale, or the largest tenth",
+       .set = set_codec,
+       .get = get_codec,
+       .takes_tables = true,
+       .otherwise = "\"none\"",
+       .example = "\"int8\""},
       averaging(number(
                     "edge.drop", "a number from 0 to below 1", is_share,
                     "chance of a client of a round not to answer, drawn from the seed",

@@ -24,6 +24,8 @@ void check_privacy(const Config& c) {
           "\"fixed\"");
   require(!e.secure || e.codec == "none", "edge.codec is \"", e.codec,
           "\", and masked numbers cannot be made smaller; leave it out, or edge.secure");
+  require(e.codec == e.codec_back, "edge.codec is \"", e.codec, "\" forward and \"", e.codec_back,
+          "\" backward, and updates go one way; give one codec");
   require(!e.secure || e.per_round() >= 3, "edge.secure is true, and a round has ", e.per_round(),
           " clients; it needs 3, because two know each other's from the sum");
   require(e.quorum <= e.per_round(), "edge.quorum is ", e.quorum, ", and a round has ",

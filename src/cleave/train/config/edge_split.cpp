@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "cleave/base/check.h"
+#include "cleave/base/codec.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/config/edge_rules.h"
@@ -38,6 +39,14 @@ void check_cuts(const Config& c) {
     require(owner.holds_labels || edge.owners[servers[0]].holds_labels, "neither owner ",
             owner.name, " nor the server holds \"labels\"; say whose they are");
   }
+}
+
+/// What is left out of an activation is missing from this microbatch, whatever a later one brings.
+void check_codecs(const EdgeConfig& edge) {
+  for (const std::string& name : {edge.codec, edge.codec_back})
+    require(!find_codec(name)->keeps_error, "edge.codec is \"", name,
+            "\", which leaves numbers out and adds them to the next update, and a split run sends "
+            "activations; take \"bf16\", \"int8\" or \"int4\"");
 }
 
 /// Layers of every stage: down through the devices of a pipeline, and back up where the client has
@@ -117,6 +126,7 @@ void derive_split(const GivenKeys& given, Config& c) {
           "are its own, as in layers = [1, 1], or average what clients train "
           "with edge.sync_every");
   check_cuts(c);
+  check_codecs(c.edge);
   require(c.devices.transport != Transport::Mpi,
           "devices.transport is \"mpi\", and owners are threads of one process, or join one with "
           "cleave serve; leave it out");

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "cleave/base/check.h"
+#include "cleave/base/codec.h"
 #include "cleave/checkpoint/safetensors.h"
-#include "cleave/edge/codec.h"
 #include "cleave/train/step/round_slots.h"
 #include "cleave/train/step/slot_elements.h"
 
@@ -29,7 +29,7 @@ bool lasts(const engine::SlotState& slot, bool slots, bool error) {
 ClientKeep::ClientKeep(const Config& config, const RoundExchange::Tensors& tensors)
     : tensors_(tensors),
       keeps_slots_(config.edge.keep_slots),
-      keeps_error_(edge::find_codec(config.edge.codec)->keeps_error),
+      keeps_error_(find_codec(config.edge.codec)->keeps_error),
       directory_(fs::path(config.train.out) / "kept") {}
 
 fs::path ClientKeep::path_of(std::int64_t turns) const {

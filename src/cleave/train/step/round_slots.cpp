@@ -1,7 +1,7 @@
 #include "cleave/train/step/round_slots.h"
 
 #include "cleave/base/check.h"
-#include "cleave/edge/codec.h"
+#include "cleave/base/codec.h"
 
 namespace cleave::train {
 
@@ -24,7 +24,7 @@ bool is_inner(std::string_view slot) {
 std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
                                      const std::vector<std::string>& optimizer) {
   const edge::OuterKind& outer = *edge::find_outer(edge.outer);
-  const edge::Codec& codec = *edge::find_codec(edge.codec);
+  const Codec& codec = *find_codec(edge.codec);
   std::vector<std::string> slots;
   if (outer.momentum) slots.emplace_back(kMomentumSlot);
   if (outer.squares) slots.emplace_back(kSquaresSlot);

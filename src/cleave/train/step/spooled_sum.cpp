@@ -18,14 +18,14 @@ constexpr std::size_t kPairBytes = 8;
 }  // namespace
 
 std::int64_t update_bytes(const EdgeConfig& edge, std::int64_t elements) {
-  return edge.secure ? elements * 8 : edge::find_codec(edge.codec)->bytes(elements);
+  return edge.secure ? elements * 8 : find_codec(edge.codec)->bytes(elements);
 }
 
 SpooledSum::SpooledSum(const Config& config, const RoundExchange::Tensors& tensors)
     : config_(config),
       outer_(*edge::find_outer(config.edge.outer)),
       hyper_(config.edge.outer_hyper()),
-      codec_(*edge::find_codec(config.edge.codec)),
+      codec_(*find_codec(config.edge.codec)),
       spool_(std::filesystem::path(config.train.out) / "spool") {
   CLEAVE_CHECK(codec_.block == 0 || kPiece % codec_.block == 0, codec_.name, " has blocks of ",
                codec_.block);

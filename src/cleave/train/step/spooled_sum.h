@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cleave/edge/codec.h"
+#include "cleave/base/codec.h"
 #include "cleave/edge/outer.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/round_exchange.h"
@@ -75,7 +75,7 @@ class SpooledSum {
   const Config& config_;
   const edge::OuterKind& outer_;
   edge::OuterHyper hyper_;
-  const edge::Codec& codec_;
+  const Codec& codec_;
   UpdateSpool spool_;
   std::vector<Tensor> tensors_;
   std::int64_t bytes_ = 0;        ///< of a client's update

@@ -10,6 +10,7 @@
 #include "cleave/engine/measure/profile.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/config/config_checks.h"
+#include "cleave/train/step/coded_cuts.h"
 #include "cleave/train/step/emulation.h"
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/owner_flow.h"
@@ -61,6 +62,7 @@ Graph model_of(const Config& config) {
   if (config.lora.rank > 0 && config.trained.empty()) freeze(model.segments);
   train_only(model.segments, config.trained);
   add_adapters(model, config.lora);
+  code_cuts(config, model);
   const engine::OptimizerKind& optimizer = optimizer_of(config);
   engine::give_slots(model.segments, optimizer, hyper_of(config.train, optimizer));
   return model;
@@ -236,7 +238,8 @@ StepReport Trainer::step(bool stop) {
                           .loss_scale = static_cast<float>(1.0 / losses),
                           .stop = stop,
                           .pattern = pattern_,
-                          .watch = watch_};
+                          .watch = watch_,
+                          .number = steps_done_};
   const comm::Sent before = world_.sent();
   engine::StepResult result;
   try {

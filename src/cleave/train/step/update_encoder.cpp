@@ -19,7 +19,7 @@ UpdateEncoder::UpdateEncoder(const Config& config, const std::vector<std::string
       names_(names),
       device_(device),
       world_(world),
-      codec_(config.edge.codec == "none" ? nullptr : edge::find_codec(config.edge.codec)),
+      codec_(config.edge.codec == "none" ? nullptr : find_codec(config.edge.codec)),
       apart_(owners_are_apart(config)) {}
 
 /// What its codec left out of the client's update before.
@@ -41,7 +41,7 @@ std::vector<std::byte> UpdateEncoder::encode(const TensorState& tensor,
   const Philox chance(static_cast<std::uint64_t>(config_.train.seed),
                       detail::concat("codec, round ", update.round, ", client ", update.client),
                       tensor.name);
-  codec_->encode(values, chance, bytes);
+  codec_->encode(values, {chance}, bytes);
   codec_->decode(bytes, weights);
   for (std::size_t i = 0; error != nullptr && i < elements; ++i) error[i] = values[i] - weights[i];
   return bytes;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cleave/base/codec.h"
 #include "cleave/comm/communicator.h"
-#include "cleave/edge/codec.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/secure/secure_sum.h"
 #include "cleave/train/config/config.h"
@@ -61,8 +61,8 @@ class UpdateEncoder {
   const std::vector<std::string>& names_;
   const engine::Device& device_;
   comm::Communicator& world_;
-  const edge::Codec* codec_;  ///< null: the weights themselves are sent
-  bool apart_;                ///< clients are processes of their own, and this is one of them
+  const Codec* codec_;  ///< null: the weights themselves are sent
+  bool apart_;          ///< clients are processes of their own, and this is one of them
 };
 
 }  // namespace cleave::train

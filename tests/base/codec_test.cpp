@@ -1,11 +1,11 @@
-#include "cleave/edge/codec.h"
+#include "cleave/base/codec.h"
 
 #include <cmath>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-namespace cleave::edge {
+namespace cleave {
 namespace {
 
 std::vector<float> numbers(std::size_t count) {
@@ -19,7 +19,7 @@ std::vector<float> through(const Codec& codec, const std::vector<float>& values,
                            std::uint64_t seed = 1) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(codec.bytes(std::ssize(values))) + 8,
                                std::byte{0x5a});
-  codec.encode(values, Philox(seed, "chance"), std::span(bytes).first(bytes.size() - 8));
+  codec.encode(values, {Philox(seed, "chance")}, std::span(bytes).first(bytes.size() - 8));
   for (std::size_t i = bytes.size() - 8; i < bytes.size(); ++i)
     EXPECT_EQ(bytes[i], std::byte{0x5a}) << codec.name << " writes too much";
   std::vector<float> result(values.size(), 77.0f);
@@ -83,4 +83,4 @@ TEST(Codec, LeavesZerosAlone) {
 }
 
 }  // namespace
-}  // namespace cleave::edge
+}  // namespace cleave

@@ -7,7 +7,15 @@
 
 #include "cleave/base/philox.h"
 
-namespace cleave::edge {
+namespace cleave {
+
+/// What decides which way numbers are rounded: number i of a tensor goes by number `first` + i.
+struct Chance {
+  const Philox& random;
+  std::uint64_t first = 0;
+
+  float uniform(std::uint64_t index) const { return random.uniform(first + index); }
+};
 
 /// How the numbers of a tensor travel: a row of a table. A codec changes bytes, never what they
 /// are.
@@ -18,9 +26,8 @@ struct Codec {
   std::int64_t block = 1;
   bool keeps_error = false;  ///< what it left out is added to the next numbers
   std::int64_t (*bytes)(std::int64_t elements) = nullptr;
-  /// `chance` decides which way each number is rounded; `out` has bytes(values.size()) bytes.
-  void (*encode)(std::span<const float> values, const Philox& chance,
-                 std::span<std::byte> out) = nullptr;
+  /// `out` has bytes(values.size()) bytes.
+  void (*encode)(std::span<const float> values, Chance chance, std::span<std::byte> out) = nullptr;
   void (*decode)(std::span<const std::byte> in, std::span<float> values) = nullptr;
 };
 
@@ -29,7 +36,7 @@ struct Codec {
 /// stochastic: right in the mean, and a function of `chance`.
 std::span<const Codec> codecs();
 
-/// Null if there is none of that name.
+/// Null if there is none of that name; "int8/64" says the block as well.
 const Codec* find_codec(std::string_view name);
 
-}  // namespace cleave::edge
+}  // namespace cleave

@@ -1,13 +1,15 @@
-#include "cleave/edge/codec.h"
+#include "cleave/base/codec.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
-namespace cleave::edge {
+namespace cleave {
 namespace {
 
 template <class T>
@@ -25,7 +27,7 @@ T get(std::span<const std::byte> in, std::size_t at) {
 std::int64_t f32_bytes(std::int64_t elements) {
   return 4 * elements;
 }
-void encode_f32(std::span<const float> values, const Philox&, std::span<std::byte> out) {
+void encode_f32(std::span<const float> values, Chance, std::span<std::byte> out) {
   std::memcpy(out.data(), values.data(), out.size());
 }
 void decode_f32(std::span<const std::byte> in, std::span<float> values) {
@@ -35,11 +37,14 @@ void decode_f32(std::span<const std::byte> in, std::span<float> values) {
 std::int64_t bf16_bytes(std::int64_t elements) {
   return 2 * elements;
 }
-/// Rounds to the nearest, ties to even; an update is finite, so there is no NaN to keep.
-void encode_bf16(std::span<const float> values, const Philox&, std::span<std::byte> out) {
+/// Rounds to the nearest, ties to even; a NaN stays one.
+void encode_bf16(std::span<const float> values, Chance, std::span<std::byte> out) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(values[i]);
-    put(out, 2 * i, static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16));
+    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+    put(out, 2 * i,
+        static_cast<std::uint16_t>(nan ? bits >> 16 | 0x40
+                                       : (bits + 0x7fff + (bits >> 16 & 1)) >> 16));
   }
 }
 void decode_bf16(std::span<const std::byte> in, std::span<float> values) {
@@ -61,14 +66,21 @@ struct Blocks {
     return blocks * static_cast<std::int64_t>(kBlockBytes) + static_cast<std::int64_t>(last);
   }
 
-  static void encode(std::span<const float> values, const Philox& chance,
-                     std::span<std::byte> out) {
+  /// A block with a number that is not finite comes back as NaN, so that whoever looks finds it.
+  static float scale_of(std::span<const float> block) {
+    float most = 0;
+    for (const float value : block) {
+      if (!std::isfinite(value)) return std::numeric_limits<float>::quiet_NaN();
+      most = std::max(most, std::fabs(value));
+    }
+    return most / kMost;
+  }
+
+  static void encode(std::span<const float> values, Chance chance, std::span<std::byte> out) {
     std::ranges::fill(out, std::byte{0});
     for (std::size_t first = 0; first < values.size(); first += kBlock) {
       const auto block = values.subspan(first, std::min(kBlock, values.size() - first));
-      float most = 0;
-      for (const float value : block) most = std::max(most, std::fabs(value));
-      const float scale = most / kMost;
+      const float scale = scale_of(block);
       const std::size_t at = first / kBlock * kBlockBytes;
       put(out, at, scale);
       for (std::size_t i = 0; i < block.size() && scale > 0; ++i) {
@@ -101,7 +113,7 @@ std::int64_t topk_bytes(std::int64_t elements) {
   return 8 * kept(elements);
 }
 /// Among equal values the first wins; they are sent in the order of their places.
-void encode_topk(std::span<const float> values, const Philox&, std::span<std::byte> out) {
+void encode_topk(std::span<const float> values, Chance, std::span<std::byte> out) {
   std::vector<std::uint32_t> places(values.size());
   std::iota(places.begin(), places.end(), 0);
   const std::int64_t count = kept(std::ssize(values));
@@ -154,8 +166,13 @@ std::span<const Codec> codecs() {
 }
 
 const Codec* find_codec(std::string_view name) {
-  const auto* const found = std::ranges::find(kCodecs, name, &Codec::name);
-  return found == std::end(kCodecs) ? nullptr : found;
+  for (const Codec& codec : kCodecs) {
+    if (name == codec.name) return &codec;
+    const bool blocks = codec.block > 1;
+    if (blocks && name == std::string(codec.name) + "/" + std::to_string(codec.block))
+      return &codec;
+  }
+  return nullptr;
 }
 
-}  // namespace cleave::edge
+}  // namespace cleave

@@ -1,0 +1,44 @@
+#include "cleave/train/step/coded_cuts.h"
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "cleave/engine/compile/stage_sizes.h"
+#include "cleave/spec/coded_edge.h"
+
+namespace cleave::train {
+namespace {
+
+/// The last segment before each cut: what clients have first, and the server's where they have the
+/// last layers as well.
+std::vector<int> cuts_of(const Config& config, const Graph& model) {
+  const EdgeConfig& edge = config.edge;
+  std::vector<std::int64_t> layers = edge.owners[edge.with_role(edge::Role::Client).front()].layers;
+  const std::int64_t own = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+  layers.insert(layers.begin() + 1, block_count(model) - own);
+  engine::Layout layout;
+  layout.partition = layers;
+  std::vector<int> cuts;
+  int segment = -1;
+  for (const std::int64_t size :
+       engine::segments_per_stage(model, layout, static_cast<int>(layers.size())))
+    cuts.push_back(segment += static_cast<int>(size));
+  cuts.pop_back();
+  return cuts;
+}
+
+}  // namespace
+
+void code_cuts(const Config& config, Graph& model) {
+  const spec::EdgeCodecs codecs = {config.edge.codec, config.edge.codec_back};
+  if (!config.edge.is_split() || !codecs.code()) return;
+  int number = 0;
+  for (const int segment : cuts_of(config, model))
+    spec::code_edge(model, segment,
+                    {.codecs = codecs,
+                     .seed = static_cast<std::uint64_t>(config.train.seed),
+                     .edge = "cut." + std::to_string(number++)});
+}
+
+}  // namespace cleave::train
