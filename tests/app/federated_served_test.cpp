@@ -62,6 +62,24 @@ TEST(ServedRounds, HaveTheWeightsOfRoundsPlayedInTurn) {
   }
 }
 
+TEST(ServedRounds, AskTheServerForTheWeightsAndTheOuterSlotsAlone) {
+  for (const auto& [outer, slots] : {std::pair("mean", 0), std::pair("adam", 2)}) {
+    const EdgeRun run(banks("sync_every = 2\nouter = \"" + std::string(outer) + "\"\n"), 3);
+    hand_out_data(run, 3);
+    ServedOwners served(run, {"--set", "train.dtype=f32"});
+    for (int client = 0; client < 3; ++client) served.join(client);
+    const json report = served.report();
+
+    ASSERT_EQ(report["devices"].size(), 1u) << report;
+    const json& server = report["devices"][0];
+    const double weights = 4.0 * server["parameters"].get<double>();
+    EXPECT_GE(server["planned_bytes"], weights * (1 + slots));
+    // Besides, tables that layers share and the scratch of one sample.
+    EXPECT_LE(server["planned_bytes"], weights * (1 + slots) + 100'000);
+    EXPECT_EQ(server["peak_bytes"], server["planned_bytes"]);
+  }
+}
+
 TEST(ServedRounds, SendUpdatesByEveryCodecAndKeepSlots) {
   const std::string ways[] = {"codec = \"int8\"\nsums = \"fixed\"\nkeep_slots = true\nsample = 2\n",
                               "codec = \"int4\"\nouter = \"adam\"\nclip = 0.1\n",

@@ -29,7 +29,7 @@ void check_layers(const CompiledStep& step, const CompileOptions& options, int d
 void check_accelerated(const CompiledStep& step, const CompileOptions& options) {
   for (int device = 0; device < step.devices(); ++device) {
     if (step.kind_of(device) == "cpu") continue;
-    require(options.purpose == Purpose::Evaluate || options.optimizer->on_accelerators, "device ",
+    require(options.purpose != Purpose::Train || options.optimizer->on_accelerators, "device ",
             device, " is \"", step.kind_of(device), "\", but train.optimizer ",
             options.optimizer->name,
             " has no kernels for accelerators; set devices.kind to \"cpu\", or use another "

@@ -98,6 +98,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   schedule::LowerOptions lowering = lowering_of(step.keep, layout);
   lowering.through_host = places_through_host(step, options);
   const bool trains = options.purpose == Purpose::Train;
+  step.has_gradients = options.purpose != Purpose::Hold;
   if (trains) leave_out_never_present(step, options);
   step.program = trains ? schedule::lower(std::move(step.program), lowering)
                         : schedule::forward_only(one_replica, options.microbatches, lowering);

@@ -24,8 +24,9 @@ namespace cleave::engine {
 using plan::Layout;
 
 /// What a model is compiled for. To evaluate alone nothing is trained: there are no gradients, no
-/// slots, and memory is what F of the microbatches at once needs.
-enum class Purpose : std::uint8_t { Train, Evaluate };
+/// slots, and memory is what F of the microbatches at once needs. To hold state for others, who
+/// train it, there are weights and slots, no gradients, and the program of evaluating.
+enum class Purpose : std::uint8_t { Train, Evaluate, Hold };
 
 /// In how many microbatches of a step, over all replicas, samples have a model's optional inputs,
 /// and how many steps are like that.
@@ -106,6 +107,7 @@ struct CompiledStep {
   std::vector<std::int64_t> outside_bytes;  ///< [place] what OUT needs at most at a time
   std::vector<std::int64_t> host_bytes;     ///< [place] messages in the host's memory at a time
   std::string spill;                        ///< as in CompileOptions
+  bool has_gradients = true;  ///< false: weights and slots are held for others, who train them
   bool state_moves = false;  ///< optimizer state and masters of bf16 are outside between steps
   std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
                                             ///< state, to save it while training goes on; or empty

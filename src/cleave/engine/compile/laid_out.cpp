@@ -162,7 +162,8 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   }
   step.mesh = layout.mesh();
   step.shares = shares_of(step.model, options);
-  if (options.purpose == Purpose::Train) std::ranges::for_each(step.shares, leave_out_unwanted);
+  if (options.purpose != Purpose::Evaluate)
+    std::ranges::for_each(step.shares, leave_out_unwanted);
   set_edges(step);
   if (options.purpose == Purpose::Train) leave_out_frozen(step);
   parallel::check_same_order(step.shares);
@@ -178,7 +179,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   step.state_moves = options.purpose == Purpose::Train &&
                      schedule::moves_state(layout.offload.value_or(schedule::Offload::Nothing));
   step.keep = keep_of(step.stages, layout.recompute);
-  if (options.purpose == Purpose::Train) keep_frozen(step);
+  if (options.purpose != Purpose::Evaluate) keep_frozen(step);
   step.tensor_names = tensor_names(model.segments);
   for (const Graph& share : step.shares)
     std::ranges::move(owned_pieces(share.segments), std::back_inserter(step.pieces));

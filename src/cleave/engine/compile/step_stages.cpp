@@ -98,7 +98,7 @@ std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int numbe
                                               .state = {.dtype = step.model.dtype,
                                                         .resident = resident,
                                                         .tied = tied,
-                                                        .sums = DeviceSums::count(step.fold, sides),
+                                                        .sums = step.has_gradients ? DeviceSums::count(step.fold, sides) : 0,
                                                         .sides = sides,
                                                         .zero = holders > 1 ? step.zero : 0,
                                                         .replicas = holders,

@@ -27,6 +27,7 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece, Memory
   const std::int64_t row = shape.rank() > 1 ? shape.elements() / shape[0] : 1;
   const std::int64_t end = parameter.first + parameter.elements();
   TensorState tensor{.name = piece.name,
+                     .trainable = parameter.spec->trainable,
                      .dim = piece.dim,
                      .start = piece.start,
                      .memory = &memory,

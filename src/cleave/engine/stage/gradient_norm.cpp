@@ -63,7 +63,7 @@ GradientNorm::GradientNorm(std::span<const OwnedPiece> pieces, std::span<Stage* 
   std::int64_t blocks = 0;
   for (const Stage* stage : stages) {
     first_block_.push_back(blocks);
-    if (stage == nullptr) continue;
+    if (stage == nullptr || stage->parameters().layout().options.sums == 0) continue;
     for (const ParameterState& parameter : stage->parameters().all()) {
       if (!parameter.spec->tied_to.empty() || !parameter.spec->trainable) continue;
       for (const Piece& piece : parameter.spec->pieces) {

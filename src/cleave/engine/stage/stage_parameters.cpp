@@ -64,7 +64,7 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
   ParameterState state{
       .spec = place.spec, .first = part.begin - place.at, .borrowed = place.borrowed};
   gradients_.emplace_back();
-  if (place.spec->trainable) {
+  if (place.spec->trainable && layout_.options.sums > 0) {
     gradients_.back() =
         View(sums_of(segment) + place.at * size_of(DType::F32), DType::F32, place.spec->shape);
     const bool apart = keeps_shares_apart();

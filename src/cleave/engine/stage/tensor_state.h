@@ -20,7 +20,8 @@ struct TensorState {
   std::string name;
   View value;     ///< in the model's dtype
   View master;    ///< f32, at rest; empty if it is not trained in bf16
-  View gradient;  ///< empty if it is not trained
+  View gradient;  ///< empty if it is not trained, or trained elsewhere
+  bool trainable = false;
   std::vector<SlotState> slots;
   int dim = 0;                 ///< the slice has indices [start, start + size(dim)) of this dim
   std::int64_t start = 0;      ///< 0 if it is the whole tensor
@@ -32,7 +33,7 @@ struct TensorState {
   std::int64_t elements() const { return value.elements(); }
 
   /// False: its value is all that there is of it, and never changes.
-  bool trained() const { return static_cast<bool>(gradient); }
+  bool trained() const { return trainable; }
 
   /// Calls visit(first, elements) on every run of neighbours in `part`, a view of the slice in f32
   /// or T, to be read: `first` is the place of the run's first element in the whole tensor.

@@ -81,7 +81,7 @@ struct StateOptions {
   /// of their own.
   std::span<const std::string> resident = {};
   std::span<const std::string> tied = {};  ///< names that some weight is tied to
-  int sums = 1;                            ///< gradient sums of each segment
+  int sums = 1;                            ///< gradient sums of each segment; 0: there are none
   int sides = 1;  ///< sums that go on side by side: replicas that the device stands for
   int zero = 0;   ///< what replicas share: 1 masters and slots, 2 gradients too, 3 values too
   int replicas = 1;

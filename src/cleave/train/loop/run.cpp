@@ -15,6 +15,7 @@
 #include "cleave/train/save/saving.h"
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/owner_flow.h"
+#include "cleave/train/step/round_server.h"
 
 namespace cleave::train {
 namespace {
@@ -47,6 +48,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   std::optional<ClientData> clients;
   std::optional<engine::CompiledStep> compiled;
   StartOptions start = options.start;
+  const bool in_rounds = options.part && config.edge.averages();
   comm::together(world, [&] {
     data::Query query = data_query(config);
     // Nobody else looks at an owner's tokens.
@@ -56,13 +58,14 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     data.emplace(query);
     clients = client_data(config, *data);
     if (world.rank() == 0 || options.part) start.data = to_hex(data->digest());
-    compiled.emplace(compile_step(
-        config, inputs_of(config, model_of(config), *data, clients ? &*clients : nullptr)));
-    if (!(options.part && config.edge.averages())) engine::check_devices(*compiled, launcher);
+    compiled.emplace(in_rounds && world.rank() == 0
+                         ? compile_server(config, server_evaluates(*data))
+                         : compile_step(config, inputs_of(config, model_of(config), *data,
+                                                          clients ? &*clients : nullptr)));
+    if (!in_rounds) engine::check_devices(*compiled, launcher);
   });
   if (agree_to_stop(world)) return stopped_at_start({});
   checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model, config.model);
-  const bool in_rounds = options.part && config.edge.averages();
   const bool in_parts = options.part && !in_rounds;
   std::optional<RoundExchange> exchange;
   if (in_rounds)

@@ -28,6 +28,7 @@ std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
   std::vector<std::string> slots;
   if (outer.momentum) slots.emplace_back(kMomentumSlot);
   if (outer.squares) slots.emplace_back(kSquaresSlot);
+  if (clients == Clients::Served) return slots;
   if (clients == Clients::Apart) {
     if (codec.keeps_error) slots.emplace_back(kOwnErrorSlot);
     slots.emplace_back(kStartSlot);

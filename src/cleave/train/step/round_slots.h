@@ -34,11 +34,15 @@ bool is_transient(std::string_view slot);
 bool is_inner(std::string_view slot);
 
 /// Where clients of rounds are.
-enum class Clients : std::uint8_t { InTurn, Apart };
+enum class Clients : std::uint8_t {
+  InTurn,  ///< played here, one after another
+  Apart,   ///< this one, and others elsewhere
+  Served,  ///< all of them elsewhere: this is their server
+};
 
 /// What rounds need beside a parameter that has these slots of its optimizer; the transient last.
-/// Clients that are apart keep their optimizer's slots as they are, and the server has what they
-/// sent on disk.
+/// Clients that are apart keep their optimizer's slots as they are; the server has what they sent on
+/// disk, and trains nothing.
 std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
                                      const std::vector<std::string>& optimizer);
 

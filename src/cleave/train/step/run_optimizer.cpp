@@ -45,7 +45,8 @@ const engine::OptimizerKind& with_round_slots(const engine::OptimizerKind& inner
       return other.kind;
   engine::OptimizerKind kind = inner;
   kind.slots = [&inner, edge, clients](const ParameterSpec& parameter, const engine::Hyper& hyper) {
-    std::vector<std::string> slots = inner.slots(parameter, hyper);
+    std::vector<std::string> slots;
+    if (clients != Clients::Served) slots = inner.slots(parameter, hyper);
     std::ranges::move(round_slots(edge, clients, slots), std::back_inserter(slots));
     return slots;
   };
@@ -69,6 +70,11 @@ const engine::OptimizerKind& optimizer_of(const Config& config) {
   if (!config.edge.averages()) return chosen;
   return with_round_slots(chosen, config.edge,
                           owners_are_apart(config) ? Clients::Apart : Clients::InTurn);
+}
+
+const engine::OptimizerKind& server_optimizer(const Config& config) {
+  return with_round_slots(engine::find_optimizer(config.train.optimizer), config.edge,
+                          Clients::Served);
 }
 
 void RunOptimizer::begin_step(std::int64_t step, std::int64_t taken) {

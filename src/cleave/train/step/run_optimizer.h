@@ -15,6 +15,10 @@ engine::Hyper hyper_of(const TrainConfig& train, const engine::OptimizerKind& ki
 /// config sets a key that only other optimizers read.
 const engine::OptimizerKind& optimizer_of(const Config& config);
 
+/// The same as the server of rounds has it, whose clients train elsewhere: it updates nothing, and
+/// its slots are those of the outer rule.
+const engine::OptimizerKind& server_optimizer(const Config& config);
+
 /// The optimizer of a run: one kind of update, at the learning rate of each step.
 class RunOptimizer : public engine::Optimizer {
  public:

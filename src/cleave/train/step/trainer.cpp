@@ -15,6 +15,7 @@
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/owner_flow.h"
 #include "cleave/train/step/random_source.h"
+#include "cleave/train/step/round_server.h"
 #include "cleave/train/step/round_slots.h"
 
 namespace cleave::train {
@@ -141,7 +142,7 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
   }
   // What clients elsewhere hold out is not here, and the server alone looks at a set of its own.
   const bool elsewhere =
-      data.exchange != nullptr && (!data.exchange->is_server() || !data.data->held_out().empty());
+      data.exchange != nullptr && (!data.exchange->is_server() || !server_evaluates(*data.data));
   if (const data::Dataset* held_out = data.data->validation(); held_out && !elsewhere) {
     const bool dealt = clients_ != nullptr && !config.edge.averages();
     validation_.emplace(*held_out, compiled, device, *config.train.microbatch,
