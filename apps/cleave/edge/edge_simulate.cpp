@@ -117,6 +117,8 @@ std::string rounds_json_text(const std::vector<edge::SimulatedRound>& rounds,
 
 void simulate(const SimulateFlags& flags) {
   const train::Config config = train::load_config(flags.config, {.overrides = flags.set});
+  require(!config.edge.in_order, flags.config,
+          " has edge.in_order, and clients that take turns are not simulated; leave it out");
   require(config.edge.averages(), flags.config,
           " averages nothing, so there are no rounds to simulate; set edge.sync_every and "
           "edge.clients (docs/edge.md)");

@@ -33,6 +33,11 @@ std::string describe_privacy(const train::Config& config) {
 
 std::string describe_owners(const train::Config& config) {
   const train::EdgeConfig& edge = config.edge;
+  if (edge.in_order)
+    return fmt::format(
+        "{} of {} take turns of {} in every round, at one copy of the server's layers; theirs are "
+        "averaged by {}; train.steps counts rounds\n",
+        edge.per_round(), counted(edge.client_count(), "client"), describe_work(edge), edge.outer);
   if (edge.averages())
     return fmt::format("averages {} of {} by {}, after {} of each{}; train.steps counts rounds\n",
                        edge.per_round(), counted(edge.client_count(), "client"), edge.outer,

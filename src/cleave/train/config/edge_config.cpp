@@ -77,6 +77,7 @@ void derive_edge(const GivenKeys& given, Config& c) {
   if (c.edge.averages()) {
     if (c.edge.noise > 0 && !given.contains("edge.weights")) c.edge.weigh_samples = false;
     check_averaging(c);
+    if (c.edge.in_order) derive_in_order(given, c);
     return settle_data(given, c);
   }
   check_given(given, c.edge);

@@ -29,18 +29,19 @@ struct EdgeConfig {
   std::string outer = "mean";  ///< a name of edge::outer_kinds()
   std::optional<double> outer_lr;
   std::optional<double> outer_momentum;
-  double proximal = 0;         ///< how strongly clients are held to the weights of all
-  bool weigh_samples = true;   ///< a client counts for its sequences; else each for one
-  bool fixed_sums = false;     ///< in fixed point, whoever comes first; else in client order
-  bool keep_slots = false;     ///< of the clients' optimizers, from round to round
+  double proximal = 0;        ///< how strongly clients are held to the weights of all
+  bool weigh_samples = true;  ///< a client counts for its sequences; else each for one
+  bool fixed_sums = false;    ///< in fixed point, whoever comes first; else in client order
+  bool keep_slots = false;    ///< of the clients' optimizers, from round to round
+  bool in_order = false;      ///< a split run whose clients take turns at the server's layers
   /// How updates travel, or what goes from owner to owner in a split run: a name of codecs().
   std::string codec = "none";
   std::string codec_back = "none";  ///< of the gradients that come back in a split run
-  double drop = 0;             ///< chance of a client of a round not to answer
-  std::int64_t quorum = 1;     ///< answers that a round needs
-  bool secure = false;         ///< updates are masked, and the server sees their sum alone
-  double clip = 0;             ///< what an update is at most long; 0: as it is
-  double noise = 0;            ///< on the sum, over `clip`; 0: none
+  double drop = 0;                  ///< chance of a client of a round not to answer
+  std::int64_t quorum = 1;          ///< answers that a round needs
+  bool secure = false;              ///< updates are masked, and the server sees their sum alone
+  double clip = 0;                  ///< what an update is at most long; 0: as it is
+  double noise = 0;                 ///< on the sum, over `clip`; 0: none
   double delta = 1e-5;
   double epsilon = 0;               ///< what all rounds may cost; 0: any
   std::int64_t faulty = 1;          ///< clients that robust rules let send anything

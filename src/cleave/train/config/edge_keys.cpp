@@ -184,6 +184,12 @@ std::vector<Key> outer_keys() {
                     [](auto& c) -> auto& { return c.edge.fixed_sums; }),
                 "\"ordered\"", "\"fixed\""),
       averaging(boolean(
+                    "edge.in_order",
+                    "clients with layers take turns at one copy of the server's (SplitFed's second "
+                    "version); their own are averaged",
+                    [](auto& c) -> auto& { return c.edge.in_order; }),
+                "false", "true"),
+      averaging(boolean(
                     "edge.keep_slots",
                     "each client's optimizer goes on where it was; else it begins every round anew",
                     [](auto& c) -> auto& { return c.edge.keep_slots; }),

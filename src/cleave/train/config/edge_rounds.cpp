@@ -48,6 +48,30 @@ void check_privacy(const Config& c) {
           "parallel.tensor and parallel.zero");
 }
 
+/// Clients that take turns at one copy of the server's layers.
+void check_in_order(const Config& c) {
+  const EdgeConfig& e = c.edge;
+  const auto refuse = [](bool given, const char* key, const char* why) {
+    require(!given, key, " does not go with edge.in_order, ", why, "; leave one of them out");
+  };
+  require(e.is_split(),
+          "edge.in_order is true, and no client has layers, so that there is nothing to take turns "
+          "at; say how many are its own, as in layers = [1, 1]");
+  require(!e.sync_epochs,
+          "edge.sync_every is in epochs, and clients in order take turns of equally "
+          "many steps; give a number of steps");
+  refuse(e.codec != "none" || e.codec_back != "none", "edge.codec",
+         "where both cuts and updates could be meant");
+  refuse(e.secure, "edge.secure", "whose server sees the activations of one client at a time");
+  refuse(e.clip > 0 || e.noise > 0, "edge.clip", "since what the server learns is not clipped");
+  refuse(edge::find_outer(e.outer)->robust, "edge.outer",
+         "whose server follows every client, whatever a rule makes of the others");
+  refuse(e.arrival != 0, "edge.arrival", "in which clients come in the order of their numbers");
+  require(c.devices.transport == Transport::Local,
+          "edge.in_order lets clients take turns at one copy of the server's layers, and one "
+          "process plays them; use cleave train, without MPI");
+}
+
 struct Absence {
   int client = 0;
   std::int64_t first = 0;  ///< round, from 1
@@ -84,9 +108,11 @@ Absence read_absence(const EdgeConfig& e, const std::string& text) {
 void check_averaging(const Config& c) {
   const EdgeConfig& e = c.edge;
   const edge::OuterKind& outer = *edge::find_outer(e.outer);
-  require(!e.is_split(), "edge.sync_every is ", e.sync_every,
-          ", and clients have layers; a run is split or averaged, so leave one of them out");
-  require(!e.central,
+  if (e.in_order) check_in_order(c);
+  require(!e.is_split() || e.in_order, "edge.sync_every is ", e.sync_every,
+          ", and clients have layers; a run is split or averaged, so leave one of them out, or let "
+          "clients take turns at the server's layers with edge.in_order");
+  require(!e.central || e.in_order,
           "edge.central is true, and averages of clients are not the weights of one "
           "device; leave it out");
   require(e.client_count() > 0, "edge.sync_every is ", e.sync_every,

@@ -9,6 +9,9 @@ namespace cleave::train {
 /// Throws UserError if what [edge] says of rounds does not go together.
 void check_averaging(const Config& config);
 
+/// Lays a model out whose clients take turns at one copy of the server's layers.
+void derive_in_order(const GivenKeys& given, Config& config);
+
 /// Lays a model out that is cut between clients and a server.
 void derive_split(const GivenKeys& given, Config& config);
 

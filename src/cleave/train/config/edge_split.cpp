@@ -103,13 +103,13 @@ void settle_central(std::int64_t clients, Config& c) {
   if (c.devices.memory.size() > 1) c.devices.memory.clear();
 }
 
-void settle_split(const GivenKeys& given, std::int64_t clients, Config& c) {
+void settle_split(const GivenKeys& given, std::int64_t replicas, Config& c) {
   ParallelConfig& p = c.parallel;
   const Owner& client = first_client(c.edge);
   const bool both_ends = client.layers.size() == 2;
   const std::int64_t servers = c.edge.owners[c.edge.with_role(Role::Server)[0]].devices;
   settle(given, "parallel.pipeline", p.pipeline, Auto(1 + servers));
-  settle(given, "parallel.data", p.data, Auto(clients));
+  settle(given, "parallel.data", p.data, Auto(replicas));
   settle(given, "parallel.chunks", p.chunks, Auto(both_ends ? 2 : 1));
   settle(given, "parallel.partition", p.partition, Partition(cut_layers(c, client, servers)));
   settle_schedule(given, both_ends, p);
@@ -117,6 +117,19 @@ void settle_split(const GivenKeys& given, std::int64_t clients, Config& c) {
 }
 
 }  // namespace
+
+void derive_in_order(const GivenKeys& given, Config& c) {
+  check_cuts(c);
+  for (const int client : c.edge.with_role(Role::Client))
+    require(c.edge.owners[client].memory == first_client(c.edge).memory, "owner ",
+            c.edge.owners[client].name, " and owner ", first_client(c.edge).name,
+            " have different memory, and with edge.in_order one device plays both; give them the "
+            "same");
+  settle(given, "parallel.tensor", c.parallel.tensor, Auto(1));
+  if (!given.contains("numerics.data_shards")) c.numerics.data_shards = 1;
+  if (c.edge.central) return settle_central(1, c);
+  settle_split(given, 1, c);
+}
 
 void derive_split(const GivenKeys& given, Config& c) {
   const auto clients = std::ssize(c.edge.with_role(Role::Client));

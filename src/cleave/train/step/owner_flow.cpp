@@ -5,6 +5,7 @@
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/step_stages.h"
 #include "cleave/spec/trainable.h"
+#include "cleave/train/step/cuts.h"
 #include "cleave/train/step/spooled_sum.h"
 
 namespace cleave::train {
@@ -114,11 +115,14 @@ std::vector<edge::Owner> flow_owners(const Config& config) {
 }
 
 RoundBytes round_bytes(const Config& config, const Graph& model) {
+  const ServerPart shared = shared_part(config, model);
   RoundBytes bytes;
   for (const SegmentSpec& segment : model.segments) {
     for (const LayerSpec& layer : segment.layers) {
       for (const ParameterSpec& parameter : layer.parameters) {
-        if (!parameter.trainable || !parameter.tied_to.empty()) continue;
+        if (!parameter.trainable || !parameter.tied_to.empty() ||
+            shared.parameters.contains(parameter.name))
+          continue;
         for (const Piece& piece : parameter.pieces) {
           const std::int64_t elements = parameter.shape.with(piece.dim, piece.whole).elements();
           bytes.up += update_bytes(config.edge, elements);
@@ -130,10 +134,12 @@ RoundBytes round_bytes(const Config& config, const Graph& model) {
   return bytes;
 }
 
-std::vector<edge::Crossing> owner_flow(const Config& config, const engine::CompiledStep& step) {
-  if (config.edge.averages()) return round_flow(config, step.model);
-  const std::vector<int> owners = device_owners(config);
-  if (owners.empty()) return {};
+namespace {
+
+/// What leaves whom in a step of a split model; `owners` [device], `clients` [replica].
+std::vector<edge::Crossing> split_flow(const Config& config, const engine::CompiledStep& step,
+                                       const std::vector<int>& owners,
+                                       const std::vector<int>& clients) {
   const int server = config.edge.with_role(edge::Role::Server)[0];
   edge::OwnedProgram owned{.program = &step.program,
                            .owners = config.edge.owners,
@@ -146,11 +152,47 @@ std::vector<edge::Crossing> owner_flow(const Config& config, const engine::Compi
     owned.collected[step.place_of(device)] = {
         .updates = sent.reduce, .weights = sent.gather, .numbers = sent.numbers};
   }
-  for (const int client : config.edge.with_role(edge::Role::Client)) {
+  for (const int client : clients) {
     owned.data_of.push_back(client);
     owned.labels_of.push_back(config.edge.owners[client].holds_labels ? client : server);
   }
   return edge::flow(owned);
+}
+
+/// What leaves whom in a round in which clients take turns: the steps of each, then its update.
+std::vector<edge::Crossing> in_order_flow(const Config& config, const engine::CompiledStep& step) {
+  std::vector<edge::Crossing> rows;
+  const std::vector<int> first = device_owners(config);
+  const std::vector<int> clients = config.edge.with_role(edge::Role::Client);
+  for (const int client : clients) {
+    std::vector<int> owners = first;
+    std::ranges::replace(owners, clients.front(), client);
+    for (edge::Crossing& row : split_flow(config, step, owners, {client})) {
+      row.bytes *= config.edge.sync_every;
+      rows.push_back(std::move(row));
+    }
+  }
+  for (edge::Crossing& row : round_flow(config, step.model)) {
+    const auto same = std::ranges::find_if(rows, [&](const edge::Crossing& other) {
+      return other.from == row.from && other.to == row.to && other.what == row.what;
+    });
+    if (same == rows.end()) {
+      rows.push_back(std::move(row));
+    } else {
+      same->bytes += row.bytes;
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<edge::Crossing> owner_flow(const Config& config, const engine::CompiledStep& step) {
+  if (config.edge.in_order && !config.edge.central) return in_order_flow(config, step);
+  if (config.edge.averages()) return round_flow(config, step.model);
+  const std::vector<int> owners = device_owners(config);
+  if (owners.empty()) return {};
+  return split_flow(config, step, owners, config.edge.with_role(edge::Role::Client));
 }
 
 void check_flow(const Config& config, const engine::CompiledStep& step) {

@@ -1,9 +1,11 @@
 #include "cleave/train/step/rounds.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "cleave/base/check.h"
 #include "cleave/base/permutation.h"
+#include "cleave/train/step/cuts.h"
 #include "cleave/train/step/mask_exchange.h"
 #include "cleave/train/step/round_slots.h"
 #include "cleave/train/step/run_secret.h"
@@ -14,14 +16,15 @@ namespace cleave::train {
 using engine::SlotState;
 using engine::TensorState;
 
-Rounds::Rounds(const Config& config, const std::vector<std::string>& names,
-               const TrainingData& data, engine::Device& device, comm::Communicator& world)
+Rounds::Rounds(const Config& config, const engine::CompiledStep& compiled, const TrainingData& data,
+               engine::Device& device, comm::Communicator& world)
     : config_(config),
       clients_(*data.clients),
       exchange_(data.exchange),
       device_(device),
       world_(world),
-      sum_(config, names, device, world),
+      sum_(config, compiled.tensor_names, device, world,
+           shared_part(config, compiled.model).tensors),
       turns_(static_cast<std::size_t>(clients_.clients())) {
   for (int client = 0; client < clients_.clients(); ++client)
     most_sequences_ = std::max(most_sequences_, clients_.windows_of(client));
@@ -53,6 +56,11 @@ ClientTurn Rounds::turn_of(int client, std::int64_t round) const {
           .steps = steps,
           .taken = config_.edge.keep_slots ? before : 0,
           .first = before * config_.train.batch};
+}
+
+/// Of all clients, in the rounds before this one.
+std::int64_t Rounds::all_turns() const {
+  return std::reduce(turns_.begin(), turns_.end(), std::int64_t{0});
 }
 
 /// In the order in which they answer.
@@ -140,7 +148,9 @@ void Rounds::play_in_turn(const RoundClients& clients, std::int64_t round, const
   std::size_t arrival = 0;
   for (const int client : arriving(answering, round)) {
     begin_client(client);
-    results[client] = train(turn_of(client, round));
+    ClientTurn turn = turn_of(client, round);
+    turn.shared = (all_turns() + static_cast<std::int64_t>(arrival)) * turn.steps;
+    results[client] = train(turn);
     keep_slots(client);
     sum_.add({.client = client,
               .round = round,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cleave/comm/communicator.h"
+#include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/client_data.h"
@@ -22,9 +23,10 @@ namespace cleave::train {
 struct ClientTurn {
   int client = 0;
   std::int64_t round = 0;
-  std::int64_t steps = 0;  ///< local ones
-  std::int64_t taken = 0;  ///< updates behind its optimizer's slots
-  std::int64_t first = 0;  ///< the number of its next sequence
+  std::int64_t steps = 0;   ///< local ones
+  std::int64_t taken = 0;   ///< updates behind its optimizer's slots
+  std::int64_t first = 0;   ///< the number of its next sequence
+  std::int64_t shared = 0;  ///< updates behind slots of what clients share in order
 };
 
 /// What a round came to.
@@ -48,8 +50,8 @@ struct RoundReport {
 /// answer has done nothing: its data, and what its optimizer keeps, stay where they were.
 class Rounds {
  public:
-  /// `names`: all tensors of the model, ascending. All must outlive it.
-  Rounds(const Config& config, const std::vector<std::string>& names, const TrainingData& data,
+  /// `compiled`: what the device runs. All must outlive it.
+  Rounds(const Config& config, const engine::CompiledStep& compiled, const TrainingData& data,
          engine::Device& device, comm::Communicator& world);
 
   /// Trains one client with the weights that the device has.
@@ -76,6 +78,7 @@ class Rounds {
   std::vector<int> arriving(const std::vector<int>& clients, std::int64_t round) const;
   ClientTurn turn_of(int client, std::int64_t round) const;
   double weight_of(int client) const;
+  std::int64_t all_turns() const;
   void begin_client(int client);
   std::vector<int> present(const RoundClients& clients, std::int64_t round) const;
   using Results = std::vector<ClientResult>;  ///< [client]

@@ -77,15 +77,18 @@ const engine::OptimizerKind& server_optimizer(const Config& config) {
                           Clients::Served);
 }
 
-void RunOptimizer::begin_step(std::int64_t step, std::int64_t taken) {
-  at_.step = taken;
+void RunOptimizer::begin_step(std::int64_t step, std::int64_t taken, std::int64_t shared) {
+  taken_ = taken;
+  taken_of_shared_ = shared;
   at_.lr = learning_rate(train_, step);
 }
 
 void RunOptimizer::update(ops::Compute& compute, const engine::ParameterState& parameter,
                           double gradient_scale) {
+  const bool shared = !shared_.empty() && shared_.contains(parameter.spec->name);
+  at_.step = shared ? taken_of_shared_ : taken_;
   at_.gradient_scale = gradient_scale;
-  if (strength_ > 0) {
+  if (strength_ > 0 && !shared) {
     float* gradient = parameter.gradient.as<float>();
     const float* weights = parameter.master.as<float>();
     const float* anchor = parameter.slot(anchor_).as<float>();

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "cleave/engine/stage/optimizer.h"
 #include "cleave/train/config/config.h"
@@ -33,8 +36,12 @@ class RunOptimizer : public engine::Optimizer {
   /// Before the step `step`, counted from 0.
   void begin_step(std::int64_t step) { begin_step(step, step); }
 
-  /// The same where its slots are of other age than the learning rate: `taken` updates.
-  void begin_step(std::int64_t step, std::int64_t taken);
+  /// The same where its slots are of other age than the learning rate: `taken` updates; and those
+  /// of parameters that clients share `shared` of them.
+  void begin_step(std::int64_t step, std::int64_t taken, std::int64_t shared = 0);
+
+  /// The names of parameters whose slots are of another age than the others'.
+  void set_shared(std::set<std::string> parameters) { shared_ = std::move(parameters); }
 
   /// From now on gradients get `strength` times what separates weights from their slot `anchor`.
   void hold_to(std::string_view anchor, double strength) {
@@ -51,6 +58,9 @@ class RunOptimizer : public engine::Optimizer {
   TrainConfig train_;
   const engine::OptimizerKind* kind_;
   engine::UpdateStep at_;
+  std::int64_t taken_ = 0;
+  std::int64_t taken_of_shared_ = 0;
+  std::set<std::string> shared_;
   std::string_view anchor_;
   double strength_ = 0;
 };

@@ -10,7 +10,7 @@
 #include "cleave/engine/measure/profile.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/config/config_checks.h"
-#include "cleave/train/step/coded_cuts.h"
+#include "cleave/train/step/cuts.h"
 #include "cleave/train/step/emulation.h"
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/owner_flow.h"
@@ -135,7 +135,8 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
       source_(data.data->training(), compiled.model,
               share_of(config, compiled, device, data.clients)) {
   if (config.edge.averages()) {
-    rounds_.emplace(config, compiled.tensor_names, data, device_, world);
+    rounds_.emplace(config, compiled, data, device_, world);
+    optimizer_.set_shared(shared_part(config, compiled.model).parameters);
     optimizer_.hold_to(kStartSlot, config.edge.proximal);
   } else if (clients_ != nullptr) {
     source_.deal_to(*clients_, config.train.batch / clients_->clients());
@@ -179,7 +180,7 @@ void Trainer::share_start() {
 ClientResult Trainer::train_client(const ClientTurn& turn, bool stop) {
   ClientResult result;
   for (std::int64_t i = 0; i < turn.steps; ++i) {
-    optimizer_.begin_step(turn.round, turn.taken + i);
+    optimizer_.begin_step(turn.round, turn.taken + i, turn.shared + i);
     source_.begin_batch_of(*clients_, turn.client, turn.first + i * config_->train.batch);
     const auto losses = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
     const comm::Sent before = world_.sent();

@@ -46,7 +46,8 @@ void follow(const edge::OuterKind& outer, const edge::OuterHyper& hyper,
 }  // namespace
 
 UpdateSum::UpdateSum(const Config& config, const std::vector<std::string>& names,
-                     engine::Device& device, comm::Communicator& world)
+                     engine::Device& device, comm::Communicator& world,
+                     const std::set<std::string>& shared)
     : config_(config),
       names_(names),
       device_(device),
@@ -56,7 +57,7 @@ UpdateSum::UpdateSum(const Config& config, const std::vector<std::string>& names
       encoder_(config, names, device, world) {
   for (const auto* tensors : {&device.tensors(), &device.copies()})
     for (const TensorState& tensor : *tensors)
-      if (tensor.trained()) tensors_.push_back(&tensor);
+      if (tensor.trained() && !shared.contains(tensor.name)) tensors_.push_back(&tensor);
 }
 
 void UpdateSum::begin_round() {
@@ -76,11 +77,10 @@ void UpdateSum::reset_weights() {
 
 void UpdateSum::add(const ClientUpdate& update) {
   arrived_.push_back(update.client);
+  const std::size_t plain = update.masks == nullptr ? sizeof(float) : sizeof(std::uint64_t);
   for (const TensorState* tensor : tensors_)
-    if (encoder_.has_codec()) count(*tensor, encoder_.encode(*tensor, update).size());
-  for (const TensorState& tensor : device_.tensors())
-    if (!encoder_.has_codec() && tensor.trained() && device_.is_owner())
-      sent_bytes_ += tensor.elements() * (update.masks == nullptr ? 4 : 8);
+    count(*tensor, encoder_.has_codec() ? encoder_.encode(*tensor, update).size()
+                                        : static_cast<std::size_t>(tensor->elements()) * plain);
   const double scale = config_.edge.clip > 0 ? encoder_.clip_scale() : 1;
   for (const TensorState* tensor : tensors_) {
     if (outer_.robust) {

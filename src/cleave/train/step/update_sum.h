@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,10 @@ namespace cleave::train {
 /// make of it. Everything is element by element, in slots beside the weights.
 class UpdateSum {
  public:
-  /// `names`: all tensors of the model, ascending. All must outlive it.
+  /// `names`: all tensors of the model, ascending; `shared`: those that are not averaged. All but
+  /// these must outlive it.
   UpdateSum(const Config& config, const std::vector<std::string>& names, engine::Device& device,
-            comm::Communicator& world);
+            comm::Communicator& world, const std::set<std::string>& shared = {});
 
   /// The weights of now are what all clients begin with.
   void begin_round();
@@ -57,7 +59,7 @@ class UpdateSum {
   const edge::OuterKind& outer_;
   edge::OuterHyper hyper_;
   UpdateEncoder encoder_;
-  std::vector<const engine::TensorState*> tensors_;  ///< all trained ones, copies too
+  std::vector<const engine::TensorState*> tensors_;  ///< all that are averaged, copies too
   std::vector<int> arrived_;  ///< clients of the round, in the order in which they came
   std::int64_t sent_bytes_ = 0;
 };

@@ -1,9 +1,10 @@
-#include "cleave/train/step/coded_cuts.h"
+#include "cleave/train/step/cuts.h"
 
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "cleave/base/check.h"
 #include "cleave/engine/compile/stage_sizes.h"
 #include "cleave/spec/coded_edge.h"
 
@@ -39,6 +40,31 @@ void code_cuts(const Config& config, Graph& model) {
                     {.codecs = codecs,
                      .seed = static_cast<std::uint64_t>(config.train.seed),
                      .edge = "cut." + std::to_string(number++)});
+}
+
+ServerPart shared_part(const Config& config, const Graph& model) {
+  ServerPart part;
+  if (!config.edge.in_order) return part;
+  const std::vector<int> cuts = cuts_of(config, model);
+  const int last = cuts.size() > 1 ? cuts[1] : static_cast<int>(model.segments.size()) - 1;
+  const auto for_each_parameter = [&](const auto& visit) {
+    for (int s = 0; s < std::ssize(model.segments); ++s)
+      for (const LayerSpec& layer : model.segments[static_cast<std::size_t>(s)].layers)
+        for (const ParameterSpec& parameter : layer.parameters)
+          visit(parameter, s > cuts[0] && s <= last);
+  };
+  for_each_parameter([&](const ParameterSpec& parameter, bool server) {
+    if (!server) return;
+    part.parameters.insert(parameter.name);
+    for (const Piece& piece : parameter.pieces) part.tensors.insert(piece.name);
+  });
+  for_each_parameter([&](const ParameterSpec& parameter, bool server) {
+    require(parameter.tied_to.empty() || part.parameters.contains(parameter.tied_to) == server,
+            "edge.in_order is true, and ", parameter.name, " shares its values with ",
+            parameter.tied_to,
+            " across a cut; let clients have the last layers too, as in layers = [1, 1]");
+  });
+  return part;
 }
 
 }  // namespace cleave::train
