@@ -124,7 +124,25 @@ TEST(Simulator, AMessageThroughTheHostMovesOutTravelsAndMovesIn) {
   EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, compute(Op::Forward, 1, 0)).begin, 14);
 }
 
-TEST(Simulator, EveryMessageHasTheLinkToItself) {
+// Credit that is under way when the message is ready holds it up by what is left of its way only.
+TEST(Simulator, MessageWaitsForTheCreditOfItsReceiver) {
+  Program program = pair_of_devices(1);
+  const Instruction send = message(Op::Send, Direction::Forward, 0);
+  program.lists[0] = {compute(Op::Forward, 0, 0), send, wait(Op::Send, Direction::Forward, 0)};
+  program.lists[1] = {message(Op::Receive, Direction::Forward, 0),
+                      wait(Op::Receive, Direction::Forward, 0), compute(Op::Forward, 1, 0)};
+  Costs costs = uniform_costs(program, {.f = 1, .i = 1, .w = 1});
+  for (const auto& [credit, begin] :
+       {std::pair(0.0, 1.0), std::pair(0.5, 1.0), std::pair(4.0, 4.0)}) {
+    costs.edges = {{.latency = 2, .per_byte = 0, .credit = credit}};
+    const Trace trace = simulate(program, costs);
+    const Span& transfer = find(trace, 0, SpanKind::Transfer, send);
+    EXPECT_DOUBLE_EQ(transfer.begin, begin);
+    EXPECT_DOUBLE_EQ(transfer.end, begin + 2);
+  }
+}
+
+TEST(Simulator, AMessageHasTheLinkToItselfUnlessLinksAreSerialised) {
   Program program = pair_of_devices(3);
   for (int m = 0; m < 3; ++m)
     for (int s = 0; s < 2; ++s) program.lists[s].push_back(compute(Op::Forward, s, m));
@@ -132,6 +150,10 @@ TEST(Simulator, EveryMessageHasTheLinkToItself) {
   costs.edges = {{.latency = 0, .per_byte = 0.3}};  // three times as long as F
 
   EXPECT_DOUBLE_EQ(makespan(simulate(program, costs)), 7);
+  const SimulateOptions serialised{.links = Links::Serialised};
+  EXPECT_DOUBLE_EQ(makespan(simulate(program, costs, serialised)), 11);
+  costs.edges = {{.latency = 5, .per_byte = 0.3}};  // which all of them are on at the same time
+  EXPECT_DOUBLE_EQ(makespan(simulate(program, costs, serialised)), 16);
 }
 
 TEST(Simulator, CollectiveStartsWithItsLastMember) {

@@ -124,6 +124,7 @@ void check(const Program& program, const Costs& costs) {
   for (std::size_t e = 0; e < costs.edges.size(); ++e) {
     check_number(costs.edges[e].latency, "edge latency", e);
     check_number(costs.edges[e].per_byte, "edge per-byte", e);
+    check_number(costs.edges[e].credit, "edge credit", e);
   }
   for (std::size_t d = 0; d < costs.outside.size(); ++d) {
     check_number(costs.outside[d].latency, "outside latency", d);

@@ -37,15 +37,19 @@ struct StageCosts {
 struct LinkCosts {
   double latency = 0;
   double per_byte = 0;
+  /// From a RECV until the sender knows of it and may begin; over a network another latency.
+  double credit = 0;
 
   double seconds(std::int64_t bytes) const {
     return latency + static_cast<double>(bytes) * per_byte;
   }
 };
 
-/// The slower of two links, in latency and in bytes.
+/// The slower of two links, in each respect.
 inline LinkCosts slower(const LinkCosts& a, const LinkCosts& b) {
-  return {std::max(a.latency, b.latency), std::max(a.per_byte, b.per_byte)};
+  return {.latency = std::max(a.latency, b.latency),
+          .per_byte = std::max(a.per_byte, b.per_byte),
+          .credit = std::max(a.credit, b.credit)};
 }
 
 /// How long everything in a program takes. Plain data, from a profile or from a model of hardware.

@@ -8,10 +8,19 @@
 
 namespace cleave::plan {
 
+/// Whether messages of one device to another share the wire.
+enum class Links : std::uint8_t {
+  Independent,  ///< every message has the link to itself
+  /// The bytes of one at a time per direction, in the order in which they can start; on the rest of
+  /// their way, the latency, there may be many.
+  Serialised,
+};
+
 /// Which spans a trace keeps. Without transfers a trace has about half the spans.
 enum class Record : std::uint8_t { All, DevicesOnly };
 
 struct SimulateOptions {
+  Links links = Links::Independent;
   Record record = Record::All;
 
   /// How many devices, whole ones, can compute at the same time where devices share cores; 0: all.
@@ -21,13 +30,12 @@ struct SimulateOptions {
 
 /// Runs `program` on virtual time, devices in order.
 ///
-/// SEND and RECV post and take no time; a message starts when both are posted (no buffering) and
-/// takes latency + bytes * per_byte; WAIT blocks until it has arrived. An edge between devices on
-/// which the program has no SEND is implied: the message leaves when its producer ends and the
-/// consumer waits for it. A collective starts when all its members have come. REDUCE, GATHER and
-/// REFRESH only post, and their WAIT blocks (simulation/collectives.h). OUT and IN go on beside
-/// compute, one after another.
-/// Time grows linearly with instructions.
+/// SEND and RECV post and take no time; a message starts when both are posted (no buffering), the
+/// RECV by its credit, and takes latency + bytes * per_byte; WAIT blocks until it has arrived. An
+/// edge between devices on which the program has no SEND is implied: the message leaves when its
+/// producer ends and the consumer waits for it. A collective starts when all its members have come.
+/// REDUCE, GATHER and REFRESH only post, and their WAIT blocks (simulation/collectives.h). OUT and
+/// IN go on beside compute, one after another. Time grows linearly with instructions.
 ///
 /// Throws UserError if the program stops making progress, naming who waits where.
 Trace simulate(const schedule::Program& program, const Costs& costs,

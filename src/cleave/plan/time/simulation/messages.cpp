@@ -70,12 +70,14 @@ bool Messages::blocks_on(int device, const Message& m, int& waiter, double time)
 void Messages::post(int device, const Instruction& instruction, double time) {
   const OfReplica of = setting_.topology.of_replica(device, instruction.microbatch);
   Message& m = message(instruction.edge, instruction.direction, of);
+  const auto& links = setting_.costs.edges;
+  const double credit = links.empty() ? 0 : links[instruction.edge].credit;
   if (instruction.op == Op::Send)
     m.sent = moves_.out(device, instruction, time);
   else
     m.received = time;
   if (m.sent != kNotYet && m.received != kNotYet)
-    transfer(m, instruction, of, std::max(m.sent, m.received));
+    transfer(m, instruction, of, std::max(m.sent, m.received + credit));
 }
 
 void Messages::post_implied(int device, const Instruction& instruction, double time) {
@@ -95,21 +97,29 @@ void Messages::post_implied(int device, const Instruction& instruction, double t
   }
 }
 
-// Both ends are ready at `time`.
+// The sender has the message and the receiver's credit at `time`.
 void Messages::transfer(Message& m, Instruction send, const OfReplica& of, double time) {
   const Program& program = setting_.program;
   const schedule::Edge& edge = program.edges[send.edge];
   const bool forward = send.direction == Direction::Forward;
   const int from = program.placement[forward ? edge.from : edge.to][of.replica];
   const int to = program.placement[forward ? edge.to : edge.from][of.replica];
+  double begin = time;
   m.arrival = time;
-  if (from != to && !setting_.costs.edges.empty())
-    m.arrival +=
-        setting_.costs.edges[send.edge].seconds(forward ? edge.forward_bytes : edge.backward_bytes);
+  if (from != to && !setting_.costs.edges.empty()) {
+    const LinkCosts& link = setting_.costs.edges[send.edge];
+    const std::int64_t bytes = forward ? edge.forward_bytes : edge.backward_bytes;
+    if (setting_.options.links == Links::Serialised) {
+      double& free_at = busy_until_[static_cast<std::int64_t>(from) * program.devices + to];
+      begin = std::max(begin, free_at);
+      free_at = begin + static_cast<double>(bytes) * link.per_byte;
+    }
+    m.arrival = begin + link.seconds(bytes);
+  }
   send.op = Op::Send;
   send.microbatch = setting_.topology.on_device(from, of);
-  if (setting_.options.record == Record::All && m.arrival > time) {
-    timeline_.add(from, SpanKind::Transfer, time, m.arrival, send);
+  if (setting_.options.record == Record::All && m.arrival > begin) {
+    timeline_.add(from, SpanKind::Transfer, begin, m.arrival, send);
     timeline_.trace.spans.back().peer = to;
   }
   if (from != to) {

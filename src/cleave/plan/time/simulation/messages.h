@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "cleave/plan/time/simulation/moves.h"
@@ -43,7 +44,8 @@ class Messages {
   Timeline& timeline_;
   Moves& moves_;
   std::vector<Message> messages_;
-  std::vector<bool> implied_;  ///< [edge]
+  std::vector<bool> implied_;                            ///< [edge]
+  std::unordered_map<std::int64_t, double> busy_until_;  ///< (from, to) -> when its link is free
 };
 
 }  // namespace cleave::plan::simulation
