@@ -11,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/schedule/verifier.h"
 
 namespace cleave::schedule {
 namespace {
@@ -63,9 +65,13 @@ TEST(Generators, EmitThePicturesInTheirComments) {
       {"dualpipev", "dualpipev.cpp", 2, 4},
   };
   EXPECT_EQ(std::size(cases), schedule_names().size());
-  for (const auto& [schedule, file, devices, microbatches] : cases)
-    EXPECT_EQ(picture(generate(schedule, {.devices = devices, .microbatches = microbatches})),
-              picture_in_comment(file));
+  for (const auto& [schedule, file, devices, microbatches] : cases) {
+    std::string pictures =
+        picture(generate(schedule, {.devices = devices, .microbatches = microbatches}));
+    if (schedule_named(schedule).starts_early)
+      pictures += picture(generate(schedule, {.devices = 2, .microbatches = 4, .early = 1}));
+    EXPECT_EQ(pictures, picture_in_comment(file));
+  }
 }
 
 /// Every stage runs F, I and W of every microbatch once, in this order, on its own device, and W in
@@ -94,6 +100,22 @@ TEST(Generators, RunEveryActionOnceForEveryShape) {
       for (int microbatches = 1; microbatches <= 24; ++microbatches)
         EXPECT_EQ(fault(generate(schedule, {.devices = devices, .microbatches = microbatches})), "")
             << schedule << ' ' << devices << " x " << microbatches;
+}
+
+TEST(Generators, BeginMicrobatchesEarlyWhereTheyCan) {
+  for (int devices = 1; devices <= 5; ++devices)
+    for (int microbatches = 1; microbatches <= 12; ++microbatches)
+      for (int early = 0; early <= 4; ++early) {
+        const Program program =
+            generate("1f1b", {.devices = devices, .microbatches = microbatches, .early = early});
+        EXPECT_EQ(fault(program), "") << devices << " x " << microbatches << " early " << early;
+        EXPECT_TRUE(verify(program, Level::Compute).empty());
+        EXPECT_TRUE(verify(lower(program, {.receive_ahead = 1 + 2 * early}), Level::Final).empty())
+            << devices << " x " << microbatches << " early " << early;
+      }
+  EXPECT_EQ(user_error([] { generate("zb-h1", {.devices = 2, .microbatches = 4, .early = 2}); }),
+            "schedule zb-h1 begins no microbatches early, and parallel.early is 2; choose 1f1b, or "
+            "leave it out");
 }
 
 TEST(Generators, TakeAnyNumberOfChunksWhereTheyCan) {

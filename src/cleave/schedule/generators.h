@@ -13,6 +13,9 @@ struct PipelineShape {
   int devices = 1;
   int microbatches = 1;
   int chunks = 0;  ///< stages per device; 0: what the schedule wants
+  /// Further microbatches that a device begins for each stage after its own, before its first
+  /// backward pass: they keep it busy while messages are on their way.
+  int early = 0;
 
   /// Who feeds whom, if the stages are no chain: one stage on each device, `devices` of them.
   std::vector<Edge> graph = {};
@@ -43,6 +46,7 @@ struct Schedule {
   bool any_graph = false;        ///< otherwise it is made for a chain of stages
   bool splits_backward = false;  ///< I and W apart: the last gradient leaves without waiting for W
   bool keeps_all = false;        ///< every microbatch of the step is alive at the turn
+  bool starts_early = false;     ///< it heeds PipelineShape::early
 
   // What a search for a layout makes of it.
   int rank = 100;  ///< the plainer and leaner is lower, and wins where two are equally fast

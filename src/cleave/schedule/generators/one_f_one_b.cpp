@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 
 #include "cleave/schedule/generators/generator.h"
 
@@ -14,11 +15,18 @@ namespace cleave::schedule {
 //   device 1 | F0 F1 F2 B0 F3 B1 B2 B3
 //   device 2 | F0 F1 B0 F2 B1 F3 B2 B3
 //   device 3 | F0 B0 F1 B1 F2 B2 F3 B3
+//
+// Where messages take long, a device has nothing to do while its first gradient is on its way. With
+// `early` microbatches more for each stage after it, it has: of 2 devices and early = 1,
+//
+//   device 0 | F0 F1 F2 B0 F3 B1 B2 B3
+//   device 1 | F0 B0 F1 B1 F2 B2 F3 B3
 Program one_f_one_b(const PipelineShape& shape) {
   Draft draft("1f1b", shape, Fold::Loop);
   for (int device = 0; device < shape.devices; ++device) {
     const int microbatches = draft.microbatches(device);
-    const int ahead = std::min(draft.after(device), microbatches);
+    const std::int64_t wanted = std::int64_t{draft.after(device)} * (1 + shape.early);
+    const int ahead = static_cast<int>(std::min<std::int64_t>(wanted, microbatches));
     for (int mb = 0; mb < ahead; ++mb) draft.forward(device, 0, mb);
     for (int mb = ahead; mb < microbatches; ++mb) {
       draft.forward(device, 0, mb);

@@ -15,7 +15,8 @@ namespace {
 std::vector<Schedule> built_in() {
   return {
       {.name = "gpipe", .generate = gpipe, .any_graph = true, .keeps_all = true, .rank = 9},
-      {.name = "1f1b", .generate = one_f_one_b, .any_graph = true, .rank = 0, .on_clusters = true},
+      {.name = "1f1b", .generate = one_f_one_b, .any_graph = true, .starts_early = true, .rank = 0,
+       .on_clusters = true},
       {.name = "interleaved", .generate = interleaved, .chunks = 2, .most_chunks = kMostChunks,
        .rank = 2, .searched_chunks = 4, .on_clusters = true},
       {.name = "interleaved-lean", .generate = interleaved_lean, .chunks = 2,
@@ -61,16 +62,18 @@ std::string names_with_any_chunks() {
   return names;
 }
 
-std::string names_for_graphs() {
+/// "gpipe, 1f1b, ": those that have a trait.
+std::string names_with(bool Schedule::*trait) {
   std::string names;
   for (const Schedule& schedule : table())
-    if (schedule.any_graph) (names += schedule.name) += ", ";
+    if (schedule.*trait) (names += schedule.name) += ", ";
   return names;
 }
 
 void check_graph(const Schedule& schedule, const PipelineShape& shape) {
   require(schedule.any_graph, "schedule ", schedule.name,
-          " is made for a chain of stages, not for a graph; take ", names_for_graphs(), "or auto");
+          " is made for a chain of stages, not for a graph; take ",
+          names_with(&Schedule::any_graph), "or auto");
   for (const Edge& edge : shape.graph) {
     for (const int stage : {edge.from, edge.to})
       require(stage >= 0 && stage < shape.devices, "the edge ", edge.from, ">", edge.to,
@@ -107,6 +110,10 @@ void check(const Schedule& schedule, const PipelineShape& shape) {
   require(!fixed || shape.chunks == schedule.chunks, "schedule ", schedule.name, " has ",
           schedule.chunks, schedule.chunks == 1 ? " stage" : " stages", " on each device, not ",
           shape.chunks, "; leave chunks out or choose ", names_with_any_chunks());
+  require(shape.early >= 0, "a device cannot begin ", shape.early, " microbatches early");
+  require(shape.early == 0 || schedule.starts_early, "schedule ", schedule.name,
+          " begins no microbatches early, and parallel.early is ", shape.early, "; choose ",
+          names_with(&Schedule::starts_early), "or leave it out");
   require(takes(schedule, shape.chunks), "chunks must be between 1 and ", schedule.most_chunks,
           ", got ", shape.chunks);
   require(shape.devices <= kMostActions / shape.chunks / shape.microbatches, shape.devices,
