@@ -75,6 +75,9 @@ class Communicator {
   /// not.
   bool give_way() { return transport_->give_way(); }
 
+  /// See Transport.
+  bool sends_credits() const { return transport_->sends_credits(); }
+
   /// For so many collectives, and messages beside them, more in flight at once: none of them
   /// allocates then.
   void make_room(std::size_t collectives, std::size_t messages = 0);

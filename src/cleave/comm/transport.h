@@ -114,6 +114,9 @@ class Transport {
 
   virtual bool give_way() { return false; }
 
+  /// Whether a message leaves only once word of its receive has travelled to the sender.
+  virtual bool sends_credits() const { return false; }
+
   /// How long wait() takes a device that does not answer for alive; no limit at first. Time during
   /// which this device was itself stopped does not count.
   void set_patience(Clock::duration patience) { patience_ = patience; }

@@ -22,6 +22,7 @@ class TcpTransport final : public Transport {
 
   int device() const override { return lines_.device(); }
   int devices() const override { return lines_.devices(); }
+  bool sends_credits() const override { return true; }
   Operation& post(const Message& message) override;
   int open_context(int parent, std::span<const int> devices) override;
 

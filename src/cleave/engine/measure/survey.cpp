@@ -134,7 +134,9 @@ Survey survey(comm::Communicator& world, double rate) {
           static_cast<std::uint32_t>(table[2 * count + device * kPlaceWords + i]));
   }
   for (std::size_t at = of_links; at < all; at += 2)
-    result.links.push_back({.latency = table[at], .per_byte = table[at + 1]});
+    result.links.push_back({.latency = table[at],
+                            .per_byte = table[at + 1],
+                            .credit = world.sends_credits() ? table[at] : 0});
   return result;
 }
 
