@@ -25,6 +25,7 @@ double speed_of(const EmulatedTimes& times, int place) {
 plan::Costs costs_at_speed_one(const schedule::Program& program, const EmulatedTimes& times) {
   plan::Costs costs = plan::uniform_costs(program, {.f = times.f, .i = times.i, .w = times.w});
   costs.unit = std::string(1, 's');  // g++ 12 warns falsely of an assigned literal
+  for (plan::LinkCosts& link : costs.edges) link = {.latency = times.link, .credit = times.link};
   for (std::size_t s = 0; s < times.shares.size(); ++s) multiply(costs.stages[s], times.shares[s]);
   return costs;
 }

@@ -18,6 +18,7 @@ struct EmulatedTimes {
   double f = 0;  ///< seconds
   double i = 0;
   double w = 0;
+  double link = 0;                  ///< that a message takes, and a credit before it
   std::vector<double> speed;        ///< [place], relative; empty: all 1
   std::vector<double> shares = {};  ///< [stage] of the work, 1 on average; empty: all 1
 };

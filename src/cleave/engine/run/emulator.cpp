@@ -1,6 +1,7 @@
 #include "cleave/engine/run/emulator.h"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -82,6 +83,38 @@ void Emulator::run(const Instruction& instruction) {
   const Clock::duration length = seconds_of(instruction);
   if (length.count() > 0) sleep_until(Clock::now() + length);
   if (schedule::is_compute(instruction.op)) group_.barrier().wait();
+}
+
+bool Emulator::has_slow_link(const Instruction& message) const {
+  const auto edge = static_cast<std::size_t>(message.edge);
+  return edge < costs_.edges.size() && costs_.edges[edge].latency > 0;
+}
+
+void Emulator::before_post(const LinkedInstruction& posted) {
+  if (!has_slow_link(posted.instruction)) return;
+  const Clock::time_point now = Clock::now();
+  if (posted.instruction.op == Op::Send) {
+    std::memcpy(posted.message.data(), &now, std::min(sizeof now, posted.message.size()));
+    return;
+  }
+  const auto slot = static_cast<std::size_t>(posted.slot);
+  if (arrivals_.size() <= slot) arrivals_.resize(slot + 1);
+  arrivals_[slot] = {posted.instruction.edge, now, posted.message};
+}
+
+void Emulator::after_wait(const LinkedInstruction& wait) {
+  if (wait.instruction.completes != Op::Receive || !has_slow_link(wait.instruction)) return;
+  const EmulatedArrival& arrival = arrivals_[static_cast<std::size_t>(wait.slot)];
+  const plan::LinkCosts& link = costs_.edges[static_cast<std::size_t>(arrival.edge)];
+  const auto after = [](double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  };
+  Clock::time_point begin = arrival.posted + after(link.credit);
+  Clock::time_point sent = begin;
+  if (arrival.message.size() >= sizeof sent)
+    std::memcpy(&sent, arrival.message.data(), sizeof sent);
+  begin = std::max(begin, sent) + after(link.latency);
+  if (Clock::now() < begin) sleep_until(begin);
 }
 
 }  // namespace cleave::engine

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cleave/comm/communicator.h"
+#include "cleave/engine/run/linked_program.h"
 #include "cleave/plan/time/costs.h"
 #include "cleave/schedule/program.h"
 
@@ -25,8 +28,21 @@ class Emulator {
   /// training.
   void run(const schedule::Instruction& instruction);
 
+  /// Before a SEND or a RECV is posted, and after the message of a WAIT(recv) is there: it takes as
+  /// long as its link does. A message has no content, so it carries the time of its SEND; devices
+  /// are on one host, which has one clock.
+  void before_post(const LinkedInstruction& posted);
+  void after_wait(const LinkedInstruction& wait);
+
  private:
   using Clock = std::chrono::steady_clock;
+
+  /// A message that this device has posted a RECV for.
+  struct EmulatedArrival {
+    int edge = 0;
+    Clock::time_point posted;
+    std::span<const std::byte> message;
+  };
 
   /// A GATHER, REDUCE or REFRESH; it ends a while after its last member is there.
   struct EmulatedCollective {
@@ -38,6 +54,7 @@ class Emulator {
   Clock::duration seconds_of(const schedule::Instruction& instruction) const;
   void look();
   void finish(const schedule::Instruction& wait);
+  bool has_slow_link(const schedule::Instruction& message) const;
 
   const schedule::Program* program_;
   plan::Costs costs_;
@@ -45,6 +62,7 @@ class Emulator {
   comm::Communicator& group_;
   std::vector<std::unique_ptr<comm::Communicator>> replicas_;  ///< [stage], null: elsewhere
   std::vector<EmulatedCollective> exchanges_;
+  std::vector<EmulatedArrival> arrivals_;  ///< [slot of a message in flight]
 };
 
 }  // namespace cleave::engine

@@ -292,6 +292,7 @@ void Executor::post(const LinkedInstruction& entry) {
   const bool sends = entry.instruction.op == Op::Send;
   if (passes_through_host())
     return sends ? host_messages_.send(entry) : host_messages_.receive(entry);
+  if (parts_.emulator != nullptr) parts_.emulator->before_post(entry);
   comm::Communicator& peers = *parts_.peers;
   pending_[entry.slot] = sends ? peers.send(entry.message, entry.peer, entry.tag)
                                : peers.receive(entry.message, entry.peer, entry.tag);
@@ -313,7 +314,9 @@ void Executor::finish(const LinkedInstruction& entry) {
     case Op::In:
       return finish_move(entry);
     default:
-      return finish_message(entry);
+      finish_message(entry);
+      if (parts_.emulator != nullptr) parts_.emulator->after_wait(entry);
+      return;
   }
 }
 

@@ -25,11 +25,11 @@ std::optional<std::string> read_device_kind(const Value& value) {
   return text->starts_with("opencl:") && digits ? std::optional(*text) : std::nullopt;
 }
 
-/// "f=5ms,i=5ms,w=5ms", in any order, each once; and "per=layer" or "per=device".
+/// "f=5ms,i=5ms,w=5ms", in any order, each once; "link=20ms"; and "per=layer" or "per=device".
 bool set_emulation(Config& config, const Value& value) {
   const auto* text = as<std::string>(value);
   if (text == nullptr) return false;
-  std::optional<double> f, i, w;
+  std::optional<double> f, i, w, link;
   std::optional<bool> per_layer;
   for (std::string_view rest = *text; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
@@ -39,27 +39,32 @@ bool set_emulation(Config& config, const Value& value) {
       per_layer = part == "per=layer";
       continue;
     }
-    if (part.size() < 3 || part[1] != '=') return false;
-    std::optional<double>* place = part[0] == 'f'   ? &f
-                                   : part[0] == 'i' ? &i
-                                   : part[0] == 'w' ? &w
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos) return false;
+    const std::string_view name = part.substr(0, equals);
+    std::optional<double>* place = name == "f"      ? &f
+                                   : name == "i"    ? &i
+                                   : name == "w"    ? &w
+                                   : name == "link" ? &link
                                                     : nullptr;
     if (place == nullptr || place->has_value()) return false;
     try {
-      *place = parse_seconds(part.substr(2));
+      *place = parse_seconds(part.substr(equals + 1));
     } catch (const UserError&) {
       return false;
     }
   }
   if (!f || !i || !w) return false;
-  config.devices.emulate = Emulation{*f, *i, *w, per_layer.value_or(false)};
+  config.devices.emulate = Emulation{*f, *i, *w, link.value_or(0), per_layer.value_or(false)};
   return true;
 }
 
 std::optional<Value> get_emulation(const Config& config) {
   if (!config.devices.emulate) return std::nullopt;
-  const auto [f, i, w, per_layer] = *config.devices.emulate;
-  return Value{fmt::format("f={}s,i={}s,w={}s{}", f, i, w, per_layer ? ",per=layer" : "")};
+  const auto [f, i, w, link, per_layer] = *config.devices.emulate;
+  return Value{fmt::format("f={}s,i={}s,w={}s{}{}", f, i, w,
+                           link > 0 ? fmt::format(",link={}s", link) : "",
+                           per_layer ? ",per=layer" : "")};
 }
 
 }  // namespace
@@ -118,7 +123,7 @@ std::vector<Key> devices_keys() {
       {.name = "devices.emulate",
        .rule = "times such as \"f=5ms,i=5ms,w=5ms\"",
        .help = "sleep instead of computing: per device and microbatch, or with \",per=layer\" "
-               "behind them per layer and sequence",
+               "behind them per layer and sequence; with \",link=20ms\" messages take so long",
        .set = set_emulation,
        .get = get_emulation,
        .otherwise = "off: devices compute",

@@ -55,6 +55,10 @@ RunReport run_device(const Config& config, const RunOptions& options,
 
   plan::Costs costs = engine::emulated_costs(program, times);
   costs.edges = engine::profile_links(program, *peers);
+  for (plan::LinkCosts& link : costs.edges) {
+    link.latency += times.link;
+    link.credit += times.link;
+  }
   RunReport report;
   report.predicted = predicted_step(compiled, costs, {});
   report.predicted_step_seconds = report.predicted->summary.makespan;

@@ -44,6 +44,7 @@ engine::EmulatedTimes emulated_times(const Config& config) {
   return {.f = times.f * device,
           .i = times.i * device,
           .w = times.w * device,
+          .link = times.link,
           .speed = std::move(speed),
           .shares = shares_of(config)};
 }

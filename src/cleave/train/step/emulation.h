@@ -10,8 +10,8 @@ namespace cleave::train {
 /// How long the emulated devices of `config` sleep.
 engine::EmulatedTimes emulated_times(const Config& config);
 
-/// What the instructions of `program` take on the emulated devices of `config`; messages take
-/// nothing.
+/// What the instructions of `program` take on the emulated devices of `config`; messages take what
+/// it says of links.
 plan::Costs emulated_costs(const Config& config, const schedule::Program& program);
 
 }  // namespace cleave::train
