@@ -58,6 +58,25 @@ TEST_F(PlanConfig, PromisesTheMemoryThatTheRunThenUsesToTheByte) {
   }
 }
 
+// Sleeping devices take what they should or longer, so that hiding latency shows on a busy machine.
+TEST_F(PlanConfig, LooksAheadOfSlowLinksAndTheRunDoesSo) {
+  const Keys slow = {"parallel.pipeline=2", "train.microbatch=1", "train.batch=8", "train.steps=3",
+                     "devices.emulate=\"f=4ms,i=4ms,w=4ms,link=30ms\""};
+  Keys plain = slow;
+  plain.insert(plain.end(), {"parallel.receive_ahead=1", "parallel.early=0"});
+  const auto planned = nlohmann::json::parse(plan(slow).out);
+  const double without = nlohmann::json::parse(plan(plain).out)["step_seconds"];
+
+  const nlohmann::json report = run_.report(slow);
+
+  EXPECT_GT(planned["layout"]["receive_ahead"], 1);
+  EXPECT_GT(planned["layout"]["early"], 0);
+  EXPECT_LT(planned["step_seconds"], 0.5 * without);
+  EXPECT_GT(report["step_seconds"], 0.98 * planned["step_seconds"].get<double>());
+  EXPECT_LT(report["step_seconds"], without);
+  EXPECT_NE(plan(slow, {}).out.find("against latency receives are posted "), std::string::npos);
+}
+
 // ZeRO and recompute only come in where a plain run does not fit; they change no bit.
 TEST_F(PlanConfig, RescuesARunThatDoesNotFitWithoutChangingABit) {
   const Keys given = {"devices.count=2", "parallel.data=2", "train.steps=4"};

@@ -101,6 +101,8 @@ std::vector<Case> cases() {
       {"pipeline 2, uneven", {.pipeline = 2, .partition = {1, 5}}},
       {"pipeline 3, uneven", {.pipeline = 3, .partition = {4, 1, 1}}},
       {"pipeline 4, uneven", {.pipeline = 4, .partition = {0, 3, 3, 0}}},
+      {"pipeline 2, far ahead", {.pipeline = 2, .receive_ahead = 5, .early = 2}},
+      {"pipeline 3, ahead, zb-h1", {.pipeline = 3, .schedule = "zb-h1", .receive_ahead = 3}},
       {"data 2", {.data = 2}},
       {"data 4", {.data = 4}},
       {"data 2, pipeline 2", {.pipeline = 2, .data = 2}},

@@ -38,6 +38,8 @@ Decision decide(const Config& config, comm::Launcher& launcher) {
   if (needs_plan(config)) {
     decision.plan = train::plan_run(config, launcher);
     decision.config = decision.plan.choice().config;
+  } else {
+    decision.config = train::with_latency_hidden(config, launcher);
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
   decision.seconds = taken.count();
@@ -52,6 +54,8 @@ nlohmann::json json_of(const Config& config) {
           {"microbatch", *config.train.microbatch},
           {"chunks", p.chunks.value_or(1)},
           {"schedule", p.schedule},
+          {"receive_ahead", p.receive_ahead.value_or(1)},
+          {"early", p.early.value_or(0)},
           {"zero", *p.zero},
           {"recompute", recompute_name(train::compile_options(config).layout)},
           {"partition", p.partition ? nlohmann::json(*p.partition) : nlohmann::json("auto")}};

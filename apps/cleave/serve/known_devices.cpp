@@ -85,9 +85,7 @@ double KnownDevices::at_once(const std::vector<Candidate>& devices, int threads)
 train::DeviceFacts KnownDevices::facts(const std::vector<Candidate>& devices, int threads) const {
   train::DeviceFacts facts;
   plan::LinkCosts slowest;
-  for (const auto& [_, link] : links_)
-    slowest = {.latency = std::max(slowest.latency, link.latency),
-               .per_byte = std::max(slowest.per_byte, link.per_byte)};
+  for (const auto& [_, link] : links_) slowest = plan::slower(slowest, link);
   for (const Candidate& a : devices) {
     facts.speed.push_back(speed_of(a.seat));
     if (links_.empty()) continue;

@@ -125,7 +125,11 @@ void ServedRun::run_epochs(std::optional<OwnDevices>& further) {
   further.emplace(config_, server_, self_.contact);
   if (config_.train.elastic && count > 1 && !owned_) foresee_a_loss();
   await_first_devices(device, count);
-  if (!owned_ && train::needs_plan(asked_)) plan_for_devices();
+  if (!owned_ && train::needs_plan(asked_)) {
+    plan_for_devices();
+  } else if (!owned_) {
+    hide_latency();
+  }
   for (;;) {
     const engine::CompiledStep step = train::compile_step(config_);
     const std::string program = program_hash(step);
@@ -175,6 +179,17 @@ void ServedRun::plan_for_devices() {
   config_ = plan.choice().config;
   complain("cleave serve: plan 1 for {}: {}\n", counted(config_.devices.count, "device"),
            train::describe(config_));
+}
+
+/// The layout is given; how far the devices look ahead depends on the links that they turned out to
+/// have.
+void ServedRun::hide_latency() {
+  comm::LocalLauncher here;
+  const train::Config given = config_;
+  config_ = train::with_latency_hidden(given, here, known_.facts(devices_, survey_epoch().threads));
+  if (config_ != given)
+    complain("cleave serve: plan 1 for {}: {}\n", counted(config_.devices.count, "device"),
+             train::describe(config_));
 }
 
 /// While nobody else is there yet: so that nothing needs to be measured when somebody is lost.

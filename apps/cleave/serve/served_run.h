@@ -53,6 +53,7 @@ class ServedRun {
   void await_first_devices(comm::TcpWorld& device, std::size_t count);
   SurveyEpoch survey_epoch() const;
   void plan_for_devices();
+  void hide_latency();
   bool train_epoch(comm::TcpWorld& device, const std::string& program);
   train::RunOptions epoch_options();
   void plan_again(comm::TcpWorld& device, const std::string& failure);

@@ -45,7 +45,8 @@ void train(const TrainFlags& flags, comm::Launcher& launcher) {
       std::max<std::chrono::nanoseconds>(options_of(flags).patience, kLeastStartPatience));
   train::Config config = load_run(flags, launcher);
   const bool first = launcher.processes().rank() == 0;
-  if (needs_plan(config)) config = planned(config, flags, launcher);
+  config = needs_plan(config) ? planned(config, flags, launcher)
+                              : train::with_latency_hidden(config, launcher);
   if (flags.print_config) {
     if (first) fmt::print("{}", train::to_toml(config));
     return;

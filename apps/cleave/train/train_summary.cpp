@@ -164,6 +164,19 @@ std::string describe_left_out(const engine::CompiledStep& step) {
       100 * step.left_out(), counted(step.input_counts.size(), "program"));
 }
 
+/// What is done about the latency of links; nothing if nothing is.
+std::string describe_look_ahead(const train::Config& config) {
+  const std::int64_t receives = config.parallel.receive_ahead.value_or(1);
+  const std::int64_t early = config.parallel.early.value_or(0);
+  if (*config.parallel.pipeline == 1 || (receives == 1 && early == 0)) return "";
+  std::string text =
+      fmt::format("against latency receives are posted {} ahead", counted(receives, "instruction"));
+  if (early > 0)
+    text += fmt::format(", and {} more begun for each stage after a device's own",
+                        early == 1 ? "1 microbatch is" : fmt::format("{} microbatches are", early));
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string describe_plan(const train::Config& config, const engine::CompiledStep& step) {
@@ -177,6 +190,7 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
   text += describe_training(config, step);
   text += describe_left_out(step);
   text += describe_owners(config);
+  text += describe_look_ahead(config);
   text += describe_grid(config);
   if (!config.devices.emulate)
     text += fmt::format("bits {}\n", train::describe_bits(step.arithmetic, config.train.dtype,

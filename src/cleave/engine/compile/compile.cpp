@@ -136,7 +136,9 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
 CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& options,
                                     schedule::Program order) {
   CompiledStep step = lay_out(model, options, std::move(order));
-  step.program = schedule::lower(std::move(step.program), {.replicas = options.layout.copies()});
+  step.program = schedule::lower(
+      std::move(step.program),
+      {.replicas = options.layout.copies(), .receive_ahead = options.layout.receive_ahead});
   step.memory.resize(step.program.stages);
   step.kernel_scratch.assign(step.program.devices, 0);
   plan::plan_memory(step.program, step.memory);
@@ -163,6 +165,7 @@ schedule::PipelineShape shape_of(const Graph& model, const CompileOptions& optio
       .devices = layout.pipeline, .microbatches = options.microbatches, .chunks = layout.chunks};
   shape.replicas = layout.replicas_of_stages();
   const bool named = layout.schedule != "auto" && !schedule::names_file(layout.schedule);
+  if (named) shape.early = layout.early;
   if (layout.schedule == "auto") shape.chunks = std::max(1, layout.chunks);
   const int chunks = named && shape.chunks == 0 ? schedule::schedule_named(layout.schedule).chunks
                                                 : std::max(1, shape.chunks);

@@ -33,7 +33,8 @@ schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep
   schedule::LowerOptions options{.replicas = layout.copies(),
                                  .grain = schedule::Grain::Segment,
                                  .sharing = static_cast<schedule::Sharing>(layout.zero),
-                                 .offload = layout.offload.value_or(schedule::Offload::Nothing)};
+                                 .offload = layout.offload.value_or(schedule::Offload::Nothing),
+                                 .receive_ahead = layout.receive_ahead};
   for (const auto& stage : keep) {
     std::vector<bool> keeping;
     for (const plan::Keep kept : stage) keeping.push_back(kept == plan::Keep::Everything);

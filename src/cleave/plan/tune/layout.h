@@ -33,7 +33,9 @@ struct Layout {
   std::vector<schedule::Recompute> recompute;
   /// What leaves a device's memory while it is not used; nothing given: what makes the plan fit.
   std::optional<schedule::Offload> offload = schedule::Offload::Nothing;
-  int microbatch = 1;  ///< sequences; a graph that is compiled has them in its shapes
+  int receive_ahead = 1;  ///< instructions from a RECV to its reader: LowerOptions::receive_ahead
+  int early = 0;          ///< microbatches begun early: PipelineShape::early
+  int microbatch = 1;     ///< sequences; a graph that is compiled has them in its shapes
 
   /// Replicas of the stages that have the most: what the batch is divided by.
   int replicas() const { return std::max(data, encoder_data); }

@@ -54,11 +54,12 @@ struct TrainConfig {
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
 
-/// Seconds that an emulated device sleeps for each F, I and W.
+/// Seconds that an emulated device sleeps for each F, I and W, and that messages take.
 struct Emulation {
   double f = 0;
   double i = 0;
   double w = 0;
+  double link = 0;  ///< that a message is on its way between stages, and a credit before it
   /// For each layer and sequence, so that layouts compare as they would for a model; otherwise for
   /// each microbatch, whatever the device holds of the model.
   bool per_layer = false;
@@ -109,6 +110,8 @@ struct ParallelConfig {
   RecomputeChoice recompute = std::vector{schedule::Recompute::None};
   /// What leaves a device's memory while it is not used; nothing for "auto": what makes it fit.
   std::optional<schedule::Offload> offload = schedule::Offload::Nothing;
+  Auto receive_ahead;  ///< instructions from a RECV to its reader; auto: what hides the latency
+  Auto early;          ///< microbatches begun early; auto: the same
   bool sequence_parallel = false;
   bool any_grid = false;  ///< "auto" may choose another grid on another machine
 

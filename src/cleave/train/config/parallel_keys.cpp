@@ -194,6 +194,18 @@ std::vector<Key> parallel_keys() {
        .set = set_offload,
        .get = get_offload,
        .example = "\"activations\""},
+      whole_or_auto(
+          "parallel.receive_ahead", {1, 1 << 20},
+          "compute instructions from a receive to what reads it; auto: as many as hide the latency "
+          "of slow links and fit",
+          [](auto& c) -> auto& { return c.parallel.receive_ahead; })
+          .with({.example = "4"}),
+      whole_or_auto(
+          "parallel.early", {0, 1 << 20},
+          "microbatches that a device begins early for each stage after its own, in schedule 1f1b; "
+          "auto: as many as hide the latency of slow links and fit",
+          [](auto& c) -> auto& { return c.parallel.early; })
+          .with({.example = "1"}),
       boolean(
           "parallel.sequence_parallel", "divide norms by tokens over the tensor axis",
           [](auto& c) -> auto& { return c.parallel.sequence_parallel; }),

@@ -97,7 +97,8 @@ int middle_pattern(const engine::CompiledStep& compiled, const plan::Costs& cost
 }  // namespace
 
 TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Costs& costs,
-                          const plan::SimulateOptions& options) {
+                          plan::SimulateOptions options) {
+  options.links = plan::Links::Serialised;  // as wires are
   const schedule::Program& program = compiled.program_of(middle_pattern(compiled, costs, options));
   plan::Trace places = plan::simulate(program, costs, options);
   places.name = program.schedule + ", predicted";

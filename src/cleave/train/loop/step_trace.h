@@ -17,7 +17,7 @@ struct TracedStep {
 /// What the simulator makes of `costs`: of a run whose steps differ, the step that takes as long as
 /// the middle one of them all.
 TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Costs& costs,
-                          const plan::SimulateOptions& options);
+                          plan::SimulateOptions options);
 
 /// The timeline of all devices from what the executor of each recorded, on every device. Clocks of
 /// different machines are brought together at the end of NORM, where all devices meet. `pattern`:

@@ -87,6 +87,8 @@ engine::CompileOptions compile_options(const Config& config) {
                      .zero = static_cast<int>(parallel.zero.value_or(0)),
                      .recompute = parallel.recompute.value_or(std::vector<schedule::Recompute>{}),
                      .offload = parallel.offload,
+                     .receive_ahead = static_cast<int>(parallel.receive_ahead.value_or(1)),
+                     .early = static_cast<int>(parallel.early.value_or(0)),
                      .microbatch = static_cast<int>(*config.train.microbatch)},
           .microbatches = static_cast<int>(share / *config.train.microbatch),
           .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),

@@ -7,6 +7,7 @@
 #include "cleave/engine/measure/devices_at_once.h"
 #include "cleave/plan/tune/partition.h"
 #include "cleave/schedule/generators.h"
+#include "cleave/schedule/program_file.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/step/emulation.h"
 #include "cleave/train/step/trainer.h"
@@ -44,7 +45,7 @@ namespace {
 
 /// A pipeline as the named schedule that comes nearest has it.
 schedule::Program named_program(const plan::Layout& layout) {
-  const bool open = layout.schedule == "auto";
+  const bool open = layout.schedule == "auto" || schedule::names_file(layout.schedule);
   return schedule::generate(open ? schedule::plainest_schedule(1).name : layout.schedule,
                             {.devices = layout.pipeline, .chunks = layout.chunks});
 }
@@ -101,6 +102,29 @@ plan::LinkCosts LayoutCosts::link_between(std::span<const int> from, std::span<c
   return slowest;
 }
 
+/// Between each stage and the next; `placement` is that of the first replica.
+std::vector<plan::LinkCosts> LayoutCosts::links_of_stages(
+    const std::vector<std::vector<int>>& placement) {
+  const auto replicas = [&](std::size_t stage) {
+    std::vector<int> places;
+    for (int replica = 0; replica < layout_.data; ++replica)
+      places.push_back(placement[stage][0] + replica * layout_.pipeline);
+    return places;
+  };
+  std::vector<plan::LinkCosts> links;
+  for (std::size_t s = 1; s < placement.size(); ++s)
+    links.push_back(link_between(replicas(s - 1), replicas(s)));
+  return links;
+}
+
+double LayoutCosts::slowest_latency() {
+  if (!devices_.are_apart(config_)) return 0;
+  double slowest = 0;
+  for (const plan::LinkCosts& link : links_of_stages(named_program(layout_).placement))
+    slowest = std::max(slowest, link.latency);
+  return slowest;
+}
+
 double LayoutCosts::speed_at(int place) const {
   return least_at(mesh_, config_.devices.speed, place, 1.0) *
          least_at(mesh_, devices_.facts().speed, place, 1.0) *
@@ -153,14 +177,7 @@ plan::PartitionProblem LayoutCosts::problem() {
          .memory = std::min(least_at(mesh_, config_.devices.memory, place, kNoLimit),
                             least_at(mesh_, devices_.kinds_of(config_).memory, place, kNoLimit))});
   }
-  const auto replicas = [&](std::size_t stage) {
-    std::vector<int> places;
-    for (int replica = 0; replica < layout_.data; ++replica)
-      places.push_back(named.placement[stage][0] + replica * layout_.pipeline);
-    return places;
-  };
-  for (std::size_t s = 1; s < named.placement.size(); ++s)
-    problem.links.push_back(link_between(replicas(s - 1), replicas(s)));
+  problem.links = links_of_stages(named.placement);
   problem.at_once = devices_.at_once(config_) / (layout_.data * layout_.tensor);
   return problem;
 }

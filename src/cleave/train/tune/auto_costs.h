@@ -36,6 +36,11 @@ class DeviceCosts {
   /// Devices that can compute at the same time; 0: all.
   double at_once(const Config& config);
 
+  /// Whether messages between devices leave a process, or are emulated to.
+  bool are_apart(const Config& config) const {
+    return facts_.knows_links() || config.devices.emulate || launcher_.devices();
+  }
+
  private:
   DeviceFacts facts_;
   comm::Launcher& launcher_;
@@ -67,6 +72,9 @@ class LayoutCosts {
   /// Devices of one tensor group, as one, that can compute at the same time; 0: all.
   double places_at_once() { return devices_.at_once(config_) / layout_.tensor; }
 
+  /// Seconds of latency that the worst link between two stages has; nothing within a process.
+  double slowest_latency();
+
   /// Seconds that a device adds up activations with its tensor group in a step, while all devices
   /// compute.
   double crowded_sums() { return crowd() * tensor_sums(); }
@@ -78,6 +86,7 @@ class LayoutCosts {
   double recompute_of(std::size_t part);
   plan::LinkCosts sum_within(Group group);
   plan::LinkCosts link_between(std::span<const int> from, std::span<const int> to);
+  std::vector<plan::LinkCosts> links_of_stages(const std::vector<std::vector<int>>& placement);
   double speed_at(int place) const;
   plan::StageCosts time_of(std::size_t part);
   plan::StageCosts stage_costs(std::size_t first, std::int64_t parts, double parameters);

@@ -13,6 +13,7 @@
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/tune/auto_grid.h"
 #include "cleave/train/tune/auto_space.h"
+#include "cleave/train/tune/look_ahead.h"
 #include "cleave/train/tune/part_memory.h"
 #include "cleave/train/tune/run_oracle.h"
 
@@ -66,7 +67,8 @@ void put_plainest_first(std::vector<plan::Prediction>& runs) {
 
 void append(std::vector<PlannedRun>& runs, const Config& grid,
             const std::vector<plan::Prediction>& found) {
-  for (const plan::Prediction& run : found) runs.push_back({with_layout(grid, run.layout), run});
+  for (const plan::Prediction& run : found)
+    runs.push_back({with_look_ahead(with_layout(grid, run.layout), run.layout), run});
 }
 
 double seconds_of(const PlannedRun& run) {
@@ -155,6 +157,8 @@ std::string describe(const Config& config) {
   if (p.partition && *p.pipeline * p.chunks.value_or(1) > 1)
     text += fmt::format(", layers {}", fmt::join(*p.partition, "+"));
   if (p.zero.value_or(0) > 0) text += fmt::format(", zero {}", *p.zero);
+  if (p.receive_ahead.value_or(1) > 1) text += fmt::format(", receives {} ahead", *p.receive_ahead);
+  if (p.early.value_or(0) > 0) text += fmt::format(", {} early", *p.early);
   const std::string_view recompute = plan::recompute_name(compile_options(config).layout);
   return recompute == "none" ? text : fmt::format("{}, recompute {}", text, recompute);
 }
@@ -181,6 +185,16 @@ AutoPlan plan_run(const Config& config, comm::Launcher& launcher, const DeviceFa
   require(!plan.fitting.empty() || !plan.unfit.empty(), nothing_suits(config));
   agree(plan, launcher.processes());
   return plan;
+}
+
+Config with_latency_hidden(const Config& config, comm::Launcher& launcher,
+                           const DeviceFacts& facts) {
+  const bool knows_links = facts.knows_links() || config.devices.emulate;
+  const bool in_a_row = !config.model.kind->pairs && config.model.vision.deepstack.empty() &&
+                        config.parallel.placement == Placement::Even;
+  if (!knows_links || !in_a_row || !leaves_look_ahead_open(config)) return config;
+  RunOracle oracle(launcher, facts);
+  return with_look_ahead(config, oracle.weighed(config).layout);
 }
 
 const PlannedRun& AutoPlan::choice() const {

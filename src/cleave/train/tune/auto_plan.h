@@ -47,6 +47,12 @@ bool needs_plan(const Config& config);
 /// arrive at the same plan. `facts` of devices that are elsewhere.
 AutoPlan plan_run(const Config& config, comm::Launcher& launcher, const DeviceFacts& facts = {});
 
+/// `config`, whose layout is given, with the look-ahead that hides the latency of its links, as far
+/// as they are known and memory allows it: those of `facts`, or emulated ones. Elsewhere it stays
+/// as it is. All processes get the same.
+Config with_latency_hidden(const Config& config, comm::Launcher& launcher,
+                           const DeviceFacts& facts = {});
+
 /// "pipeline 4 x tensor 1 x data 1, microbatch 4, schedule zb-h1, layers 1+2+2+1".
 std::string describe(const Config& config);
 

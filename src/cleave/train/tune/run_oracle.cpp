@@ -10,6 +10,7 @@
 #include "cleave/train/config/config_checks.h"
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/tune/auto_space.h"
+#include "cleave/train/tune/look_ahead.h"
 
 namespace cleave::train {
 namespace {
@@ -114,6 +115,13 @@ std::optional<plan::Prediction> RunOracle::cut(const Config& config,
 }
 
 plan::Prediction RunOracle::weighed(const Config& config) {
+  if (!leaves_look_ahead_open(config) ||
+      LayoutCosts(config, devices_).slowest_latency() < kWorthHiding)
+    return weigh(config);
+  return hide_latency(config, [this](const Config& each) { return weigh(each); });
+}
+
+plan::Prediction RunOracle::weigh(const Config& config) {
   const Graph model = model_of(config);
   engine::CompileOptions options = compile_options(config);
   plan::Prediction run{.layout = options.layout};
@@ -137,9 +145,10 @@ plan::Prediction RunOracle::weighed(const Config& config) {
 void RunOracle::simulate(plan::Prediction& run, const Config& config,
                          const engine::CompiledStep& step) {
   LayoutCosts costs(config, devices_);
-  const plan::Trace trace =
-      plan::simulate(step.program, costs.costs(step),
-                     {.record = plan::Record::DevicesOnly, .at_once = costs.places_at_once()});
+  const plan::Trace trace = plan::simulate(step.program, costs.costs(step),
+                                           {.links = plan::Links::Serialised,
+                                            .record = plan::Record::DevicesOnly,
+                                            .at_once = costs.places_at_once()});
   const plan::Summary summary = plan::summarise(step.program, trace);
   const double devices = static_cast<double>(summary.devices.size());
   double collective = 0;

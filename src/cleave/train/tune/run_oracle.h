@@ -29,10 +29,12 @@ class RunOracle : public plan::Oracle {
   std::optional<plan::Prediction> predict(const plan::Layout& layout, double limit) override;
 
   /// Its bytes by its compiled plan, its time by its simulated program. Nothing in `config` is
-  /// "auto", but perhaps the order of its schedule.
+  /// "auto", but perhaps the order of its schedule, and its look-ahead, which becomes what hides
+  /// the latency of slow links.
   plan::Prediction weighed(const Config& config);
 
  private:
+  plan::Prediction weigh(const Config& config);
   std::optional<plan::Prediction> cut(const Config& config, const plan::PartitionProblem& problem,
                                       double limit);
   std::int64_t unforeseen(const plan::Prediction& run, const plan::PartitionProblem& problem) const;

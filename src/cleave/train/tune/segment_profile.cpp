@@ -197,6 +197,7 @@ SegmentProfile emulated(const Config& config) {
       config.model.blocks() + 2,
       {.forward = times.f * share, .input = times.i * share, .weight = times.w * share});
   profile.parts.front() = profile.parts.back() = {};
+  profile.link = {.latency = times.link, .credit = times.link};
   return profile;
 }
 

@@ -1,0 +1,192 @@
+// Links that take long: what a run does about them, that it helps, and that it changes no bit.
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "comm/tcp_devices.h"
+#include "support/delaying_relay.h"
+#include "train/auto_config.h"
+#include <gtest/gtest.h>
+
+#include "cleave/comm/local/local_world.h"
+#include "cleave/engine/measure/link_profile.h"
+#include "cleave/engine/measure/survey.h"
+#include "cleave/engine/run/device.h"
+#include "cleave/engine/run/emulated_device.h"
+#include "cleave/plan/time/simulator.h"
+#include "cleave/schedule/passes.h"
+#include "cleave/train/loop/forecast.h"
+#include "cleave/train/step/random_source.h"
+#include "cleave/train/step/run_optimizer.h"
+#include "cleave/train/step/trainer.h"
+#include "cleave/train/tune/auto_plan.h"
+#include "cleave/train/tune/look_ahead.h"
+
+namespace cleave::train {
+namespace {
+
+using testing::config_of;
+
+constexpr std::chrono::milliseconds kDelay{20};
+
+comm::LocalLauncher here;
+
+const std::string kEmulated =
+    "[parallel]\npipeline = 2\n[devices]\nemulate = \"f=10ms,i=10ms,w=10ms,link=";
+
+double predicted(const Config& config) {
+  return forecast(config, here).predicted.summary.makespan;
+}
+
+Config looking(Config config, std::int64_t receives, std::int64_t early) {
+  config.parallel.receive_ahead = receives;
+  config.parallel.early = early;
+  return config;
+}
+
+// Eight microbatches. Device 1 has the first after F and a way, computes without a pause, and the
+// last gradient takes a way and B: 10 + 40 + 8 * 30 + 40 + 20 = 350 ms. The plan may be 1 % slower.
+TEST(Latency, IsHiddenByTheLeastLookAheadThatDoes) {
+  const Config given = config_of(kEmulated + "40ms\"\n");
+  const Config hidden = with_latency_hidden(given, here);
+
+  EXPECT_GE(predicted(hidden), 0.350 - 1e-9);
+  EXPECT_LE(predicted(hidden), 0.350 * 1.01);
+  EXPECT_GE(predicted(looking(given, 1, 0)), 1.5 * 0.350);
+  const std::int64_t receives = *hidden.parallel.receive_ahead, early = *hidden.parallel.early;
+  EXPECT_GT(predicted(looking(given, receives - 1, early)), 1.01 * predicted(hidden));
+  EXPECT_GT(predicted(looking(given, receives, early - 1)), 1.01 * predicted(hidden));
+  EXPECT_NE(describe(hidden).find(" ahead, "), std::string::npos) << describe(hidden);
+}
+
+TEST(Latency, IsLeftAloneWhereThereIsLittleOrWhereTheUserDecides) {
+  for (const Config& config : {config_of(kEmulated + "0ms\"\n"), config_of(kEmulated + "500us\"\n"),
+                               looking(config_of(kEmulated + "40ms\"\n"), 2, 0)})
+    EXPECT_EQ(compile_options(with_latency_hidden(config, here)).layout,
+              compile_options(config).layout);
+}
+
+// Only what fits is chosen: the budget is that of the plan that hides everything, less one byte.
+TEST(Latency, IsHiddenAsFarAsMemoryAllows) {
+  const std::string open = kEmulated + "40ms\"\nmemory = \"";
+  const Config roomy = with_latency_hidden(config_of(open + "1GiB\"\n"), here);
+  const std::vector<std::int64_t> bytes = forecast(roomy, here).step.planned_bytes;
+  const Config tight = with_latency_hidden(
+      config_of(open + std::to_string(std::ranges::max(bytes) - 1) + "B\"\n"), here);
+
+  EXPECT_TRUE(forecast(tight, here).fits);
+  EXPECT_GT(predicted(tight), predicted(roomy));
+  EXPECT_LT(predicted(tight), predicted(looking(tight, 1, 0)));
+}
+
+struct Outcome {
+  std::string weights;
+  double seconds = std::numeric_limits<double>::infinity();  ///< of the fastest step
+  bool as_planned = true;
+};
+
+/// Three steps of what `config` says; `work` gives each device its world.
+Outcome train_on(const Config& config,
+                 const std::function<void(const std::function<void(comm::Communicator&)>&)>& work) {
+  const engine::CompiledStep step = engine::compile(model_of(config), compile_options(config));
+  std::mutex mutex;
+  Outcome outcome;
+  std::vector<std::pair<std::string, std::uint64_t>> hashes;
+  work([&](comm::Communicator& world) {
+    engine::Device device(step, world.rank(), 1, world);
+    device.initialise(7);
+    RandomSource source(1, step.model);
+    RunOptimizer optimizer(config.train);
+    for (int s = 0; s < 3; ++s) {
+      optimizer.begin_step(s);
+      const auto start = std::chrono::steady_clock::now();
+      device.executor().run(
+          {.source = &source, .optimizer = &optimizer, .loss_scale = 1.0F / 128.0F});
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      const std::lock_guard lock(mutex);
+      if (world.rank() == 0) outcome.seconds = std::min(outcome.seconds, took.count());
+    }
+    const std::lock_guard lock(mutex);
+    outcome.as_planned &= device.arena().peak() == step.planned_on(world.rank());
+    for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
+  });
+  outcome.weights = engine::combine_hashes(hashes);
+  return outcome;
+}
+
+Outcome train_over_delay(const Config& config) {
+  testing::TcpDevices devices(2, testing::Wire::Plain);
+  testing::DelayingRelay relay(devices.setup(0).peers[0].address, kDelay);
+  devices.setup(1).peers[0].address = relay.address();
+  return train_on(config, [&](const auto& work) { devices.run(work); });
+}
+
+TEST(Latency, HiddenOverARealWireGivesTheSameBitsSooner) {
+  const Config config = config_of("[parallel]\npipeline = 2\n");
+  const plan::LinkCosts link{.latency = 0.02, .per_byte = 0, .credit = 0.02};
+  const Config hidden =
+      with_latency_hidden(config, here, {.speed = {1, 1}, .links = {{}, link, link, {}}});
+  ASSERT_GT(hidden.parallel.receive_ahead.value_or(1), 1);
+
+  const Outcome local = train_on(config, [](const auto& work) { comm::run_devices(2, work); });
+  const Outcome plain = train_over_delay(config);
+  const Outcome ahead = train_over_delay(hidden);
+
+  EXPECT_EQ(plain.weights, local.weights);
+  EXPECT_EQ(ahead.weights, local.weights);
+  EXPECT_TRUE(plain.as_planned);
+  EXPECT_TRUE(ahead.as_planned);
+  EXPECT_LT(ahead.seconds, 0.6 * plain.seconds);
+}
+
+TEST(Latency, IsFoundByASurvey) {
+  testing::TcpDevices devices(2, testing::Wire::Plain);
+  testing::DelayingRelay relay(devices.setup(0).peers[0].address, kDelay);
+  devices.setup(1).peers[0].address = relay.address();
+  devices.run([&](comm::Communicator& world) {
+    const engine::Survey survey = engine::survey(world, 1);
+    for (const std::size_t at : {1, 2}) {
+      EXPECT_GE(survey.links[at].latency, 0.02);
+      EXPECT_LT(survey.links[at].latency, 0.04);  // a way there and back would be twice the delay
+      EXPECT_EQ(survey.links[at].credit, survey.links[at].latency);
+    }
+  });
+}
+
+// Devices that sleep, over a wire that delays: the simulator knows nothing of the wire but what was
+// measured. What else the machine does makes steps longer, so the fastest counts.
+TEST(Latency, IsPredictedOverARealWire) {
+  for (const auto& [receives, early] : {std::pair(1, 0), std::pair(2, 0), std::pair(6, 2)}) {
+    const Config config = looking(config_of(kEmulated + "0ms\"\n"), receives, early);
+    const engine::CompiledStep step =
+        engine::compile_emulated(model_of(config), compile_options(config));
+    const engine::EmulatedTimes times{.f = 5e-3, .i = 5e-3, .w = 5e-3, .speed = {}};
+    testing::TcpDevices devices(2, testing::Wire::Plain);
+    testing::DelayingRelay relay(devices.setup(0).peers[0].address, kDelay);
+    devices.setup(1).peers[0].address = relay.address();
+    devices.run([&](comm::Communicator& world) {
+      plan::Costs costs = engine::emulated_costs(step.program, times);
+      costs.edges = engine::profile_links(step.program, world);
+      costs.norm = engine::profile_combine(world, 1);
+      engine::EmulatedDevice device(step.program,
+                                    engine::emulated_costs(step.program, times, world.rank()),
+                                    world.rank(), world);
+      double least = std::numeric_limits<double>::infinity();
+      for (int s = 0; s < 4; ++s) {
+        (void)device.executor().run({});
+        least = std::min(least, device.executor().spans().back().end);
+      }
+      const double seconds =
+          plan::summarise(step.program, plan::simulate(step.program, costs)).makespan;
+      EXPECT_GT(least, 0.85 * seconds) << receives << " ahead, " << early << " early";
+      EXPECT_LT(least, 1.2 * seconds) << receives << " ahead, " << early << " early";
+    });
+  }
+}
+
+}  // namespace
+}  // namespace cleave::train
