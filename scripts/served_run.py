@@ -18,9 +18,13 @@ LOST = r"\(d\d+\) is lost: "
 PLACES = {
     "F": "engine::Stage::forward", "I": "engine::Stage::backward_input", "W": "engine::Stage::backward_weight",
     "B": "engine::Stage::backward(", "R": "engine::Stage::recompute",
-    "SEND/RECV": "comm::TcpTransport::post", "WAIT": "comm::Transport::wait(",
-    "REDUCE": "engine::GradientSync::reduce", "TIE": "engine::GradientSync::tie",
-    "GATHER": "engine::ParameterSync::gather", "REFRESH": "engine::ParameterSync::refresh",
+    "SEND": "comm::Communicator::send(", "RECV": "comm::Communicator::receive(",
+    "message posted": "comm::TcpTransport::post", "WAIT:SEND/RECV": "comm::Transport::wait(",
+    "REDUCE": "engine::GradientSync::reduce", "WAIT:REDUCE": "engine::GradientSync::finish(",
+    "TIE": "engine::GradientSync::tie",
+    "GATHER": "engine::ParameterSync::gather", "REFRESH": "engine::ParameterSync::refresh(",
+    "WAIT:GATHER/REFRESH": "engine::ParameterSync::finish(",
+    "OUT/IN": "engine::Moves::post", "WAIT:OUT/IN": "engine::Moves::finish",
     "NORM": "train::StateCopies::before_norm", "STEP begins": "train::StateCopies::before_update",
     "STEP is done": "train::StateCopies::after_update", "copy begins": "train::StateCopies::begin_step",
     "saving": "train::save(", "planning": "train::compile_step", "state is looked for": "train::find_state",
@@ -58,18 +62,51 @@ class Code:
                 found[place] = matches
         return found
 
-    def trap(self, pid, addresses):
-        """Writes a breakpoint at the entry of each; whoever enters one dies of SIGTRAP."""
+    def hold(self, pid, addresses):
+        """Writes a jump to itself at the entry of each: whoever enters one stays there. What was there before, by
+        address; nothing if the process is gone."""
         try:
             with open(f"/proc/{pid}/maps") as maps:
                 base = int(maps.readline().split("-")[0], 16) if self._relocated else 0
+            before = {}
             with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
                 for address in addresses:
                     memory.seek(base + address)
-                    memory.write(b"\xcc")
-            return True
+                    before[base + address] = memory.read(len(JUMP_TO_ITSELF))
+                    memory.seek(base + address)
+                    memory.write(JUMP_TO_ITSELF)
+            return before
         except OSError:
-            return False
+            return {}
+
+
+JUMP_TO_ITSELF = b"\xeb\xfe"
+
+
+def stopped_at(pid, addresses):
+    """Stops a process; true, and it stays so, if one of its threads is at one of the addresses."""
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            for _ in range(50):
+                with open(f"/proc/{pid}/task/{thread}/syscall") as file:
+                    words = file.read().split()
+                if words != ["running"]:
+                    break
+                time.sleep(0.001)
+            if len(words) > 1 and int(words[-1], 16) in addresses:
+                return True
+        os.kill(pid, signal.SIGCONT)
+    except OSError:
+        pass
+    return False
+
+
+def restore(pid, before):
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        for address, code in before.items():
+            memory.seek(address)
+            memory.write(code)
 
 
 class Relay:
