@@ -1,6 +1,8 @@
 #include "cleave/train/tune/look_ahead.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -45,9 +47,16 @@ class LookAheadSearch {
     }
     double best = seconds(found.front());
     for (const auto& each : found) best = std::min(best, seconds(each));
-    const auto [early, receives] = *std::ranges::find_if(
+    const auto chosen = std::ranges::find_if(
         found, [&](const auto& each) { return seconds(each) <= kAsFast * best; });
-    return weighed(early, nearest(early, least_receives, receives, kAsFast * best));
+    const auto [most, receives] = *chosen;
+    const int early = nearest(chosen == found.begin() ? most : std::prev(chosen)->first + 1, most,
+                              kAsFast * best, [&](int each) {
+                                return seconds({each, receives});
+                              });
+    return weighed(early, nearest(least_receives, receives, kAsFast * best, [&](int each) {
+                     return seconds({early, each});
+                   }));
   }
 
  private:
@@ -91,11 +100,11 @@ class LookAheadSearch {
     return low;
   }
 
-  /// The least look-ahead between `low` and `high`, which does, that takes no more than `limit`.
-  int nearest(int early, int low, int high, double limit) {
+  /// The least between `low` and `high`, which does, that takes no more than `limit`.
+  static int nearest(int low, int high, double limit, const std::function<double(int)>& takes) {
     while (low < high) {
       const int middle = low + (high - low) / 2;
-      if (seconds({early, middle}) <= limit) {
+      if (takes(middle) <= limit) {
         high = middle;
       } else {
         low = middle + 1;
