@@ -172,8 +172,8 @@ std::string describe_look_ahead(const train::Config& config) {
   std::string text =
       fmt::format("against latency receives are posted {} ahead", counted(receives, "instruction"));
   if (early > 0)
-    text += fmt::format(", and {} more begun for each stage after a device's own",
-                        early == 1 ? "1 microbatch is" : fmt::format("{} microbatches are", early));
+    text += fmt::format(", and devices begin {} early for each stage after their own",
+                        early == 1 ? "1 microbatch" : fmt::format("{} microbatches", early));
   return text + "\n";
 }
 
