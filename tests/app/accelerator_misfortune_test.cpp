@@ -55,7 +55,7 @@ TEST(FaultyAccelerator, ThatCompilesNothingKeepsItsLog) {
   std::stringstream text;
   text << log.rdbuf();
   EXPECT_EQ(text.str(), "faulty: no kernels today");
-  EXPECT_FALSE(fs::exists(run.out() + "/latest"));
+  EXPECT_FALSE(fs::exists(run.out() + "/checkpoints/latest"));
 }
 
 TEST(FaultyAccelerator, WithLessMemoryThanItAnnouncesIsRefusedWithTheNumbers) {
@@ -80,8 +80,8 @@ TEST(FaultyAccelerator, ThatIsLostInTheMiddleLosesNothingThatWasSaved) {
   const auto expected = whole.report();
   for (const char* devices : {"devices.count=1", "parallel.pipeline=2"}) {
     fs::remove_all(run.out());
-    const Answer lost =
-        with_fault(run, "after:" + run.out() + "/latest", {"devices.kind=opencl", devices});
+    const Answer lost = with_fault(run, "after:" + run.out() + "/checkpoints/latest",
+                                   {"devices.kind=opencl", devices});
     EXPECT_EQ(lost.exit, 4) << lost.err;
     expect_one_sentence(lost.err);
     EXPECT_NE(lost.err.find(") was lost at "), std::string::npos) << lost.err;
