@@ -87,7 +87,8 @@ void check_graph(const Schedule& schedule, const PipelineShape& shape) {
 
 void check_replicas(const Schedule& schedule, const PipelineShape& shape) {
   require(schedule.any_graph, "schedule ", schedule.name,
-          " is made for stages with one number of replicas; take ", names_for_graphs(), "or auto");
+          " is made for stages with one number of replicas; take ",
+          names_with(&Schedule::any_graph), "or auto");
   require(std::ssize(shape.replicas) == shape.devices, shape.replicas.size(),
           " stages have a number of replicas, but there are ", shape.devices,
           " stages; give each of them one");
