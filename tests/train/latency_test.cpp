@@ -35,8 +35,9 @@ constexpr std::chrono::milliseconds kDelay{20};
 
 comm::LocalLauncher here;
 
+// So few steps that no room is planned to save meanwhile, which a tight plan would give up first.
 const std::string kEmulated =
-    "[parallel]\npipeline = 2\n[devices]\nemulate = \"f=10ms,i=10ms,w=10ms,link=";
+    "steps = 10\n[parallel]\npipeline = 2\n[devices]\nemulate = \"f=10ms,i=10ms,w=10ms,link=";
 
 double predicted(const Config& config) {
   return forecast(config, here).predicted.summary.makespan;
