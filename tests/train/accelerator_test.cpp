@@ -296,6 +296,21 @@ std::string refusal(const engine::CompileOptions& options) {
   return "";
 }
 
+TEST(AcceleratedPlan, CountsMessagesOnTheHostAgainstItsBudget) {
+  engine::CompileOptions options{.layout = {.pipeline = 2, .offload = schedule::Offload::Nothing},
+                                 .microbatches = kMicrobatches,
+                                 .device_kinds = {"cpu", "opencl"}};
+  const Graph model = model_of(&model::gpt, DType::F32);
+  const engine::CompiledStep step = engine::compile(model, options);
+  EXPECT_EQ(step.host_on(0), 0);
+  const std::int64_t needed = step.host_on(1);
+  ASSERT_GT(needed, 0);
+  options.outside_budgets = {0, needed};
+  EXPECT_EQ(engine::compile(model, options).host_on(1), needed);
+  options.outside_budgets = {0, needed - 1};
+  EXPECT_THROW(engine::compile(model, options), DoesNotFit);
+}
+
 TEST(AcceleratedPlan, RefusesLayersAndOptimizersWithoutKernels) {
   LayerKinds kinds;
   kinds.add(layer_kind<Gelu>("own_gelu"));
