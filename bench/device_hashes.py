@@ -4,8 +4,8 @@
     bench/device_hashes.py [--cleave build/release/cleave] [--only WORD]
 
 A combination is a model, a dtype, an instruction set (CLEAVE_ISA, those with fused multiply-add that this processor has), the
-kinds of the devices (processors, OpenCL devices if there are any, both) and a layout. Exits 1 if one has other weights than the
-first of its model and dtype, or uses other memory than was planned.
+kinds of the devices (processors, OpenCL devices if there are any, both) and a layout. Exits 1 if one has other weights or
+another validation loss than the first of its model and dtype, or uses other memory than was planned.
 """
 
 import argparse
@@ -36,7 +36,7 @@ IMAGE_MODELS = {
     "unet": ("model.preset=unet-tiny", "classes", ("alone", "pipeline 2", "data 2, zero 3")),
 }
 COMMON = ("train.steps=2 train.batch=8 train.warmup=1 train.lr=1e-2 numerics.data_shards=2 numerics.exact=true "
-          "data.validation=0")
+          "data.validation=0.2")
 LAYOUTS = {
     "alone": "",
     "pipeline 2": "parallel.pipeline=2",
@@ -111,11 +111,12 @@ def main():
             if args.only not in f"{model}, {rest}":
                 continue
             report = run(args.cleave, keys, env, sets[data])
-            expected = hashes.setdefault(model, report["weights"])
-            problem = "" if report["weights"] == expected else f"; {expected} before"
+            found = report["weights"], report["validation_loss"]
+            expected = hashes.setdefault(model, found)
+            problem = "" if found == expected else f"; {expected} before"
             if not all(as_planned(device) for device in report["devices"]):
                 problem += "; memory is not as planned"
-            print(f"{model}, {rest}: {report['weights']}{problem}", flush=True)
+            print(f"{model}, {rest}: {found[0]}, validation {found[1]:.6f}{problem}", flush=True)
             count += 1
             wrong += bool(problem)
     print(f"{count} combinations, {len(hashes)} models and dtypes, {wrong} wrong")

@@ -45,8 +45,22 @@ TEST(TrainAccelerator, GivesTheBitsOfProcessorsAndResumesTheirRuns) {
       {"parallel.pipeline=2", "devices.kind=[\"cpu\", \"opencl\"]"}, {"--resume"});
 
   EXPECT_EQ(resumed["weights"], expected["weights"]);
+  EXPECT_EQ(resumed["validation_loss"], expected["validation_loss"]);
   for (const auto& device : resumed["devices"])
     EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
+}
+
+TEST(TrainAccelerator, ValidatesInPipelinesWithTheBitsOfProcessors) {
+  if (machine()["accelerators"].empty()) GTEST_SKIP();
+  const TinyRun run({"train.steps=2", "data.validation=0.2"});
+  const auto expected = run.report();
+  for (const char* pipeline : {"parallel.pipeline=2", "parallel.pipeline=4"}) {
+    const auto report = run.report({"devices.kind=opencl", pipeline}, {"--overwrite"});
+    EXPECT_EQ(report["validation_loss"], expected["validation_loss"]) << pipeline;
+    EXPECT_EQ(report["weights"], expected["weights"]) << pipeline;
+    for (const auto& device : report["devices"])
+      EXPECT_EQ(device["host_bytes"], device["planned_host_bytes"]) << pipeline;
+  }
 }
 
 TEST(TrainAccelerator, GivesTheBitsOfProcessorsToProcessesOfDifferentKinds) {

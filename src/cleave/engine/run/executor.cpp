@@ -275,6 +275,7 @@ void Executor::evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums
   for (const LinkedInstruction& entry : program.instructions) {
     for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     execute(entry, {.source = &source});
+    parts_.compute->finish();  // what moves beside kernels finds them done
     for (const Block& block : entry.release) parts_.arena->release(block.offset);
   }
   evaluated_ = {};
