@@ -78,6 +78,7 @@ std::vector<Case> cases() {
       {"image join",
        spec::image_join("j", kFlow,
                         {.rows = 5, .vocabulary = kVocabulary, .features = in, .token_name = "t"})},
+      {"kept rows", spec::kept_rows("k", kFlow, in)},
       {"add rows", spec::add_rows("a", kFlow, in, 5)},
       {"add port", spec::add_port("a", kFlow, in, "other")},
       {"concat port", spec::concat_port("c", kFlow, {.places = 2, .own = 4, .other = 3}, "other")},

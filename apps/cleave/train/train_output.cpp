@@ -66,6 +66,22 @@ void TrainOutput::on_compiled(const engine::CompiledStep& step) {
   print_text(text_, describe_plan(config_, step));
 }
 
+/// A line at the beginning, and one whenever another tenth is done.
+void TrainOutput::on_features(const train::FeatureNews& news) {
+  if (news.done == news.known) {
+    print_text(text_,
+               fmt::format("keeps what the tower gives in {} ({}): {} of {} are there, {} to "
+                           "compute, once; no step computes the tower\n",
+                           news.path, format_bytes(news.bytes), news.known,
+                           counted(news.images, "image"), news.images - news.known));
+    return;
+  }
+  const std::int64_t computed = news.images - news.known;
+  const auto tenths = [&](std::int64_t done) { return 10 * (done - news.known) / computed; };
+  if (tenths(news.done) > tenths(news.done - 1))
+    print_text(text_, fmt::format("  {} of {}\n", news.done, counted(news.images, "image")));
+}
+
 void TrainOutput::on_warning(const std::string& sentence) {
   if (watch_ != nullptr) watch_->on_event("warning: " + sentence);
   complain("cleave: warning: {}\n", sentence);

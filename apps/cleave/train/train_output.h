@@ -23,6 +23,7 @@ class TrainOutput : public train::RunObserver {
   ~TrainOutput() override;
 
   void on_compiled(const engine::CompiledStep& step) override;
+  void on_features(const train::FeatureNews& news) override;
   void on_warning(const std::string& sentence) override;
   void on_resumed(std::int64_t step, const std::string& checkpoint,
                   const std::string& changed) override;

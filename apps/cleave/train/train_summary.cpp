@@ -141,6 +141,7 @@ std::string describe_training(const train::Config& config, const engine::Compile
   if (config.trained.empty()) return "";
   train::Config all = config;
   all.trained.clear();
+  all.model.vision.cached = false;
   all.devices.memory.clear();  // what would be needed, whether it fits or not
   const auto most = [](const engine::CompiledStep& compiled) {
     return std::ranges::max(compiled.planned_bytes);

@@ -180,6 +180,7 @@ const Samples& Data::open_images(const std::filesystem::path& path, const Query&
   }
   auto texts = std::make_unique<ImageTexts>(path, query, TextReading{tokenizer_.get(), chat_});
   beside_images_ += texts->tokens();
+  image_texts_.push_back(texts.get());
   return *samples_.emplace_back(std::move(texts));
 }
 

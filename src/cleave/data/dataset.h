@@ -16,6 +16,8 @@
 
 namespace cleave::data {
 
+class ImageTexts;
+
 /// Samples of one or several sources, windows of text or images, in an order that is a function of
 /// the step alone.
 ///
@@ -67,6 +69,11 @@ class Dataset {
 
   /// Bytes that reading needs to work in.
   std::int64_t room() const;
+
+  /// How many values an image has in the input `input`: Samples::image_values().
+  std::int64_t image_values(std::string_view input) const {
+    return shares_.front().source.samples->image_values(input);
+  }
 
   /// Fills `row` with what the input `input` of a model is in a window, counted in the order of the
   /// sources and their files.
@@ -124,6 +131,9 @@ class Data {
   /// Null if data.validation is 0, or so small that not one sequence is held out.
   const Dataset* validation() const { return validation_ ? &*validation_ : nullptr; }
 
+  /// The texts with images that training and validation read.
+  const std::vector<ImageTexts*>& image_texts() const { return image_texts_; }
+
   /// [source of training()] -> how many of its windows are held out, in this order in validation().
   /// Empty where that is a set of its own.
   const std::vector<std::int64_t>& held_out() const { return held_out_; }
@@ -142,6 +152,7 @@ class Data {
   ChatTemplate own_chat_;
   std::vector<std::unique_ptr<const Samples>> samples_;  // at fixed addresses: datasets borrow them
   std::vector<const TokenStream*> streams_;              // of the samples that are text
+  std::vector<ImageTexts*> image_texts_;                 // of those that have both
   std::int64_t beside_images_ = 0;                       // tokens of texts with images
   std::optional<Dataset> training_;
   std::optional<Dataset> validation_;

@@ -47,6 +47,9 @@ class Samples {
   /// Bytes that reading needs to work in: of an image, which has as many values.
   virtual std::int64_t room() const { return 0; }
 
+  /// How many values an image has in the input `input`.
+  virtual std::int64_t image_values(std::string_view /*input*/) const { return room(); }
+
   /// Fills `row` with what the input `input` is in a sample; of images with those that it has.
   /// Allocates nothing; several threads may
   /// read at once.

@@ -64,6 +64,14 @@ void ImageJoin::backward_weight(ops::Compute& compute, const LayerCall& call) {
   ops::place_table_backward(compute, placed(call), spec().x.shape[0], call.dy, sum);
 }
 
+void KeptRows::forward(ops::Compute& compute, const LayerCall& call) {
+  ops::copy(compute, call.x, call.y);
+}
+
+void KeptRows::backward_input(ops::Compute& compute, const LayerCall& call) {
+  if (call.dx) ops::copy(compute, call.dy, call.dx);
+}
+
 void AddRows::forward(ops::Compute& compute, const LayerCall& call) {
   ops::add_rows(compute, call.reads[kPlaces], call.x, call.reads[kRows], call.y);
 }

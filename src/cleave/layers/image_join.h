@@ -23,6 +23,14 @@ class ImageJoin : public Layer {
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
 };
 
+/// y = x; what made x was computed before the run.
+class KeptRows : public Layer {
+ public:
+  using Layer::Layer;
+  void forward(ops::Compute& compute, const LayerCall& call) override;
+  void backward_input(ops::Compute& compute, const LayerCall& call) override;
+};
+
 /// Rows of images are added to those of a text where they stand in it.
 class AddRows : public Layer {
  public:

@@ -34,6 +34,7 @@ std::vector<LayerKind> joining_kinds() {
           layer_kind<PixelShuffle>("pixel_shuffle"),
           layer_kind<ImageJoin>("image_join"),
           layer_kind<AddRows>("add_rows"),
+          layer_kind<KeptRows>("kept_rows"),
           layer_kind<Pad>("pad"),
           layer_kind<Upsample>("upsample"),
           layer_kind<MeanPixels>("mean_pixels"),

@@ -45,7 +45,10 @@ struct VisionShape {
   /// Layers whose rows go through a merger each and are added to the text after the language
   /// layers 0, 1, … (DeepStack: Meng et al., 2024).
   FeatureLayers deepstack = {};
+  /// What it gives is read from the data, and its parameters are only kept.
+  bool cached = false;
 
+  /// Where it is computed.
   constexpr std::int64_t computed_layers() const { return class_token ? layers - 1 : layers; }
 
   friend bool operator==(const VisionShape&, const VisionShape&) = default;
@@ -95,8 +98,9 @@ struct ModelShape {
 
   /// What parallel.partition and parallel.recompute count as layers.
   constexpr std::int64_t blocks() const {
+    if (vision.layers == 0 || vision.cached) return layers;
     const bool all = features > 0;  // a tower that ends in features runs all of its layers
-    return layers + (vision.layers > 0 ? all ? vision.layers : vision.computed_layers() : 0);
+    return layers + (all ? vision.layers : vision.computed_layers());
   }
 
   constexpr std::int64_t patches() const { return (image / patch) * (image / patch); }

@@ -132,6 +132,8 @@ void check_towers(const ModelShape& s) {
   check_image_tower(s);
   require(s.kv_heads == s.heads, "model.kv_heads ", s.kv_heads, " differs from model.heads ",
           s.heads, ", but its towers have no grouped heads; leave model.kv_heads out");
+  require(!s.vision.cached, "data.cache is of models that put images into a text, and a ",
+          s.kind->name, " does not; leave it out");
   require(s.shuffle == 0 && s.image_token == 0 && s.vision.deepstack.empty(),
           "model.projector.shuffle, model.vision.deepstack and model.image_token are of models "
           "that put images into a "

@@ -64,26 +64,53 @@ void add_features(const ModelShape& s, const Flow& flow, std::vector<SegmentSpec
   }
 }
 
+/// The patches of images, or what a tower that is not computed has given for them.
+std::vector<Graph::Input> image_inputs(const ModelShape& s, const Flow& rows) {
+  if (!s.vision.cached)
+    return {{.name = "patches",
+             .tensor = {"patches", rows.dtype, {rows.sequences * s.patches(), s.patch_values()}},
+             .optional = true}};
+  std::vector<Graph::Input> inputs;
+  for (const TowerFeature& feature : tower_features(s)) {
+    const std::string name = "features " + std::to_string(inputs.size());
+    inputs.push_back(
+        {.name = name,
+         .tensor = {name, rows.dtype, {rows.sequences * feature.rows, s.vision.hidden}},
+         .optional = true});
+  }
+  return inputs;
+}
+
+/// The edges from the data to the tower, or to what stands in its place.
+std::vector<Graph::Edge> image_edges(const ModelShape& s) {
+  if (!s.vision.cached) return {{{Graph::kData, "patches"}, {0, "x"}}};
+  const int mergers = static_cast<int>(s.vision.deepstack.count);
+  std::vector<Graph::Edge> edges = {{{Graph::kData, "features 0"}, {mergers, "x"}}};
+  for (int k = 0; k < mergers; ++k)
+    edges.push_back({{Graph::kData, "features " + std::to_string(k + 1)}, {k, "x"}});
+  return edges;
+}
+
 /// The edges of all segments, of which `join` is the first of the language model. A merger reads
 /// its layer of the tower and is read where its rows are added; all others form a chain.
 void connect(const ModelShape& s, int join, Graph& graph) {
   const int head = static_cast<int>(graph.segments.size()) - 1;
   const int features = static_cast<int>(s.vision.deepstack.count);
   const int projector = join - features - 1;
-  graph.edges = {{{Graph::kData, "patches"}, {0, "x"}},
-                 {{Graph::kData, "tokens"}, {join, "tokens"}},
-                 {{Graph::kData, "places"}, {join, "places"}},
-                 {{Graph::kData, "targets"}, {head, "targets"}}};
-  for (int segment = 1; segment <= head; ++segment) {
+  graph.edges = image_edges(s);
+  graph.edges.push_back({{Graph::kData, "tokens"}, {join, "tokens"}});
+  graph.edges.push_back({{Graph::kData, "places"}, {join, "places"}});
+  graph.edges.push_back({{Graph::kData, "targets"}, {head, "targets"}});
+  for (int segment = s.vision.cached ? projector : 1; segment <= head; ++segment) {
     const bool merger = segment > projector && segment < join;
     if (!merger)
       graph.edges.push_back({{segment == join ? projector : segment - 1, "y"}, {segment, "x"}});
   }
   for (int k = 0; k < features; ++k) {
     const int merger = projector + 1 + k;
-    const int layer = static_cast<int>(*(s.vision.deepstack.begin() + k));
+    const int block = 1 + static_cast<int>(*(s.vision.deepstack.begin() + k));
     const int added = join + feature_place(k);
-    graph.edges.push_back({{1 + layer, "y"}, {merger, "x"}});
+    graph.edges.push_back({{s.vision.cached ? k : block, "y"}, {merger, "x"}});
     graph.edges.push_back({{merger, "y"}, {added, "rows"}});
     graph.edges.push_back({{Graph::kData, "places"}, {added, "places"}});
   }
@@ -96,7 +123,8 @@ Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks)
   const Flow rows{.sequences = flow.sequences * flow.images,
                   .sequence = s.patches() + (s.vision.class_token ? 1 : 0),
                   .dtype = flow.dtype};
-  std::vector<SegmentSpec> segments = vlm_tower(s, rows);
+  std::vector<SegmentSpec> segments =
+      s.vision.cached ? vlm_kept_tower(s, rows) : vlm_tower(s, rows);
   segments.push_back(vlm_projector(s, rows));
   const std::int64_t features = s.vision.deepstack.count;
   for (std::int64_t k = 0; k < features; ++k) segments.push_back(vlm_merger(s, rows, k));
@@ -113,11 +141,8 @@ Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks)
   add_features(s, flow, graph.segments);
   std::ranges::move(graph.segments, std::back_inserter(segments));
   graph.segments = std::move(segments);
-  graph.inputs.insert(
-      graph.inputs.begin(),
-      {.name = "patches",
-       .tensor = {"patches", flow.dtype, {rows.sequences * s.patches(), s.patch_values()}},
-       .optional = true});
+  const std::vector<Graph::Input> images = image_inputs(s, rows);
+  graph.inputs.insert(graph.inputs.begin(), images.begin(), images.end());
   graph.inputs.push_back({"places", {"places", DType::I32, {flow.tokens()}}});
   connect(s, join, graph);
   return graph;

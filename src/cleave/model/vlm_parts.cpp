@@ -1,5 +1,6 @@
 #include "cleave/model/vlm_parts.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cleave/model/towers.h"
@@ -112,6 +113,30 @@ std::vector<SegmentSpec> vlm_tower(const ModelShape& s, const Flow& rows) {
     segments.push_back(image_tower_block(s, rows, vlm_names(s).vision, i));
   segments.push_back(vision_rows(s, rows));
   for (SegmentSpec& segment : segments) segment.module = "vision";
+  return segments;
+}
+
+std::vector<TowerFeature> tower_features(const ModelShape& s) {
+  std::vector<TowerFeature> features = {{"vision rows", s.patches()}};
+  for (const std::int64_t layer : s.vision.deepstack)
+    features.push_back(
+        {"vision block " + std::to_string(layer), s.patches() + (s.vision.class_token ? 1 : 0)});
+  return features;
+}
+
+std::vector<SegmentSpec> vlm_kept_tower(const ModelShape& s, const Flow& rows) {
+  std::vector<SegmentSpec> segments;
+  for (const TowerFeature& feature : tower_features(s)) {
+    Flow own = rows;
+    own.sequence = feature.rows;
+    segments.push_back(
+        {.name = "kept " + feature.segment,
+         .layers = {spec::kept_rows("kept " + feature.segment, own, s.vision.hidden)},
+         .module = "vision"});
+  }
+  for (const SegmentSpec& segment : vlm_tower(s, rows))
+    for (const LayerSpec& layer : segment.layers) keep_idle(layer, segments[0].layers[0]);
+  std::ranges::rotate(segments, segments.begin() + 1);
   return segments;
 }
 

@@ -25,6 +25,19 @@ VlmNames vlm_names(const ModelShape& shape);
 /// those inside the tower. Segment 1 + i is block i.
 std::vector<SegmentSpec> vlm_tower(const ModelShape& shape, const spec::Flow& rows);
 
+/// What the language model reads of the tower: the y of one of its segments.
+struct TowerFeature {
+  std::string segment;
+  std::int64_t rows = 0;  ///< of an image, each as wide as the tower
+};
+
+/// What the tower gives at its end, then the layers that go through mergers.
+std::vector<TowerFeature> tower_features(const ModelShape& shape);
+
+/// In place of the tower where its features are read from the data: a segment for each, those of
+/// the mergers first. The last, which the projector reads, keeps the parameters of the tower.
+std::vector<SegmentSpec> vlm_kept_tower(const ModelShape& shape, const spec::Flow& rows);
+
 /// From rows of the tower to rows of the language model.
 SegmentSpec vlm_projector(const ModelShape& shape, const spec::Flow& rows);
 

@@ -104,6 +104,11 @@ LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinS
   return spec;
 }
 
+LayerSpec kept_rows(const std::string& name, const Flow& flow, std::int64_t features) {
+  const Shape rows{flow.tokens(), features};
+  return rows_layer("kept_rows", name, {"x", flow.dtype, rows}, {"y", flow.dtype, rows});
+}
+
 LayerSpec add_rows(const std::string& name, const Flow& flow, std::int64_t features,
                    std::int64_t rows) {
   const Shape text{flow.tokens(), features};

@@ -76,6 +76,10 @@ struct ImageJoinShape {
 };
 LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinShape& shape);
 
+/// kind "kept_rows": y = x, [rows, features]. It stands for a part of a model that is not computed,
+/// whose parameters it may keep.
+LayerSpec kept_rows(const std::string& name, const Flow& flow, std::int64_t features);
+
 /// kind "add_rows": rows of images are added where they stand among those of a text. x and
 /// y [tokens, features], and at port "rows" [rows, features]: y[t] = x[t] + row places[t], or x[t]
 /// where there is no such row or nothing arrives. The port "places" is that of image_join.

@@ -90,8 +90,8 @@ void hand_weights(const Device& from, To& to) {
 
 std::vector<std::vector<float>> features_of(const ModelShape& shape, const Device& weights) {
   std::vector<std::vector<float>> features;
-  for (std::int64_t k = 0; k <= shape.vision.deepstack.count; ++k) {
-    ImageEncoder encoder(shape, {.images = kPromptImages, .feature = k});
+  for (const char* last : {"projector", "merger 0", "merger 1"}) {
+    ImageEncoder encoder(shape, {.images = kPromptImages, .last = last});
     hand_weights(weights, encoder);
     ImageText::fill_patches(encoder.patches());
     const View rows = encoder.encode();

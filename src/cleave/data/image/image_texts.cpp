@@ -140,6 +140,7 @@ ImageTexts::ImageTexts(const std::filesystem::path& path, const Query& query,
       add(tokens[k]);
     }
     end_sample(where, query);
+    first_image_.push_back(first_image_.back() + images);
   }
 }
 
@@ -180,7 +181,23 @@ void ImageTexts::end_sample(const std::string& where, const Query& query) {
   ends_.push_back(std::ssize(tokens_));
 }
 
+std::int64_t ImageTexts::image_values(std::string_view input) const {
+  const std::int64_t feature = feature_of(input);
+  if (feature < 0) return room();
+  CLEAVE_CHECK(features_ != nullptr, "there are no ", input);
+  return features_->shape().values[static_cast<std::size_t>(feature)];
+}
+
 void ImageTexts::read(std::int64_t sample, std::string_view input, const SampleRow& row) const {
+  if (feature_of(input) >= 0) {
+    const auto values = static_cast<std::size_t>(image_values(input));
+    CLEAVE_CHECK(row.values.size() >= static_cast<std::size_t>(images(sample)) * values,
+                 row.values.size());
+    for (std::int64_t image = 0; image < images(sample); ++image)
+      features_->read(first_image_[sample] + image, feature_of(input),
+                      row.values.subspan(image * values, values));
+    return;
+  }
   if (input == "patches") {
     const auto values = static_cast<std::size_t>(set_.description().image_bytes());
     CLEAVE_CHECK(row.values.size() >= static_cast<std::size_t>(images(sample)) * values,

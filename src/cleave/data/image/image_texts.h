@@ -1,9 +1,11 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cleave/data/chat.h"
+#include "cleave/data/image/feature_store.h"
 #include "cleave/data/image/image_set.h"
 #include "cleave/data/image/patch_reader.h"
 #include "cleave/data/query.h"
@@ -52,7 +54,14 @@ class ImageTexts : public Samples {
   }
   std::int64_t images(std::int64_t sample) const override { return set_.entry(sample).images; }
   std::int64_t room() const override { return set_.description().image_bytes(); }
+  std::int64_t image_values(std::string_view input) const override;
   void read(std::int64_t sample, std::string_view input, const SampleRow& row) const override;
+
+  const SetDescription& description() const { return set_.description(); }
+  std::int64_t all_images() const { return first_image_.back(); }
+
+  /// From now on the inputs "features 0", … are read from `store`, which has all images of the set.
+  void read_features(std::unique_ptr<const FeatureStore> store) { features_ = std::move(store); }
 
   /// Of all texts, with the rows of their images.
   std::int64_t tokens() const { return std::ssize(tokens_); }
@@ -65,6 +74,8 @@ class ImageTexts : public Samples {
 
   ImageSet set_;
   PatchReader patches_;
+  std::vector<std::int64_t> first_image_ = {0};  // of each sample among all, and their number
+  std::unique_ptr<const FeatureStore> features_;
   std::int64_t rows_;                  // tokens that an image takes the place of
   std::vector<std::uint32_t> tokens_;  // of all samples; kUntrained marks what is not predicted
   std::vector<std::int32_t> places_;

@@ -12,25 +12,17 @@ namespace {
 constexpr std::int64_t kEncoderStaging = 1 << 20;
 constexpr std::size_t kMostKeptTensors = 16;
 
-/// The segment whose y is a feature that goes into the text.
-int maker_of(const Graph& graph, std::int64_t feature) {
-  for (int s = 0; s < std::ssize(graph.segments); ++s) {
-    const std::string* places = input_at(graph, s, "places");
-    if (places != nullptr && feature-- == 0)
-      return source_of(graph, s, input_at(graph, s, "tokens") != nullptr ? "x" : "rows");
-  }
-  return Graph::kData;
-}
-
-/// The segments from the patches to a feature, one after the other.
-std::vector<SegmentSpec> encoder_segments(const ModelShape& shape,
-                                          const ImageEncoder::Options& options) {
+/// The segments from the patches to the last, one after the other.
+std::vector<SegmentSpec> encoder_segments(ModelShape shape, const ImageEncoder::Options& options) {
+  shape.vision.cached = false;
   const Graph graph = model::graph_of(
       shape, {.sequence = shape.image_rows(), .dtype = options.dtype, .images = options.images});
   std::vector<SegmentSpec> chain;
-  for (int s = maker_of(graph, options.feature); s != Graph::kData; s = source_of(graph, s, "x"))
+  const auto last = std::ranges::find(graph.segments, options.last, &SegmentSpec::name);
+  CLEAVE_CHECK(last != graph.segments.end(), "a model without ", options.last);
+  for (int s = static_cast<int>(last - graph.segments.begin()); s != Graph::kData;
+       s = source_of(graph, s, "x"))
     chain.insert(chain.begin(), graph.segments[static_cast<std::size_t>(s)]);
-  CLEAVE_CHECK(!chain.empty(), "a model without images");
   leave_out_backward(chain);
   return chain;
 }
@@ -83,6 +75,7 @@ void ImageEncoder::bind() {
       parameters.push_back({value, {}});
       for (const Piece& piece : parameter.pieces)
         weights_.push_back({piece.name, value.slice(piece.dim, piece.first, piece.extent)});
+      inits_.resize(weights_.size(), parameter.init);
     }
     CLEAVE_CHECK(layer->spec().constants.empty(), layer->spec().name, " has tables");
     layer->bind(parameters, {});

@@ -4,22 +4,22 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cleave/engine/decode/decoder.h"
 
 namespace cleave::engine {
 
-/// The part of a model that turns images into rows, which then stand among the tokens of a text.
+/// The part of a model that turns images into rows: a chain of segments, up to the projector or
+/// any other.
 /// Its memory is one arena, planned before it exists.
 class ImageEncoder {
  public:
   struct Options {
     DType dtype = DType::F32;
     std::int64_t images = 1;
-    /// 0: the rows that stand among the tokens; k > 0: those that are added after language layer
-    /// k - 1.
-    std::int64_t feature = 0;
+    std::string last = "projector";  ///< the segment whose y is wanted
     int threads = 1;
     ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;
     std::optional<std::int64_t> budget = {};  ///< bytes
@@ -40,6 +40,9 @@ class ImageEncoder {
   /// [images · rows of an image, hidden] in the model's dtype, valid until the next call.
   View encode();
 
+  /// [weight] how it begins where nothing is loaded.
+  const std::vector<Init>& inits() const { return inits_; }
+
   std::int64_t planned_bytes() const { return planned_; }
 
  private:
@@ -59,6 +62,7 @@ class ImageEncoder {
   std::int64_t planned_ = 0;
   std::unique_ptr<Arena> arena_;
   std::vector<Decoder::Weight> weights_;
+  std::vector<Init> inits_;
 };
 
 }  // namespace cleave::engine

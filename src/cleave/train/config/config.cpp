@@ -93,6 +93,13 @@ void derive_model(const Given& given, const model::Family* preset_kind, Config& 
   require(both || !given.contains("data.images"),
           "data.images is of models that read images and tokens, and a ", c.model.kind->name,
           " does not; leave it out");
+  require(!c.model.vision.cached || (both && !c.model.kind->pairs),
+          "data.cache is of models that put images into a text, and a ", c.model.kind->name,
+          " does not; leave it out");
+  require(
+      !c.model.vision.cached || c.data.augment.empty(),
+      "data.cache keeps what a tower gives for each image, and data.augment changes images each "
+      "time; leave one of them out");
   if (!c.model.kind->reads_tokens) return derive_images(given, c);
   if (fresh && both && !given.contains("model.channels")) c.model.channels = 3;
   if (fresh && c.model.kind->pairs && !given.contains("model.features"))

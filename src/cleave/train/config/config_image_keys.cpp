@@ -160,6 +160,15 @@ Key augment_key() {
                        .with({.otherwise = "as they are", .example = "[\"flip\", \"crop\"]"}));
 }
 
+Key cache_key() {
+  return of_both(boolean(
+                     "data.cache",
+                     "what a tower of images that does not learn gives is computed once, into a "
+                     "file beside the set (vlm)",
+                     [](auto& c) -> auto& { return c.model.vision.cached; })
+                     .with({.otherwise = "false", .example = "true"}));
+}
+
 Key images_key() {
   return of_both(whole(
                      "data.images", {1}, "most images of a sample (vlm)",

@@ -9,6 +9,7 @@ Key of_tokens(Key key);
 
 /// "data.images", for models that read images and tokens.
 Key images_key();
+Key cache_key();
 
 /// "data.augment", for models that read images.
 Key augment_key();

@@ -116,6 +116,7 @@ std::vector<Key> data_keys() {
        .example = "\"held_out.txt\""},
       images_key(),
       augment_key(),
+      cache_key(),
   };
 }
 

@@ -18,9 +18,10 @@ ModelShape shape_in(const fs::path& directory) {
 }
 
 void check_follows(const Config& config, const ModelShape& directory) {
-  if (config.model == directory) return;
   Config theirs = config;
   theirs.model = directory;
+  theirs.model.vision.cached = config.model.vision.cached;
+  if (config.model == theirs.model) return;
   for (const Key& key : config_keys()) {
     const std::optional<Value> ours = key.get(config);
     const std::optional<Value> there = key.get(theirs);

@@ -52,10 +52,10 @@ PromptImages::PromptImages(const std::vector<std::string>& files,
   data::Sample sample;
   for (const std::string& file : files) sample.images.push_back(data::read_image(file));
   const std::vector<std::uint8_t> pixels = data::packed_pixels(sample, "the prompt", options);
-  for (std::int64_t feature = 0; feature <= shape.vision.deepstack.count; ++feature) {
+  for (std::int64_t k = -1; k < shape.vision.deepstack.count; ++k) {
     engine::ImageEncoder encoder(shape, {.dtype = config.train.dtype,
                                          .images = std::ssize(files),
-                                         .feature = feature,
+                                         .last = k < 0 ? "projector" : detail::concat("merger ", k),
                                          .threads = reading.threads,
                                          .arithmetic = arithmetic_of(config),
                                          .budget = reading.budget});

@@ -13,6 +13,7 @@
 #include "cleave/engine/measure/link_profile.h"
 #include "cleave/engine/run/emulated_device.h"
 #include "cleave/plan/time/simulator.h"
+#include "cleave/train/loop/feature_cache.h"
 #include "cleave/train/step/emulation.h"
 
 namespace cleave::train {
@@ -92,6 +93,7 @@ RunReport run_emulated(const Config& config, const RunOptions& options, RunObser
   engine::CompiledStep compiled;
   comm::together(launcher.processes(), [&] {
     require_fresh(options.start);
+    check_cached_tower(config, true);
     compiled = engine::compile_emulated(model_of(config), compile_options(config));
   });
   if (launcher.processes().rank() == 0) observer.on_compiled(compiled);

@@ -8,6 +8,7 @@
 #include "cleave/engine/run/device_kinds.h"
 #include "cleave/train/loop/device_run.h"
 #include "cleave/train/loop/emulated_run.h"
+#include "cleave/train/loop/feature_cache.h"
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/loop/starting.h"
 #include "cleave/train/loop/state_in_memory.h"
@@ -50,6 +51,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   StartOptions start = options.start;
   const bool in_rounds = options.part && config.edge.averages();
   comm::together(world, [&] {
+    check_cached_tower(config, launcher.shares_files());
     data::Query query = data_query(config);
     // Nobody else looks at an owner's tokens.
     query.process = options.part ? 0 : world.rank();
@@ -100,12 +102,13 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
                 keeps,
                 exchange ? &*exchange : nullptr,
                 start.data};
-  world.set_patience(options.patience);
   if (world.rank() == 0) {
     observer.on_compiled(*compiled);
     for (const std::string& warning : {back, validation_warning(*data, data_query(config))})
       if (!warning.empty()) observer.on_warning(warning);
   }
+  provide_features(config, job.start, *data, world, observer);
+  world.set_patience(options.patience);
   RunReport report;
   launcher.set_pin(config.devices.pin ? comm::Pin::Yes : comm::Pin::No);
   or_remove_drafts(config, world, [&] {

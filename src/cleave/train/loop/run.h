@@ -66,12 +66,23 @@ struct RunReport {
   std::optional<TracedStep> measured;   ///< the last step, if RunOptions::trace
 };
 
+/// How far a file has come in which a run keeps what a tower gives.
+struct FeatureNews {
+  std::string path;
+  std::int64_t bytes = 0;   ///< of the file when it is whole
+  std::int64_t images = 0;  ///< of the packed set
+  std::int64_t known = 0;   ///< of them, by earlier runs
+  std::int64_t done = 0;    ///< of them, so far
+};
+
 /// Hears of a run while it goes on. Called on device 0 only.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
   virtual void on_warning(const std::string& /*sentence*/) {}
   virtual void on_compiled(const engine::CompiledStep&) {}
+  /// Before the first image is computed, and after each.
+  virtual void on_features(const FeatureNews&) {}
 
   /// `changed`: keys that are not as the checkpoint has them, as one list; may be empty.
   virtual void on_resumed(std::int64_t /*step*/, const std::string& /*checkpoint*/,

@@ -14,8 +14,7 @@ SampleReader::SampleReader(const data::Dataset& data, const Graph& model, std::i
     : data_(&data),
       microbatch_(microbatch),
       packs_images_(std::ranges::count(model.inputs, "places", &Graph::Input::name) > 0),
-      image_bytes_(static_cast<std::size_t>(data.room())),
-      room_(2 * image_bytes_) {
+      room_(2 * static_cast<std::size_t>(data.room())) {
   for (const Graph::Input& input : model.inputs) {
     if (input.tensor.dtype != DType::BF16) continue;
     const std::int64_t row = input.tensor.shape.elements() / microbatch;
@@ -27,8 +26,13 @@ std::int64_t SampleReader::images_of(std::int64_t window) const {
   return window < data_->windows() ? data_->images(window) : 0;
 }
 
-SampleReader::Row SampleReader::images_after(View tensor, std::int64_t images) const {
-  const std::size_t first = static_cast<std::size_t>(images) * image_bytes_;
+bool SampleReader::is_packed(std::string_view input) const {
+  return packs_images_ && (input == "patches" || data::feature_of(input) >= 0);
+}
+
+SampleReader::Row SampleReader::images_after(std::string_view input, View tensor,
+                                             std::int64_t images) const {
+  const auto first = static_cast<std::size_t>(images * data_->image_values(input));
   return {first, static_cast<std::size_t>(tensor.elements()) - first};
 }
 
@@ -37,11 +41,11 @@ void SampleReader::read_row(std::string_view input, View tensor, std::int64_t ro
   const auto length = static_cast<std::size_t>(tensor.elements() / microbatch_);
   const std::size_t first = static_cast<std::size_t>(row) * length;
   if (is_packed(input)) {
-    const std::size_t values =
-        static_cast<std::size_t>(images_of(sample.window.number)) * image_bytes_;
+    const auto values =
+        static_cast<std::size_t>(images_of(sample.window.number) * data_->image_values(input));
     if (values == 0) return;
-    return read_elements(input, tensor, {images_after(tensor, sample.images_before).first, values},
-                         sample);
+    return read_elements(input, tensor,
+                         {images_after(input, tensor, sample.images_before).first, values}, sample);
   }
   if (sample.window.number >= data_->windows()) return fill_row(input, tensor, {first, length});
   read_elements(input, tensor, {first, length}, sample);

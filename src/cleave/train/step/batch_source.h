@@ -37,7 +37,7 @@ class SampleReader {
       read_row(input, tensor, row, {sample, images});
       images += images_of(sample.number);
     }
-    if (is_packed(input)) fill_row(input, tensor, images_after(tensor, images));
+    if (is_packed(input)) fill_row(input, tensor, images_after(input, tensor, images));
   }
 
  private:
@@ -54,11 +54,11 @@ class SampleReader {
   void read_row(std::string_view input, View tensor, std::int64_t row, const Sample& sample);
   void read_elements(std::string_view input, View tensor, Row row, const Sample& sample);
 
-  /// Whether images of all samples follow each other in it.
-  bool is_packed(std::string_view input) const { return packs_images_ && input == "patches"; }
+  /// Whether images of all samples follow each other in it, or what a tower gives for them.
+  bool is_packed(std::string_view input) const;
   std::int64_t images_of(std::int64_t window) const;
   /// What is left after so many images.
-  Row images_after(View tensor, std::int64_t images) const;
+  Row images_after(std::string_view input, View tensor, std::int64_t images) const;
 
   /// For a row behind the last window: nothing, and nothing to predict.
   static void fill_row(std::string_view input, View tensor, Row row);
@@ -66,7 +66,6 @@ class SampleReader {
   const data::Dataset* data_;
   std::int64_t microbatch_;
   bool packs_images_;
-  std::size_t image_bytes_;
   std::vector<std::uint8_t> room_;
   std::vector<float> values_;  // of a row that is rounded to bf16
 };

@@ -52,7 +52,8 @@ constexpr LogitBytes kGatheredLogits = {28, 28, 28};
 constexpr double kExposed = 0.5;
 
 constexpr std::string_view kRowKinds[] = {"class_token",   "positions",  "without_first",
-                                          "pixel_shuffle", "image_join", "add_rows"};
+                                          "pixel_shuffle", "image_join", "add_rows",
+                                          "kept_rows"};
 
 double to_double(std::int64_t value) {
   return static_cast<double>(value);
