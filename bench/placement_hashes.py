@@ -120,6 +120,25 @@ def unequal(vision, language, own, rest, tensor=1, **keys):
         "devices.count": tensor * (own * vision + rest * language)}
 
 
+def cached():
+    """With what the tower gives computed in every step, or once and kept beside the set; one grid."""
+    for cache, pipeline, (data, zero) in itertools.product(("false", "true"), (1, 2), SHARING):
+        yield layout(pipeline, 1, data, zero=zero) | {"data.cache": cache}
+    for cache, schedule in itertools.product(("false", "true"), SCHEDULES):
+        yield layout(3, schedule=schedule, placement="own") | {"parallel.vision.pipeline": 1, "data.cache": cache}
+
+
+def deepstack():
+    """A tower that feeds several language layers."""
+    for pipeline, (data, zero), place in itertools.product((2, 3), SHARING, (dict(), dict(placement="first"))):
+        yield layout(pipeline, 1, data, zero=zero, schedule=SCHEDULES[(pipeline + data + zero) % 4], **place)
+    for schedule, own in itertools.product(SCHEDULES, (1, 2)):
+        yield layout(3, schedule=schedule, placement="own") | {"parallel.vision.pipeline": own}
+    for recompute, pipeline in itertools.product(("selective", "full"), (1, 2)):
+        yield layout(pipeline, recompute=recompute)
+    yield layout(transport="mpi", pipeline=2, data=2, zero=1)
+
+
 def clip():
     for pipeline, (data, zero), recompute in itertools.product((1, 2, 3), SHARING, ("none", "full")):
         yield layout(pipeline, 1, data, zero=zero, schedule="gpipe", recompute=recompute)
@@ -137,11 +156,15 @@ def unet():
 
 
 VLM = ["model.preset=vlm-tiny", "train.sequence=48"]
+DEEPSTACK = ["model.preset=deepstack-tiny", "train.sequence=48"]
 MODELS = {
     "vlm": (VLM, "talk", {"data.images": 2}, vlm),
     "vlm, more room": (VLM, "talk", {}, rooms),
     "vlm, two tensor shards": (VLM + ["numerics.tensor_shards=2"], "talk", {"data.images": 2}, tensors),
     "vlm, projector learns": (VLM + ['model.train=["projector"]'], "talk", {"data.images": 2}, frozen),
+    "vlm, tower kept": (VLM + ['model.train=["projector", "language"]'], "talk", {"data.images": 2}, cached),
+    "deepstack": (DEEPSTACK, "talk", {"data.images": 2}, deepstack),
+    "deepstack, tower kept": (DEEPSTACK + ['model.train=["projector"]'], "talk", {"data.images": 2}, cached),
     "clip": (["model.preset=clip-tiny", "train.sequence=24"], "pairs", {}, clip),
     "unet": (["model.preset=unet-tiny"], "classes", {}, unet),
 }
