@@ -64,12 +64,13 @@ TEST(CodedSplit, HasOneHashInEverySchedule) {
 TEST(CodedSplit, SendsTheBytesOfItsCodecs) {
   const EdgeRun run(coded(kMixed, 1), 1);
   const EdgeRun plain(coded("\"none\"", 1), 1);
-  // Batch 4 of 16 tokens with 32 numbers: 4 messages of 512 numbers each way, or as many rows as a
-  // microbatch has; 512 numbers are 8 blocks of 64 with a scale.
+  // Four microbatches of 16 tokens with 32 numbers. In int8 these are 8 blocks of 64 with a scale,
+  // in messages of whole lines of 64 bytes.
   const std::int64_t numbers = 4 * 16 * 32;
+  const std::int64_t coded_message = (8 * (64 + 4) + 63) / 64 * 64;
 
   EXPECT_EQ(leaving(plain, "activation"), numbers * 4);
-  EXPECT_EQ(leaving(run, "activation"), numbers / 64 * (64 + 4));
+  EXPECT_EQ(leaving(run, "activation"), 4 * coded_message);
   EXPECT_EQ(leaving(plain, "gradient"), numbers * 4);
   EXPECT_EQ(leaving(run, "gradient"), numbers * 2);
   EXPECT_EQ(run.report("")["devices"][0]["bytes_sent"], leaving(run, ""));
