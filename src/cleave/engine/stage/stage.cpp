@@ -17,31 +17,12 @@ void search_non_finite(ops::Compute& compute, const LayerSpec& layer, ConstView 
   throw NonFinite(std::string(what) + " of layer " + layer.name + " is not finite");
 }
 
-View view_of(const Frame& frame, const plan::Place& place, DType dtype, const Shape& shape) {
-  if (place.region == plan::Region::None) return {};
-  if (place.region == plan::Region::Port) {
-    std::byte* at = frame.ports[static_cast<std::size_t>(place.offset)];
-    return at == nullptr ? View() : View(at, dtype, shape);
-  }
-  // What is absent from a microbatch has a shape and no place.
-  std::byte* begin = frame[static_cast<int>(place.region)];
-  return View(begin == nullptr ? nullptr : begin + place.offset, dtype, shape);
-}
-
-View gradient_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
-  return view_of(frame, place, tensor.dtype, tensor.gradient_shape());
-}
-
 /// The gradient of a residual branch that left at the layer's x.
 void add_branch(ops::Compute& compute, const Layer& layer, const LayerCall& call) {
   if (call.add && call.dx && !layer.adds_branch()) ops::add(compute, call.dx, call.add, call.dx);
 }
 
 }  // namespace
-
-View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor) {
-  return view_of(frame, place, tensor.dtype, tensor.shape);
-}
 
 /// The arguments of one call of a layer; `room` is for the views of its kept tensors.
 class Stage::Call {

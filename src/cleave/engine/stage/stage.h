@@ -32,6 +32,9 @@ struct Frame {
 /// What lies at `place`; nothing where it has none.
 View view_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor);
 
+/// The gradient of a tensor at `place`.
+View gradient_at(const Frame& frame, const plan::Place& place, const TensorSpec& tensor);
+
 /// One pass of one microbatch through a segment of a stage.
 struct SegmentPass {
   int segment = 0;
