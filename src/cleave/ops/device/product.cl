@@ -49,7 +49,9 @@ KERNEL void matmul(GLOBAL char* arena, long m, long n, long k, long depth, long 
           value = total[i][j] + value;
         } else if (!out_bf16) {
           if (bias >= 0) value = value + get_as(arena + bias, columns[j], (int)bias_bf16);
-          if (accumulate) value = get_as(to, rows[i] * out_row + columns[j], 0) + value;
+          // Beyond the edge somebody else may be writing there by now.
+          if (accumulate && row + i < m && column + 16 * j < n)
+            value = get_as(to, rows[i] * out_row + columns[j], 0) + value;
         }
         total[i][j] = value;
       }
