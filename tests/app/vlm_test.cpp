@@ -183,7 +183,7 @@ TEST_F(UnequalReplicas, AreRefusedInOneSentence) {
       "cleave: parallel.vision and parallel.language say how many stages each has of its own; "
       "set parallel.placement = \"own\"\n");
   EXPECT_EQ(refusal(own + "--set parallel.vision.data=3 --set parallel.data=2 --set "
-                          "numerics.data_shards=6 --set train.batch=12"),
+                          "numerics.data_shards=3 --set train.batch=12"),
             "cleave: parallel.vision.data 3 and replicas 2 of the language model do not fold into "
             "each other; make one 2, 4, 8, … times the other, or one of them 1\n");
   EXPECT_EQ(refusal(own + "--set parallel.vision.data=2 --set parallel.schedule=zb-h2"),
