@@ -120,6 +120,7 @@ class UnequalReplicas : public Vlm {
     std::string flags;
     int own = 1;   ///< stages of the tower
     int rest = 1;  ///< and of the language model
+    int tensor = 1;
   };
 
   void expect_one_hash(const std::string& grid, const std::vector<Case>& cases) {
@@ -129,13 +130,14 @@ class UnequalReplicas : public Vlm {
       const std::string flags = fmt::format(
           "--set parallel.placement=own --set parallel.pipeline={} --set "
           "parallel.vision.pipeline={} "
-          "--set parallel.vision.data={} --set parallel.data={} {}",
-          c.own + c.rest, c.own, c.vision, c.language, c.flags);
+          "--set parallel.vision.data={} --set parallel.data={} --set parallel.tensor={} {}",
+          c.own + c.rest, c.own, c.vision, c.language, c.tensor, c.flags);
       const json spread = train("one", common + flags);
       EXPECT_EQ(spread["weights"], alone["weights"]) << flags;
       EXPECT_EQ(spread["loss"], alone["loss"]) << flags;
       EXPECT_EQ(spread["validation_loss"], alone["validation_loss"]) << flags;
-      EXPECT_EQ(spread["devices"].size(), c.own * c.vision + c.rest * c.language) << flags;
+      EXPECT_EQ(spread["devices"].size(), c.tensor * (c.own * c.vision + c.rest * c.language))
+          << flags;
       for (const json& device : spread["devices"]) {
         EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]) << flags;
         EXPECT_EQ(device["sent"], device["planned_sent"]) << flags;
@@ -167,7 +169,7 @@ TEST_F(UnequalReplicas, HoldWithFrozenPartsTensorShardsAndBf16) {
   expect_one_hash("--set 'model.train=[\"projector\",\"language\"]'",
                   {{2, 1, "--set parallel.schedule=auto"}, {1, 2, "--set parallel.zero=2"}});
   expect_one_hash("--set numerics.tensor_shards=2 --set train.dtype=bf16",
-                  {{2, 1, "--set parallel.tensor=2"}, {1, 2, "--set parallel.offload=both"}});
+                  {{2, 1, "", 1, 1, 2}, {1, 2, "--set parallel.offload=both"}});
 }
 
 TEST_F(UnequalReplicas, AreRefusedInOneSentence) {
