@@ -1,7 +1,6 @@
 #include "cleave/engine/run/executor.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "cleave/base/check.h"
@@ -16,7 +15,6 @@ using schedule::Op;
 
 Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
-      norm_(parts_.pieces, parts_.stages),
       sync_({.program = parts_.program,
              .device = parts_.device,
              .stages = parts_.stages,
@@ -24,6 +22,13 @@ Executor::Executor(Parts parts)
              .compute = parts_.compute,
              .peers = parts_.peers}),
       replicas_(sync_.replicas()),
+      sums_({.program = parts_.program,
+             .device = parts_.device,
+             .pieces = parts_.pieces,
+             .stages = parts_.stages,
+             .replicas = replicas_,
+             .fold = parts_.fold,
+             .world = parts_.world}),
       values_(parts_.stages, replicas_),
       collections_(*parts_.program, parts_.stages, replicas_),
       moves_(parts_.linked, parts_.arena->memory(), parts_.outside),
@@ -45,8 +50,6 @@ Executor::Executor(Parts parts)
   take_lasting();
   for (const Block& block : parts_.linked.lasting)
     planned_bytes_ = std::max(planned_bytes_, block.offset + block.bytes);
-  shared_.resize(static_cast<std::size_t>(NormNumbers::count(*parts_.program, norm_.pieces())));
-  losses_ = losses_of_step();
   pending_.resize(slots);
   spans_.reserve(2 * instructions);
   parts_.world->make_room(/*collectives=*/1, pending_.size());
@@ -131,8 +134,7 @@ StepResult Executor::run(const StepInput& input) {
   sync_.begin_step();
   parts_.world->log().clear();
   result_ = {};
-  std::ranges::fill(shared_, 0.0);
-  losses_ = losses_of_step();
+  sums_.begin_step();
   ops::Compute& compute = *parts_.compute;
   const LinkedProgram& program =
       begin(input.pattern == StepInput::kFullest ? parts_.linked : parts_.patterns[input.pattern]);
@@ -222,10 +224,7 @@ void Executor::emulate(const Instruction& instruction, const StepInput& input) {
 }
 
 void Executor::note(int microbatch, const MicrobatchSums& sums) {
-  if (evaluated_.empty()) {
-    losses_[microbatch] += sums.loss;
-    return;
-  }
+  if (evaluated_.empty()) return sums_.add_loss(microbatch, sums.loss);
   evaluated_[microbatch].loss += sums.loss;
   evaluated_[microbatch].hits += sums.hits;
 }
@@ -358,55 +357,10 @@ void Executor::throw_lost(const LinkedInstruction& entry, const DeviceLost& erro
   throw DeviceLost(detail::concat("at ", to_string(at), edge, ": ", error.what()));
 }
 
-std::span<double> Executor::losses_of_step() {
-  const std::size_t first =
-      static_cast<std::size_t>(NormNumbers::kFirstLoss + replica_ * parts_.program->microbatches);
-  return std::span(shared_).subspan(first, static_cast<std::size_t>(microbatches_));
-}
-
-/// Shards in the order of their microbatches, then by the tree that also adds up their gradients.
-double Executor::total_loss() {
-  const int per_shard = parts_.fold.per_shard();
-  const int shards = parts_.program->replicas * parts_.fold.shards;
-  double* losses = &shared_[NormNumbers::kFirstLoss];
-  for (int s = 0; s < shards; ++s) {
-    double sum = 0;
-    for (int m = 0; m < per_shard; ++m) sum += losses[s * per_shard + m];
-    losses[s] = sum;
-  }
-  for (int width = 1; width < shards; width *= 2) {
-    for (int s = 0; s + width < shards; s += 2 * width) losses[s] += losses[s + width];
-  }
-  return losses[0];
-}
-
-/// Where replicas share gradients each squares its own, and they exchange the sums of blocks.
-void Executor::square_gradients() {
-  const auto shares = [](const Stage* stage) {
-    return stage != nullptr && stage->parameters().layout().shares_state();
-  };
-  const bool any = std::ranges::any_of(parts_.stages, shares);
-  if (replica_ == 0 || any) norm_.square(*parts_.compute);
-  for (int s = 0; s < parts_.program->stages && any; ++s)
-    if (parts_.stages[s] != nullptr) replicas_[s]->combine(norm_.blocks(s), comm::Combine::Sum);
-}
-
-/// Makes losses and squares known to all devices. Every number comes from one of them; the others
-/// add zero, so no order of summation can change it.
 void Executor::norm(const StepInput& input) {
-  const std::span<double> squares =
-      std::span(shared_).last(static_cast<std::size_t>(norm_.pieces()));
-  square_gradients();
-  if (replica_ == 0) norm_.add_up(squares);
+  sums_.square_gradients(*parts_.compute);
   if (input.watch != nullptr) input.watch->before_norm();
-  shared_[NormNumbers::kStop] = input.stop ? 1 : 0;
-  parts_.world->combine(shared_, comm::Combine::Sum);
-
-  result_.stop = shared_[NormNumbers::kStop] > 0;
-  result_.loss = total_loss() * static_cast<double>(input.loss_scale);
-  result_.gradient_norm = GradientNorm::norm(squares);
-  if (!std::isfinite(result_.loss)) throw NonFinite("the loss is not finite");
-  if (!std::isfinite(result_.gradient_norm)) throw NonFinite("the gradient norm is not finite");
+  result_ = sums_.combine(input.loss_scale, input.stop);
 }
 
 void Executor::round_masters() {

@@ -17,7 +17,7 @@
 #include "cleave/engine/run/moves.h"
 #include "cleave/engine/run/rehearsal.h"
 #include "cleave/engine/run/state_watch.h"
-#include "cleave/engine/stage/gradient_norm.h"
+#include "cleave/engine/run/step_sums.h"
 #include "cleave/engine/stage/gradient_sync.h"
 #include "cleave/engine/stage/optimizer.h"
 #include "cleave/engine/stage/parameter_sync.h"
@@ -39,13 +39,6 @@ struct StepInput {
   int pattern = kFullest;       ///< which of Parts::patterns runs
   StateWatch* watch = nullptr;  ///< null: nobody wants to know
   std::int64_t number = 0;      ///< of the step in the run; layers with chance draw by it
-};
-
-/// What a step gives back, the same on every device.
-struct StepResult {
-  double loss = 0;           ///< mean over the tokens of the step
-  double gradient_norm = 0;  ///< before clipping
-  bool stop = false;         ///< some device was asked to stop
 };
 
 /// What F of a microbatch came to.
@@ -161,16 +154,13 @@ class Executor {
   double time_of(const LinkedInstruction& entry, const StepInput& input);
   bool has_both_ends(const schedule::Instruction& tie) const;
   void place_ungathered_values();
-  void square_gradients();
-  double total_loss();
-  std::span<double> losses_of_step();
   double now() const;
   Clock::duration spent_at_messages() const;
 
   Parts parts_;
-  GradientNorm norm_;
   GradientSync sync_;
   std::vector<comm::Communicator*> replicas_;  ///< [stage]
+  StepSums sums_;
   ParameterSync values_;
   Collections collections_;
   std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
@@ -178,9 +168,7 @@ class Executor {
   HostMessages host_messages_;
   int replica_ = 0;                      ///< the first that the device stands for
   int microbatches_ = 0;                 ///< of all of them
-  std::vector<double> shared_;           ///< what NORM makes known to all devices
-  std::span<double> losses_;             ///< [microbatch of this device] what F adds its loss to
-  std::span<MicrobatchSums> evaluated_;  ///< the same while evaluating; else empty
+  std::span<MicrobatchSums> evaluated_;  ///< [microbatch] while evaluating; else empty
   std::vector<plan::Span> spans_;
   StepResult result_;
   bool interrupted_ = false;  ///< the last run threw

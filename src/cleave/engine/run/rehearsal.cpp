@@ -157,7 +157,7 @@ void Executor::compute_alone(const StepInput& input) {
     if (schedule::is_compute(op)) execute(entry, input);
     if (schedule::is_move(entry.instruction) && op != Op::Wait) moves_.carry_out(entry);
     if (op == Op::Step) step(entry.instruction, input);
-    if (op == Op::Norm) norm_.square(*parts_.compute);
+    if (op == Op::Norm) sums_.square(*parts_.compute);
     if (op == Op::Tie && has_both_ends(entry.instruction)) execute(entry, input);
   }
 }
@@ -193,7 +193,7 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
 
 void Executor::rehearse_update(const StepInput& input, Rehearsal& into) {
   const Clock::time_point start = Clock::now();
-  norm_.square(*parts_.compute);
+  sums_.square(*parts_.compute);
   const Clock::time_point middle = Clock::now();
   for (const LinkedInstruction& entry : parts_.linked.instructions)
     if (entry.instruction.op == Op::Step) step(entry.instruction, input);
