@@ -193,8 +193,16 @@ Config with_latency_hidden(const Config& config, comm::Launcher& launcher,
   const bool in_a_row = !config.model.kind->pairs && config.model.vision.deepstack.empty() &&
                         config.parallel.placement == Placement::Even;
   if (!knows_links || !in_a_row || !leaves_look_ahead_open(config)) return config;
+  Config cut = config;  // costs are told by the layers of each stage
+  if (!cut.parallel.partition && !config.devices.emulate) {
+    engine::CompileOptions options = compile_options(config);
+    options.budgets.clear();  // whether it fits is looked at later
+    cut.parallel.partition.emplace();
+    for (const auto& stage : engine::compile(model_of(config), options).stages)
+      cut.parallel.partition->push_back(std::ranges::count(stage, true, &SegmentSpec::block));
+  }
   RunOracle oracle(launcher, facts);
-  return with_look_ahead(config, oracle.weighed(config).layout);
+  return with_look_ahead(config, oracle.weighed(cut).layout);
 }
 
 const PlannedRun& AutoPlan::choice() const {
