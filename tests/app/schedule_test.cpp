@@ -106,6 +106,19 @@ TEST(ScheduleCommand, GraphsTakeWhatOthersFound) {
   }
 }
 
+// Two frozen encoders of 6 feed one stage that takes 3 for each of 24 microbatches.
+TEST(ScheduleCommand, TakesDifferentNumbersOfReplicas) {
+  const TemporaryDirectory directory;
+  const Answer answer = run_cleave(
+      "schedule 1f1b --json --stages 2 --replicas 0:2 --frozen 0 --microbatches 12 --costs " +
+      directory.write("costs.csv", "f,i,w\n6,0,0\n1,1,1\n"));
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+  const auto json = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(json["verified"], true);
+  EXPECT_EQ(json["makespan"], 6 + 24 * 3);
+  EXPECT_EQ(json["devices"].size(), 3);
+}
+
 TEST(ScheduleCommand, DrawsThePictureByDefault) {
   const Answer answer = run_cleave("schedule 1f1b --stages 2 --microbatches 2");
 
@@ -242,6 +255,11 @@ TEST(ScheduleCommand, NamesTheMistakeInOneSentence) {
       {"1f1b" + shape + "--absent 0", "'0' is no stage:microbatch"},
       {"1f1b" + shape + "--absent 1:0",
        "stage 0 takes part in microbatch 0, but nobody that reads it does"},
+      {"1f1b" + shape + "--replicas 0", "'0' is no stage:replicas"},
+      {"1f1b" + shape + "--replicas 7:2", "there is no stage 7"},
+      {"1f1b" + shape + "--replicas 0:3,1:2", "does not divide the 3 of another"},
+      {"zbv" + shape + "--replicas 0:2",
+       "schedule zbv is made for stages with one number of replicas"},
       {"1f1b" + shape + "--format png", "unknown format 'png'"},
       {"1f1b,zbv" + shape + "--format text", "take one schedule"},
       {"1f1b" + shape + "--format svg --final", "--final says which program"},
