@@ -53,7 +53,7 @@ TEST(InOrder, OfOneClientIsSplitTraining) {
       split);
 }
 
-TEST(InOrder, LetsEveryClientFindWhatTheOneBeforeLeftTheServer) {
+TEST(InOrder, IsNeitherAveragingNorTheTurnOfOneClient) {
   const EdgeRun run(in_order(2), 2);
   const auto both = run.report(kLevel + "--set train.steps=1", "both")["weights"];
 

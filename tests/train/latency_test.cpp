@@ -1,8 +1,8 @@
-// Links that take long: what a run does about them, that it helps, and that it changes no bit.
+// Links that take long: what a run does about them, and that it changes no bit; how much it helps
+// is measured by bench/wire_rates.py.
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -13,12 +13,8 @@
 #include <gtest/gtest.h>
 
 #include "cleave/comm/local/local_world.h"
-#include "cleave/engine/measure/link_profile.h"
 #include "cleave/engine/measure/survey.h"
 #include "cleave/engine/run/device.h"
-#include "cleave/engine/run/emulated_device.h"
-#include "cleave/plan/time/simulator.h"
-#include "cleave/schedule/passes.h"
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/step/random_source.h"
 #include "cleave/train/step/run_optimizer.h"
@@ -91,7 +87,6 @@ TEST(Latency, IsHiddenAsFarAsMemoryAllows) {
 
 struct Outcome {
   std::string weights;
-  double seconds = std::numeric_limits<double>::infinity();  ///< of the fastest step
   bool as_planned = true;
 };
 
@@ -109,12 +104,8 @@ Outcome train_on(const Config& config,
     RunOptimizer optimizer(config.train);
     for (int s = 0; s < 3; ++s) {
       optimizer.begin_step(s);
-      const auto start = std::chrono::steady_clock::now();
       device.executor().run(
           {.source = &source, .optimizer = &optimizer, .loss_scale = 1.0F / 128.0F});
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      const std::lock_guard lock(mutex);
-      if (world.rank() == 0) outcome.seconds = std::min(outcome.seconds, took.count());
     }
     const std::lock_guard lock(mutex);
     outcome.as_planned &= device.arena().peak() == step.planned_on(world.rank());
@@ -131,7 +122,7 @@ Outcome train_over_delay(const Config& config) {
   return train_on(config, [&](const auto& work) { devices.run(work); });
 }
 
-TEST(Latency, HiddenOverARealWireGivesTheSameBitsSooner) {
+TEST(Latency, HiddenOverARealWireGivesTheSameBits) {
   const Config config = config_of("[parallel]\npipeline = 2\n");
   const plan::LinkCosts link{.latency = 0.02, .per_byte = 0, .credit = 0.02};
   const Config hidden =
@@ -146,7 +137,6 @@ TEST(Latency, HiddenOverARealWireGivesTheSameBitsSooner) {
   EXPECT_EQ(ahead.weights, local.weights);
   EXPECT_TRUE(plain.as_planned);
   EXPECT_TRUE(ahead.as_planned);
-  EXPECT_LT(ahead.seconds, 0.6 * plain.seconds);
 }
 
 TEST(Latency, IsFoundByASurvey) {
@@ -157,41 +147,9 @@ TEST(Latency, IsFoundByASurvey) {
     const engine::Survey survey = engine::survey(world, 1);
     for (const std::size_t at : {1, 2}) {
       EXPECT_GE(survey.links[at].latency, 0.02);
-      EXPECT_LT(survey.links[at].latency, 0.04);  // a way there and back would be twice the delay
       EXPECT_EQ(survey.links[at].credit, survey.links[at].latency);
     }
   });
-}
-
-// Devices that sleep, over a wire that delays: the simulator knows nothing of the wire but what was
-// measured. What else the machine does makes steps longer, so the fastest counts.
-TEST(Latency, IsPredictedOverARealWire) {
-  for (const auto& [receives, early] : {std::pair(1, 0), std::pair(2, 0), std::pair(6, 2)}) {
-    const Config config = looking(config_of(kEmulated + "0ms\"\n"), receives, early);
-    const engine::CompiledStep step =
-        engine::compile_emulated(model_of(config), compile_options(config));
-    const engine::EmulatedTimes times{.f = 5e-3, .i = 5e-3, .w = 5e-3, .speed = {}};
-    testing::TcpDevices devices(2, testing::Wire::Plain);
-    testing::DelayingRelay relay(devices.setup(0).peers[0].address, kDelay);
-    devices.setup(1).peers[0].address = relay.address();
-    devices.run([&](comm::Communicator& world) {
-      plan::Costs costs = engine::emulated_costs(step.program, times);
-      costs.edges = engine::profile_links(step.program, world);
-      costs.norm = engine::profile_combine(world, 1);
-      engine::EmulatedDevice device(step.program,
-                                    engine::emulated_costs(step.program, times, world.rank()),
-                                    world.rank(), world);
-      double least = std::numeric_limits<double>::infinity();
-      for (int s = 0; s < 4; ++s) {
-        (void)device.executor().run({});
-        least = std::min(least, device.executor().spans().back().end);
-      }
-      const double seconds =
-          plan::summarise(step.program, plan::simulate(step.program, costs)).makespan;
-      EXPECT_GT(least, 0.85 * seconds) << receives << " ahead, " << early << " early";
-      EXPECT_LT(least, 1.2 * seconds) << receives << " ahead, " << early << " early";
-    });
-  }
 }
 
 }  // namespace
