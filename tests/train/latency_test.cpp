@@ -61,6 +61,15 @@ TEST(Latency, IsHiddenByTheLeastLookAheadThatDoes) {
   EXPECT_NE(describe(hidden).find(" ahead, "), std::string::npos) << describe(hidden);
 }
 
+TEST(Latency, IsHiddenInAnOrderThatIsSearched) {
+  Config given = config_of(kEmulated + "40ms\"\n");
+  given.parallel.schedule = "auto";
+  for (const std::int64_t chunks : {1, 2}) {
+    given.parallel.chunks = chunks;
+    EXPECT_GT(*with_latency_hidden(given, here).parallel.receive_ahead, 1) << chunks;
+  }
+}
+
 TEST(Latency, IsLeftAloneWhereThereIsLittleOrWhereTheUserDecides) {
   for (const Config& config : {config_of(kEmulated + "0ms\"\n"), config_of(kEmulated + "500us\"\n"),
                                looking(config_of(kEmulated + "40ms\"\n"), 2, 0)})

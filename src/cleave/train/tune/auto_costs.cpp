@@ -46,8 +46,9 @@ namespace {
 /// A pipeline as the named schedule that comes nearest has it.
 schedule::Program named_program(const plan::Layout& layout) {
   const bool open = layout.schedule == "auto" || schedule::names_file(layout.schedule);
-  return schedule::generate(open ? schedule::plainest_schedule(1).name : layout.schedule,
-                            {.devices = layout.pipeline, .chunks = layout.chunks});
+  return schedule::generate(
+      open ? schedule::plainest_schedule(std::max(1, layout.chunks)).name : layout.schedule,
+      {.devices = layout.pipeline, .chunks = layout.chunks});
 }
 
 /// What the devices at `place` of the pipeline, in all replicas, have in common: the least.

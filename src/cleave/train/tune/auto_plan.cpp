@@ -202,6 +202,7 @@ Config with_latency_hidden(const Config& config, comm::Launcher& launcher,
       cut.parallel.partition->push_back(std::ranges::count(stage, true, &SegmentSpec::block));
   }
   RunOracle oracle(launcher, facts);
+  if (!oracle.has_latency_to_hide(cut)) return config;
   return with_look_ahead(config, oracle.weighed(cut).layout);
 }
 

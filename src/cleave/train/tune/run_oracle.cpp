@@ -43,6 +43,18 @@ void estimate_bytes(plan::Prediction& run, const plan::PartitionProblem& problem
     note(run, mesh.device_at(static_cast<int>(d), 0), bytes[d], problem.devices[d].memory);
 }
 
+/// Where no order fits, `options` lose their budgets, and the order is that of devices without
+/// them.
+engine::CompiledStep compile_anyway(const Graph& model, engine::CompileOptions& options) {
+  try {
+    return engine::compile(model, options);
+  } catch (const DoesNotFit&) {
+    if (options.budgets.empty()) throw;
+  }
+  options.budgets.clear();
+  return engine::compile(model, options);
+}
+
 /// Takes the bytes of the plan that was compiled.
 void note_bytes(plan::Prediction& run, const engine::CompiledStep& step) {
   for (int d = 0; d < step.devices(); ++d)
@@ -114,10 +126,13 @@ std::optional<plan::Prediction> RunOracle::cut(const Config& config,
   return weighed(with_layout(config, run.layout));
 }
 
+bool RunOracle::has_latency_to_hide(const Config& config) {
+  return leaves_look_ahead_open(config) &&
+         LayoutCosts(config, devices_).slowest_latency() >= kWorthHiding;
+}
+
 plan::Prediction RunOracle::weighed(const Config& config) {
-  if (!leaves_look_ahead_open(config) ||
-      LayoutCosts(config, devices_).slowest_latency() < kWorthHiding)
-    return weigh(config);
+  if (!has_latency_to_hide(config)) return weigh(config);
   return hide_latency(config, [this](const Config& each) { return weigh(each); });
 }
 
@@ -131,7 +146,7 @@ plan::Prediction RunOracle::weigh(const Config& config) {
   const bool emulated = config.devices.emulate.has_value();
   // Emulated devices hold no model, but what it would take is known.
   if (!emulated || !budgets.empty()) {
-    engine::CompiledStep step = engine::compile(model, options);
+    engine::CompiledStep step = compile_anyway(model, options);
     step.budgets = budgets;
     plan_copies(config, step);
     planned_ = step.planned_bytes;

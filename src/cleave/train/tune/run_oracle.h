@@ -33,6 +33,9 @@ class RunOracle : public plan::Oracle {
   /// the latency of slow links.
   plan::Prediction weighed(const Config& config);
 
+  /// Whether a look-ahead is left open and some link is slow enough to choose one.
+  bool has_latency_to_hide(const Config& config);
+
  private:
   plan::Prediction weigh(const Config& config);
   std::optional<plan::Prediction> cut(const Config& config, const plan::PartitionProblem& problem,
