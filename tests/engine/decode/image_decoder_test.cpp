@@ -50,7 +50,8 @@ class ImageText : public MicrobatchSource {
 
   static std::vector<std::int32_t> tokens() {
     std::vector<std::int32_t> tokens;
-    for (std::int32_t t = 0; t < kTokens; ++t) tokens.push_back(t * t * 7 % testing::kVocabulary);
+    for (std::int32_t t = 0; t < kTokens; ++t)
+      tokens.push_back(static_cast<std::int32_t>(t * t * 7 % testing::kVocabulary));
     return tokens;
   }
   static std::vector<std::int32_t> places() {
