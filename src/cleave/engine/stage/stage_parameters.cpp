@@ -44,6 +44,8 @@ StageParameters::OwnElements StageParameters::part_of(const plan::SegmentState& 
 
 std::pair<std::byte*, std::byte*> StageParameters::optimizer_bases(int segment) const {
   if (memory_.fetched.empty()) return {memory_.optimizer, memory_.optimizer};
+  // A segment of which nothing learns has no state, neither here nor outside.
+  if (memory_.fetched[segment] == nullptr) return {nullptr, nullptr};
   const std::int64_t begin = layout_.segments[segment].state;
   return {memory_.fetched[segment] - begin, memory_.stored[segment] - begin};
 }
