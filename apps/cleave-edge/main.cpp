@@ -1,11 +1,11 @@
-#include "program.h"
+#include "command_line.h"
 #include "streams.h"
 
 /// The client program of small machines: it joins a server as an owner's device, and nothing else.
 int main(int argc, char** argv) {
   cleave::app::open_standard_streams();
   cleave::app::survive_file_limit();
-  cleave::app::Program program(
+  cleave::app::CommandLine program(
       "cleave-edge",
       "cleave-edge takes part in a run of cleave serve with data that do not leave this machine.",
       "First steps:\n"

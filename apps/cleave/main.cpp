@@ -1,10 +1,10 @@
-#include "program.h"
+#include "command_line.h"
 #include "streams.h"
 
 int main(int argc, char** argv) {
   cleave::app::open_standard_streams();
   cleave::app::survive_file_limit();
-  cleave::app::Program program(
+  cleave::app::CommandLine program(
       "cleave", "cleave trains neural networks that are too big for any one device.",
       "First steps:\n"
       "  cleave init text           # writes run.toml, and something to learn from\n"

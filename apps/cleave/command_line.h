@@ -7,12 +7,12 @@
 
 namespace cleave::app {
 
-/// A program with verbs that prints its help, finds the verb that is meant and answers with an exit
-/// code, whatever its verbs are.
-class Program {
+/// The words of a program with verbs: prints its help, finds the verb that is meant, and answers
+/// with an exit code, whatever its verbs are.
+class CommandLine {
  public:
   /// `name` is what errors begin with.
-  Program(const std::string& name, const std::string& purpose, const std::string& footer);
+  CommandLine(const std::string& name, const std::string& purpose, const std::string& footer);
 
   CLI::App& app() { return app_; }
 

@@ -1,4 +1,4 @@
-#include "program.h"
+#include "command_line.h"
 
 #include <algorithm>
 #include <exception>
@@ -63,7 +63,7 @@ std::string verb_of(const CLI::App& app) {
 
 }  // namespace
 
-Program::Program(const std::string& name, const std::string& purpose, const std::string& footer)
+CommandLine::CommandLine(const std::string& name, const std::string& purpose, const std::string& footer)
     : app_(purpose, name) {
   app_.formatter(help_format());
   app_.set_version_flag("--version", fmt::format("{} {}", name, version()),
@@ -75,7 +75,7 @@ Program::Program(const std::string& name, const std::string& purpose, const std:
       "lost.");
 }
 
-void Program::parse(int argc, char** argv) {
+void CommandLine::parse(int argc, char** argv) {
   if (argc == 1) {
     fmt::print("{}", app_.help());
     return finish_output();
@@ -89,7 +89,7 @@ void Program::parse(int argc, char** argv) {
   finish_output();
 }
 
-int Program::run(int argc, char** argv) {
+int CommandLine::run(int argc, char** argv) {
   for (CLI::App* verb : app_.get_subcommands({})) verb->group("Verbs");
   try {
     parse(argc, argv);
