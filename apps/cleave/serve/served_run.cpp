@@ -264,6 +264,8 @@ void ServedRun::plan_again(comm::TcpWorld& device, const std::string& failure) {
     // Whoever waited in vain for a device that is still there would do so again.
     if (tried.empty() && !failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
     if (tried == seats_of(candidates)) {
+      if (train::stop_was_requested())
+        throw DeviceLost("stopped while it waited for devices; cleave serve --resume goes on");
       std::this_thread::sleep_for(kLook);
       continue;
     }
