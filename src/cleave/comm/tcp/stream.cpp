@@ -12,6 +12,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -27,6 +28,10 @@ namespace {
 using SslPointer = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
 using ContextPointer = std::unique_ptr<SSL_CTX, OpensslFree<SSL_CTX_free>>;
 using AddressList = std::unique_ptr<addrinfo, OpensslFree<freeaddrinfo>>;
+
+// Records of TLS have 16 KiB. So much of them passes through a socket at a time, each way: a call
+// for every record costs as much as its encryption.
+constexpr int kSealedTogether = 128 * 1024;
 
 AddressList resolve(const Address& address, int flags) {
   addrinfo hints{};
@@ -74,6 +79,7 @@ Tls::Tls(const Identity& identity) : state_(std::make_unique<State>()) {
   SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_read_ahead(context, 1);
+  SSL_CTX_set_default_read_buffer_len(context, kSealedTogether);
   SSL_CTX_set_num_tickets(context, 0);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, note_fault);
@@ -92,6 +98,18 @@ Tls::~Tls() = default;
 
 struct Stream::Session {
   SslPointer ssl;
+  std::size_t sealed = 0;  ///< bytes of the write in hand that are encrypted, not all of them sent
+
+  /// Puts a buffer between TLS and the socket.
+  void gather_records() {
+    BIO* const socket = SSL_get_wbio(ssl.get());
+    BIO* const buffer = BIO_new(BIO_f_buffer());
+    CLEAVE_CHECK(buffer != nullptr && BIO_set_write_buffer_size(buffer, kSealedTogether) == 1,
+                 openssl_error());
+    BIO_up_ref(socket);
+    BIO_push(buffer, socket);
+    SSL_set0_wbio(ssl.get(), buffer);
+  }
 };
 
 // ── One connection ───────────────────────────────────────────────────────────────────────────────
@@ -178,6 +196,7 @@ bool Stream::open() {
     return false;
   }
   shaking_hands_ = false;
+  session_->gather_records();
   return true;
 }
 
@@ -222,18 +241,35 @@ std::size_t Stream::read(std::span<std::byte> into) {
 std::size_t Stream::write(std::span<const std::byte> bytes, Then then) {
   awaits_room_ = false;
   if (bytes.empty()) return 0;
-  if (session_ != nullptr) {
-    ERR_clear_error();
-    errno = 0;
-    const int size = static_cast<int>(std::min<std::size_t>(bytes.size(), INT_MAX));
-    return outcome(SSL_write(session_->ssl.get(), bytes.data(), size), "writing");
-  }
+  if (session_ != nullptr) return write_sealed(bytes, then);
   const int flags = MSG_NOSIGNAL | (then == Then::More ? MSG_MORE : 0);
   const ssize_t sent = send(socket_, bytes.data(), bytes.size(), flags);
   if (sent >= 0) return static_cast<std::size_t>(sent);
   awaits_room_ = errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
   if (awaits_room_) return 0;
   throw ConnectionBroken(std::string("writing: ") + std::strerror(errno));
+}
+
+/// Encrypts record after record, then sends them together. What is encrypted counts as written once
+/// all of it is sent; until then the same bytes are handed over again, as OpenSSL itself wants it.
+std::size_t Stream::write_sealed(std::span<const std::byte> bytes, Then then) {
+  SSL* const ssl = session_->ssl.get();
+  std::size_t& sealed = session_->sealed;
+  ERR_clear_error();
+  errno = 0;
+  const std::size_t most = std::min<std::size_t>(bytes.size(), kSealedTogether);
+  while (sealed < most) {
+    const int size = static_cast<int>(most - sealed);
+    const std::size_t taken = outcome(SSL_write(ssl, bytes.data() + sealed, size), "writing");
+    if (taken == 0) return 0;
+    sealed += taken;
+  }
+  if (then == Then::Flush && BIO_flush(SSL_get_wbio(ssl)) <= 0) {
+    awaits_room_ = BIO_should_retry(SSL_get_wbio(ssl));
+    if (awaits_room_) return 0;
+    throw ConnectionBroken(std::string("writing: ") + std::strerror(errno));
+  }
+  return std::exchange(sealed, 0);
 }
 
 std::string Stream::remote() const {

@@ -84,6 +84,7 @@ class Stream final : public ByteSource {
   struct Session;
   void close() noexcept;
   std::size_t outcome(int result, const char* doing);
+  std::size_t write_sealed(std::span<const std::byte> bytes, Then then);
 
   int socket_ = -1;
   bool connecting_ = false;
