@@ -15,6 +15,9 @@ constexpr std::uint32_t kMagic = 0x00766c63u | kWireVersion << 24;
 // Room for a few hundred small frames. Payloads above this are read straight to their place.
 constexpr std::size_t kInputBuffer = 16 * 1024;
 
+// As much as stays in the cache between reading it and adding it to the checksum.
+constexpr std::size_t kReadTogether = 128 * 1024;
+
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
 
 template <class T>
@@ -118,7 +121,8 @@ bool FrameReader::fill(ByteSource& source) {
 /// Some of what is due, from the buffer first.
 std::size_t FrameReader::take(ByteSource& source, std::span<std::byte> into) {
   if (begin_ == end_) {
-    if (into.size() >= buffer_.size()) return source.read(into);
+    if (into.size() >= buffer_.size())
+      return source.read(into.first(std::min(into.size(), kReadTogether)));
     if (!fill(source)) return 0;
   }
   const std::size_t bytes = std::min(into.size(), end_ - begin_);

@@ -1,11 +1,13 @@
 #include "cleave/comm/tcp/tcp_transport.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace cleave::comm {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
@@ -14,6 +16,10 @@ constexpr std::chrono::seconds kLongestFarewell{2};
 
 // How often one who waits for an answer looks up.
 constexpr milliseconds kAnswerLook{20};
+
+// So long one who waits asks its sockets again and again before it sleeps: to be woken takes tens
+// of microseconds, and the next bytes of a message are seldom later.
+constexpr microseconds kAsking{50};
 
 }  // namespace
 
@@ -70,15 +76,21 @@ void TcpTransport::progress_messages() {
 }
 
 void TcpTransport::idle(Wait& wait) {
+  const Clock::time_point asleep = std::min(wait.deadline, Clock::now() + kAsking);
+  do {
+    if (move({})) return;
+    std::this_thread::yield();  // the other end may be on this very core
+  } while (Clock::now() < asleep);
   const nanoseconds left = wait.deadline - Clock::now();
   move(std::clamp<nanoseconds>(left, {}, milliseconds(100)));
 }
 
-void TcpTransport::move(Clock::duration most) {
-  if (!lines_.await_sockets(most)) return;
+bool TcpTransport::move(Clock::duration most) {
+  if (!lines_.await_sockets(most)) return false;
   lines_.for_each([&](TcpLink& link) {
     if (link.take_question()) link.tell_awaited(awaited());
   });
+  return true;
 }
 
 std::optional<int> TcpTransport::ask_awaited(int device, Clock::time_point deadline) {

@@ -36,7 +36,7 @@ class TcpTransport final : public Transport {
   void make_room_for(std::size_t messages) override;
   void progress_messages() override;
   void idle(Wait& wait) override;
-  void move(Clock::duration most);
+  bool move(Clock::duration most);
 
   TcpLines lines_;
   Pool<TcpTransfer> pool_;
