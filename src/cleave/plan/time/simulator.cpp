@@ -9,7 +9,7 @@
 #include "cleave/plan/time/simulation/cores.h"
 #include "cleave/plan/time/simulation/messages.h"
 #include "cleave/plan/time/simulation/moves.h"
-#include "cleave/plan/time/simulation/setting.h"
+#include "cleave/plan/time/simulation/simulation_context.h"
 #include "cleave/plan/time/simulation/timeline.h"
 #include "cleave/schedule/effects.h"
 
@@ -25,20 +25,20 @@ namespace {
 class Simulation {
  public:
   Simulation(const Program& program, const Costs& costs, const SimulateOptions& options)
-      : setting_{program, costs, options, schedule::Topology(program)},
+      : context_{program, costs, options, schedule::Topology(program)},
         devices_(program.devices),
-        moves_(setting_, timeline_),
-        messages_(setting_, timeline_, moves_),
-        collectives_(setting_, timeline_),
+        moves_(context_, timeline_),
+        messages_(context_, timeline_, moves_),
+        collectives_(context_, timeline_),
         cores_(std::max(1, static_cast<int>(options.at_once))) {}
 
   Trace run() {
     Trace& trace = timeline_.trace;
-    trace.name = setting_.program.schedule;
-    trace.unit = setting_.costs.unit;
-    trace.devices = setting_.program.devices;
+    trace.name = context_.program.schedule;
+    trace.unit = context_.costs.unit;
+    trace.devices = context_.program.devices;
     trace.spans.reserve(span_bound());
-    for (int d = 0; d < setting_.program.devices; ++d) timeline_.wake(d, 0);
+    for (int d = 0; d < context_.program.devices; ++d) timeline_.wake(d, 0);
     for (;;) {
       const double computed = cores_.next();
       if (timeline_.next() < computed) {
@@ -64,7 +64,7 @@ class Simulation {
 
   std::size_t span_bound() const {
     std::size_t bound = 0;
-    for (const auto& list : setting_.program.lists) bound += list.size() + list.size() / 4;
+    for (const auto& list : context_.program.lists) bound += list.size() + list.size() / 4;
     return bound;
   }
 
@@ -79,7 +79,7 @@ class Simulation {
   // Goes on with a device at `time` until it blocks or starts something that takes time.
   void resume(int d, double time) {
     Device& device = devices_[d];
-    const std::vector<Instruction>& list = setting_.program.lists[d];
+    const std::vector<Instruction>& list = context_.program.lists[d];
     if (const Instruction* ended = std::exchange(device.computing, nullptr))
       messages_.post_implied(d, *ended, time);
     while (device.next < list.size()) {
@@ -122,7 +122,7 @@ class Simulation {
       return true;
     }
     occupy(d, instruction, time,
-           duration(setting_.program, setting_.costs, d, instruction) + collectives_.take_work(d));
+           duration(context_.program, context_.costs, d, instruction) + collectives_.take_work(d));
     return true;
   }
 
@@ -140,14 +140,14 @@ class Simulation {
 
   void occupy(int d, const Instruction& instruction, double time, double length) {
     devices_[d].computing = &instruction;
-    if (setting_.options.at_once > 0) return cores_.compute(d, time, length);
+    if (context_.options.at_once > 0) return cores_.compute(d, time, length);
     timeline_.add(d, kind_of(instruction), time, time + length, instruction);
     timeline_.wake(d, time + length);
   }
 
   void require_finished() const {
-    for (int d = 0; d < setting_.program.devices; ++d) {
-      const auto& list = setting_.program.lists[d];
+    for (int d = 0; d < context_.program.devices; ++d) {
+      const auto& list = context_.program.lists[d];
       const std::size_t at = devices_[d].next - (collectives_.waits(d) ? 1 : 0);
       if (at == list.size()) continue;
       throw UserError(detail::concat("the program deadlocks: device ", d, " waits for ever at ",
@@ -156,7 +156,7 @@ class Simulation {
     }
   }
 
-  simulation::Setting setting_;
+  simulation::SimulationContext context_;
   simulation::Timeline timeline_;
   std::vector<Device> devices_;
   simulation::Moves moves_;

@@ -13,16 +13,16 @@ using schedule::Members;
 using schedule::Op;
 using schedule::Program;
 
-Collectives::Collectives(const Setting& setting, Timeline& timeline)
-    : setting_(setting), timeline_(timeline), devices_(setting.program.devices) {}
+Collectives::Collectives(const SimulationContext& context, Timeline& timeline)
+    : context_(context), timeline_(timeline), devices_(context.program.devices) {}
 
 int Collectives::member_count(const Instruction& instruction) const {
-  const Program& program = setting_.program;
+  const Program& program = context_.program;
   switch (effects(instruction.op).members) {
     case Members::All:
       return program.devices;
     case Members::Replicas:
-      return setting_.topology.holders(program.placement[instruction.stage][0]);
+      return context_.topology.holders(program.placement[instruction.stage][0]);
     default:
       break;
   }
@@ -39,7 +39,7 @@ Collectives::Meeting& Collectives::join(int device, const Instruction& instructi
   const Key which = {instruction.op, tie ? instruction.edge : instruction.stage,
                      instruction.segment};
   // Replicas tie among themselves; the other collectives run across them.
-  const int group = tie ? setting_.topology.replica[device] : 0;
+  const int group = tie ? context_.topology.replica[device] : 0;
   Meeting& meeting = meetings_[{which, group, devices_[device].entered[which]++}];
   meeting.members.push_back(device);
   return meeting;
@@ -51,7 +51,7 @@ void Collectives::enter(int device, const Instruction& instruction, double time)
   devices_[device].waits = true;
   if (!complete(meeting, instruction)) return;
   for (const int member : meeting.members) {
-    const double end = time + duration(setting_.program, setting_.costs, member, instruction);
+    const double end = time + duration(context_.program, context_.costs, member, instruction);
     const double since = devices_[member].since;
     if (since < time) timeline_.add(member, SpanKind::Wait, since, time, instruction);
     timeline_.add(member, SpanKind::Collective, time, end, instruction);
@@ -66,11 +66,11 @@ void Collectives::post(int device, const Instruction& instruction, double time) 
   if (!complete(meeting, instruction)) return;
   double begin = time;
   for (const int member : meeting.members) {
-    devices_[member].work += own_work(setting_.program, setting_.costs, instruction);
+    devices_[member].work += own_work(context_.program, context_.costs, instruction);
     // What a device refreshes of several stages goes out one after another.
     if (instruction.op == Op::Refresh) begin = std::max(begin, devices_[member].refreshed);
   }
-  meeting.end = begin + duration(setting_.program, setting_.costs, device, instruction);
+  meeting.end = begin + duration(context_.program, context_.costs, device, instruction);
   if (instruction.op == Op::Refresh)
     for (const int member : meeting.members) devices_[member].refreshed = meeting.end;
   for (const int waiting : std::exchange(meeting.waiting, {})) timeline_.wake(waiting, meeting.end);

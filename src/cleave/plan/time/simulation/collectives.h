@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cleave/plan/time/simulation/setting.h"
+#include "cleave/plan/time/simulation/simulation_context.h"
 #include "cleave/plan/time/simulation/timeline.h"
 
 namespace cleave::plan::simulation {
@@ -15,7 +15,7 @@ namespace cleave::plan::simulation {
 /// go on while the device computes, until it WAITs for them.
 class Collectives {
  public:
-  Collectives(const Setting& setting, Timeline& timeline);
+  Collectives(const SimulationContext& context, Timeline& timeline);
 
   /// GATHER, REDUCE or REFRESH.
   void post(int device, const schedule::Instruction& instruction, double time);
@@ -61,7 +61,7 @@ class Collectives {
   int member_count(const schedule::Instruction& instruction) const;
   bool complete(const Meeting& meeting, const schedule::Instruction& instruction) const;
 
-  const Setting& setting_;
+  const SimulationContext& context_;
   Timeline& timeline_;
   std::vector<Device> devices_;
   std::map<std::tuple<Key, int, int>, Meeting> meetings_;  ///< (which, group, turn)

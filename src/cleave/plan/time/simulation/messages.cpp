@@ -14,9 +14,9 @@ using schedule::Op;
 using schedule::Program;
 using schedule::Thing;
 
-Messages::Messages(const Setting& setting, Timeline& timeline, Moves& moves)
-    : setting_(setting), timeline_(timeline), moves_(moves) {
-  const Program& program = setting.program;
+Messages::Messages(const SimulationContext& context, Timeline& timeline, Moves& moves)
+    : context_(context), timeline_(timeline), moves_(moves) {
+  const Program& program = context.program;
   messages_.resize(program.edges.size() * 2 * program.replicas * program.microbatches);
   implied_.assign(program.edges.size(), true);
   for (const auto& list : program.lists)
@@ -25,7 +25,7 @@ Messages::Messages(const Setting& setting, Timeline& timeline, Moves& moves)
 }
 
 Messages::Message& Messages::message(int edge, Direction direction, const OfReplica& of) {
-  const Program& program = setting_.program;
+  const Program& program = context_.program;
   const std::size_t way = direction == Direction::Forward ? 0 : 1;
   return messages_[((static_cast<std::size_t>(edge) * 2 + way) * program.replicas + of.replica) *
                        program.microbatches +
@@ -33,7 +33,7 @@ Messages::Message& Messages::message(int edge, Direction direction, const OfRepl
 }
 
 bool Messages::blocks(int device, const Instruction& instruction, double time) {
-  const OfReplica of = setting_.topology.of_replica(device, instruction.microbatch);
+  const OfReplica of = context_.topology.of_replica(device, instruction.microbatch);
   if (instruction.op == Op::Wait) {
     if (!schedule::is_message(instruction)) return false;
     Message& m = message(instruction.edge, instruction.direction, of);
@@ -42,19 +42,19 @@ bool Messages::blocks(int device, const Instruction& instruction, double time) {
   }
   const auto arrives = [&](const std::vector<int>& edges, Direction direction) {
     return std::ranges::any_of(edges, [&](int e) {
-      if (!implied_[e] || !setting_.topology.carries(e, direction, of)) return false;
+      if (!implied_[e] || !context_.topology.carries(e, direction, of)) return false;
       Message& m = message(e, direction, of);
       return blocks_on(device, m, m.receiver_waits, time);
     });
   };
   if (!schedule::is_compute(instruction.op)) return false;
   const int stage = instruction.stage;
-  const Op op = setting_.topology.acts_as(instruction);
+  const Op op = context_.topology.acts_as(instruction);
   if (op == Op::Forward && instruction.segment <= 0)
-    return arrives(setting_.topology.incoming[stage], Direction::Forward);
+    return arrives(context_.topology.incoming[stage], Direction::Forward);
   if (reads(op, Thing::OutputGradient) &&
-      (instruction.segment < 0 || instruction.segment == setting_.program.segments[stage] - 1))
-    return arrives(setting_.topology.outgoing[stage], Direction::Backward);
+      (instruction.segment < 0 || instruction.segment == context_.program.segments[stage] - 1))
+    return arrives(context_.topology.outgoing[stage], Direction::Backward);
   return false;
 }
 
@@ -68,9 +68,9 @@ bool Messages::blocks_on(int device, const Message& m, int& waiter, double time)
 }
 
 void Messages::post(int device, const Instruction& instruction, double time) {
-  const OfReplica of = setting_.topology.of_replica(device, instruction.microbatch);
+  const OfReplica of = context_.topology.of_replica(device, instruction.microbatch);
   Message& m = message(instruction.edge, instruction.direction, of);
-  const auto& links = setting_.costs.edges;
+  const auto& links = context_.costs.edges;
   const double credit = links.empty() ? 0 : links[instruction.edge].credit;
   if (instruction.op == Op::Send)
     m.sent = moves_.out(device, instruction, time);
@@ -83,14 +83,14 @@ void Messages::post(int device, const Instruction& instruction, double time) {
 void Messages::post_implied(int device, const Instruction& instruction, double time) {
   const bool forward = writes(instruction.op, Thing::Output);
   if (!forward && !writes(instruction.op, Thing::InputGradient)) return;
-  const int last_piece = forward ? setting_.program.segments[instruction.stage] - 1 : 0;
+  const int last_piece = forward ? context_.program.segments[instruction.stage] - 1 : 0;
   if (instruction.segment >= 0 && instruction.segment != last_piece) return;
 
   const Direction direction = forward ? Direction::Forward : Direction::Backward;
-  const OfReplica of = setting_.topology.of_replica(device, instruction.microbatch);
-  for (const int e : forward ? setting_.topology.outgoing[instruction.stage]
-                             : setting_.topology.incoming[instruction.stage]) {
-    if (!implied_[e] || !setting_.topology.carries(e, direction, of)) continue;
+  const OfReplica of = context_.topology.of_replica(device, instruction.microbatch);
+  for (const int e : forward ? context_.topology.outgoing[instruction.stage]
+                             : context_.topology.incoming[instruction.stage]) {
+    if (!implied_[e] || !context_.topology.carries(e, direction, of)) continue;
     const Instruction send{
         .op = Op::Send, .direction = direction, .microbatch = instruction.microbatch, .edge = e};
     transfer(message(e, direction, of), send, of, time);
@@ -99,17 +99,17 @@ void Messages::post_implied(int device, const Instruction& instruction, double t
 
 // The sender has the message and the receiver's credit at `time`.
 void Messages::transfer(Message& m, Instruction send, const OfReplica& of, double time) {
-  const Program& program = setting_.program;
+  const Program& program = context_.program;
   const schedule::Edge& edge = program.edges[send.edge];
   const bool forward = send.direction == Direction::Forward;
   const int from = program.placement[forward ? edge.from : edge.to][of.replica];
   const int to = program.placement[forward ? edge.to : edge.from][of.replica];
   double begin = time;
   m.arrival = time;
-  if (from != to && !setting_.costs.edges.empty()) {
-    const LinkCosts& link = setting_.costs.edges[send.edge];
+  if (from != to && !context_.costs.edges.empty()) {
+    const LinkCosts& link = context_.costs.edges[send.edge];
     const std::int64_t bytes = forward ? edge.forward_bytes : edge.backward_bytes;
-    if (setting_.options.links == Links::Serialised) {
+    if (context_.options.links == Links::Serialised) {
       double& free_at = busy_until_[static_cast<std::int64_t>(from) * program.devices + to];
       begin = std::max(begin, free_at);
       free_at = begin + static_cast<double>(bytes) * link.per_byte;
@@ -117,13 +117,13 @@ void Messages::transfer(Message& m, Instruction send, const OfReplica& of, doubl
     m.arrival = begin + link.seconds(bytes);
   }
   send.op = Op::Send;
-  send.microbatch = setting_.topology.on_device(from, of);
-  if (setting_.options.record == Record::All && m.arrival > begin) {
+  send.microbatch = context_.topology.on_device(from, of);
+  if (context_.options.record == Record::All && m.arrival > begin) {
     timeline_.add(from, SpanKind::Transfer, begin, m.arrival, send);
     timeline_.trace.spans.back().peer = to;
   }
   if (from != to) {
-    send.microbatch = setting_.topology.on_device(to, of);
+    send.microbatch = context_.topology.on_device(to, of);
     m.arrival = moves_.in(to, send, m.arrival);
   }
   for (int* waiter : {&m.sender_waits, &m.receiver_waits})

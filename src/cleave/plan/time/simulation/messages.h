@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cleave/plan/time/simulation/moves.h"
-#include "cleave/plan/time/simulation/setting.h"
+#include "cleave/plan/time/simulation/simulation_context.h"
 #include "cleave/plan/time/simulation/timeline.h"
 
 namespace cleave::plan::simulation {
@@ -15,7 +15,7 @@ namespace cleave::plan::simulation {
 class Messages {
  public:
   /// `moves` is what OUT and IN of messages share with those of what a device keeps.
-  Messages(const Setting& setting, Timeline& timeline, Moves& moves);
+  Messages(const SimulationContext& context, Timeline& timeline, Moves& moves);
 
   /// SEND or RECV.
   void post(int device, const schedule::Instruction& instruction, double time);
@@ -40,7 +40,7 @@ class Messages {
   bool blocks_on(int device, const Message& m, int& waiter, double time);
   void transfer(Message& m, schedule::Instruction send, const schedule::OfReplica& of, double time);
 
-  const Setting& setting_;
+  const SimulationContext& context_;
   Timeline& timeline_;
   Moves& moves_;
   std::vector<Message> messages_;

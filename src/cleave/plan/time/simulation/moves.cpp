@@ -8,19 +8,19 @@ using schedule::Buffer;
 using schedule::Instruction;
 using schedule::Op;
 
-Moves::Moves(const Setting& setting, Timeline& timeline)
-    : setting_(setting), timeline_(timeline), free_at_(setting.program.devices, 0.0) {
-  for (const Buffer& b : setting.program.buffers)
+Moves::Moves(const SimulationContext& context, Timeline& timeline)
+    : context_(context), timeline_(timeline), free_at_(context.program.devices, 0.0) {
+  for (const Buffer& b : context.program.buffers)
     if (is_outside(b)) bytes_[{b.device, b.stage, b.segment, b.microbatch}] = b.bytes;
 }
 
 double Moves::move(int device, const Instruction& instruction, std::int64_t bytes, double time) {
-  const auto& outside = setting_.costs.outside;
+  const auto& outside = context_.costs.outside;
   const double length = outside.empty() ? 0 : outside[device].seconds(bytes);
   const double begin = std::max(time, free_at_[device]);
   // A message may be foreseen to arrive long after this; what is posted meanwhile goes first.
   if (instruction.edge < 0) free_at_[device] = begin + length;
-  if (setting_.options.record == Record::All && length > 0) {
+  if (context_.options.record == Record::All && length > 0) {
     timeline_.add(device, SpanKind::Transfer, begin, begin + length, instruction);
     timeline_.trace.spans.back().peer = device;
   }
@@ -34,8 +34,8 @@ void Moves::post(int device, const Instruction& instruction, double time) {
 }
 
 double Moves::move_message(int device, const Instruction& message, double time) {
-  if (!passes_through_host(setting_.program, device)) return time;
-  const schedule::Edge& edge = setting_.program.edges[message.edge];
+  if (!passes_through_host(context_.program, device)) return time;
+  const schedule::Edge& edge = context_.program.edges[message.edge];
   const bool forward = message.direction == schedule::Direction::Forward;
   return move(device, message, forward ? edge.forward_bytes : edge.backward_bytes, time);
 }

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "cleave/plan/time/simulation/setting.h"
+#include "cleave/plan/time/simulation/simulation_context.h"
 #include "cleave/plan/time/simulation/timeline.h"
 
 namespace cleave::plan::simulation {
@@ -14,7 +14,7 @@ namespace cleave::plan::simulation {
 /// compute.
 class Moves {
  public:
-  Moves(const Setting& setting, Timeline& timeline);
+  Moves(const SimulationContext& context, Timeline& timeline);
 
   /// OUT of what a SEND carries, or IN of what has arrived at `time`, where the device's messages
   /// pass through the host: when it is over. Otherwise at once.
@@ -37,7 +37,7 @@ class Moves {
               double time);
   double move_message(int device, const schedule::Instruction& message, double time);
 
-  const Setting& setting_;
+  const SimulationContext& context_;
   Timeline& timeline_;
   std::map<Key, std::int64_t> bytes_;
   std::map<Key, double> done_;   ///< of the last that was posted

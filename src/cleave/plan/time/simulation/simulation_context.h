@@ -7,7 +7,7 @@
 namespace cleave::plan::simulation {
 
 /// What all parts of a simulation look up.
-struct Setting {
+struct SimulationContext {
   const schedule::Program& program;
   const Costs& costs;
   SimulateOptions options;
