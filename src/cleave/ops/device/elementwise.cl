@@ -46,7 +46,7 @@ KERNEL void copy(GLOBAL char* arena, long count, long n, long inner, long a, lon
 #define GELU_LINEAR 1.5957691216057308f
 #define GELU_CUBIC 0.0713548162726009f
 
-// Φ(x), as normal_below in simd/activation.cpp.
+// Φ(x), as normal_below in simd/gate_functions-inl.h.
 DEVICE float normal_below(float x) {
   const float z = ABS(x) * 0.70710678118654752f;
   const float t = 1.0f / FMA(z, 0.5f, 1.0f);
