@@ -18,7 +18,7 @@ class TextInputs {
   explicit TextInputs(const std::vector<std::string>& names,
                       const data::ChatTemplate* chat = nullptr);
 
-  /// Of the files as they lie on disk.
+  /// How many bytes the files have on disk.
   std::int64_t bytes() const { return bytes_; }
 
   /// Documents, and of conversations what is to be learned of each; else nothing.

@@ -21,7 +21,7 @@ struct FlowTable {
   }
 };
 
-/// Of a run as its config has it; without owners if that has none.
+/// The table of a run as its config has it; it has no owners if the config has none.
 FlowTable flow_table(const train::Config& config, const engine::CompiledStep& step);
 
 /// Adds what a policy does not allow to what is refused. Throws UserError if it is nobody's.

@@ -32,7 +32,7 @@ struct GenerateFlags {
   bool json = false;
 };
 
-/// Of all processes. Standard input is read by the first one alone.
+/// All processes get the text; standard input is read by the first one alone.
 std::string read_for_all(const std::string& path, comm::Communicator& processes) {
   std::string text;
   comm::together(processes, [&] {

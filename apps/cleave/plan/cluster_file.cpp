@@ -98,7 +98,7 @@ void check_complete(const std::string& path, const ClusterFile& file) {
 }  // namespace
 
 void read_cluster_file(const std::string& path, ClusterFile& file) {
-  // Of a large product, on hardware that nobody measured.
+  // What a large product reaches of the peak, on hardware that nobody measured.
   constexpr double kSustained = 0.7;
   constexpr int kProcessors = 108;
   std::vector<Entry> entries = train::read_toml(read_text(path), path);

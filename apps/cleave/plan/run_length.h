@@ -19,7 +19,7 @@ struct RunLength {
 
 double tokens_per_second(const plan::Workload& workload, const plan::Prediction& prediction);
 
-/// Of the model's own arithmetic: nothing recomputed counts.
+/// This counts the model's own arithmetic, and nothing that is recomputed.
 double tflops_per_device(const plan::Workload& workload, const plan::Prediction& prediction);
 
 /// The model's own arithmetic as a share of what the data sheet promises: MFU.

@@ -8,7 +8,7 @@
 namespace cleave::app {
 namespace {
 
-/// Between single quotes of a shell.
+/// The text as a shell reads it between single quotes.
 std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);

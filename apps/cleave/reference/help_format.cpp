@@ -93,7 +93,7 @@ void add_help_command(CLI::App& app) {
       at = inner.front();
       name += " " + word;
     }
-    // Not App::help, which would explain the verb that was parsed: this one.
+    // App::help would explain the verb that was parsed, not this one.
     write_file("", at->get_formatter()->make_help(at, name, CLI::AppFormatMode::Normal));
   });
 }

@@ -33,7 +33,7 @@ class KnownDevices {
   /// as with the server, of a link as with the slowest.
   train::DeviceFacts facts(const std::vector<comm::Candidate>& devices, int threads) const;
 
-  /// Of the epoch that `devices` are about to begin.
+  /// The links of the epoch that `devices` are about to begin.
   std::vector<comm::LinkStatus> links(const std::vector<comm::Candidate>& devices) const;
 
  private:

@@ -43,7 +43,7 @@ std::vector<std::string> row(const train::PlannedRun& planned, const std::string
           why};
 }
 
-/// Of runs that are about as fast the plainest is taken.
+/// Says how the choice was made: among runs about as fast as each other the plainest wins.
 std::string_view chosen_as(const train::AutoPlan& plan) {
   const auto faster = [&](const train::PlannedRun& run) {
     return run.predicted.step_seconds < plan.choice().predicted.step_seconds;

@@ -15,7 +15,7 @@ struct SineCosine {
   double cosine;
 };
 
-/// Of an angle in radians, |angle| ≤ 1e8; the error is absolute, 2^-52.
+/// Both functions of an angle in radians, |angle| ≤ 1e8; the error is absolute, 2^-52.
 SineCosine sine_cosine(double angle);
 
 /// The natural logarithm of a finite x > 0.

@@ -23,7 +23,7 @@ class Hasher {
   /// As if nothing had been added yet.
   void reset();
 
-  /// Of everything added so far; adding may go on.
+  /// The hash of everything added so far; adding may go on.
   std::uint64_t digest() const;
 
  private:

@@ -37,7 +37,7 @@ Form form_of(std::string_view bytes) {
   return bytes.size() < length ? Form::Prefix : Form::Character;
 }
 
-/// Of a whole character: nothing for a terminal.
+/// Whether a whole character is one that a terminal should not get.
 bool is_control(std::string_view character) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
   if (character.size() == 1) {

@@ -95,7 +95,7 @@ std::optional<fs::path> latest_checkpoint(const fs::path& root) {
 }
 
 fs::path find_checkpoint(const fs::path& path) {
-  // By its name too: a checkpoint that lost its manifest is damaged, not absent.
+  // The name counts too: a checkpoint that lost its manifest is damaged, not absent.
   const fs::path name = path.has_filename() ? path.filename() : path.parent_path().filename();
   if (is_checkpoint(path) || (step_of(name) && exists_as_directory(path))) return path;
   if (is_hugging_face(path)) return path;

@@ -31,7 +31,7 @@ std::string list_of_tensors(const CheckpointReader& checkpoint) {
   return text;
 }
 
-/// Of a Hugging Face directory, which has no state.
+/// Describes a Hugging Face directory, which has no state.
 std::string foreign_text(const CheckpointReader& checkpoint) {
   return fmt::format("{}\na Hugging Face directory\n{} parameters in {} tensors\n\n{}",
                      checkpoint.path().string(), parameters_in(checkpoint),

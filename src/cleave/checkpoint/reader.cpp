@@ -18,7 +18,7 @@ std::uint64_t hash_of_text(const std::string& text) {
   return hash_of(std::as_bytes(std::span(text)));
 }
 
-/// Of the files that other tools read beside the weights; a run does without them.
+/// Whether a file is one that other tools read beside the weights; a run does without it.
 bool is_added(const Manifest::Entry& entry) {
   return entry.file != kModelFile && entry.file != kOptimizerFile && entry.file != kStateFile;
 }

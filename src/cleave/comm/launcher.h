@@ -12,7 +12,7 @@ namespace cleave::comm {
 /// What a device does; `world` is all devices of the run, as it sees them.
 using DeviceWork = std::function<void(Communicator& world)>;
 
-/// Of devices that only sleep: they need no cores of their own.
+/// The threads of devices that only sleep: they need no cores of their own.
 inline constexpr int kNoThreads = 0;
 
 /// Gives every device of a run its world.

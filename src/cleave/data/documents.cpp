@@ -51,7 +51,7 @@ ChatText text_of_messages(const Json& messages, const ChatTemplate* chat, std::s
   return chat_text(messages_in(messages, where), *chat, where);
 }
 
-/// With nothing in `trained` where the line is plain text.
+/// `trained` has nothing in it where the line is plain text.
 ChatText text_of_line(std::string_view line, const ChatTemplate* chat, std::string_view where) {
   const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   require(json.is_object(), where, " is no JSON object; every line must be one");

@@ -80,7 +80,7 @@ struct Query {
   Tail tail = Tail::LeftOut;
   std::string_view path_key = "data.path";  ///< what messages call the path
   std::string leave_out = {};               ///< a directory that the run itself writes
-  /// Of a run's processes each checks a share of the tokens.
+  /// Each of a run's processes checks a share of the tokens.
   int process = 0;
   int processes = 1;
   /// [path of config] what its owner has announced, where it is not here; empty: all are.

@@ -47,7 +47,7 @@ std::int64_t AttentionWorker::lay_out(std::byte* base) {
   return carver.used();
 }
 
-/// Not a multiple of 4 KiB: eight rows at that distance would share one set of the L1 cache.
+/// It is no multiple of 4 KiB: eight rows at that distance would share one set of the L1 cache.
 std::int64_t AttentionWorker::stride() const {
   return (shape_.sequence + 15) / 16 * 16 + 16;
 }

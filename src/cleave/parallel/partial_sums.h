@@ -11,7 +11,7 @@ namespace cleave::parallel {
 /// The sum of tensors that come one after another, by the pairwise tree over their number.
 ///
 /// Like a binary counter: tensor k is written into slot popcount(k), and as many neighbours merge
-/// behind it as k has trailing ones. So 2^n tensors need n + 1 slots.
+/// after it as k has trailing ones. So 2^n tensors need n + 1 slots.
 class PartialSums {
  public:
   /// `first` is slot 0, where the sum ends up; `more` has slots(count) - 1 further ones.

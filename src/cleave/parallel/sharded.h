@@ -7,7 +7,7 @@
 
 namespace cleave::parallel {
 
-/// y = the sum over all shards of chain(x), and what is added once behind it (spec::sharded).
+/// y = the sum over all shards of chain(x), and what is added once after it (spec::sharded).
 class Sharded : public ShardedLayer {
  public:
   Sharded(const LayerSpec& spec, const LayerFactory& make, TensorGroup* group);
@@ -18,7 +18,7 @@ class Sharded : public ShardedLayer {
   /// dy [tokens, out] -> dx [tokens, in]
   void backward_input(ops::Compute& compute, const LayerCall& call) override;
   void backward_weight(ops::Compute& compute, const LayerCall& call) override;
-  /// x is gathered for W while I computes, or W of the layers behind the first; dx is summed up
+  /// x is gathered for W while I computes, or W of the layers after the first; dx is summed up
   /// while W computes.
   void backward(ops::Compute& compute, const LayerCall& call) override;
   std::int64_t scratch_bytes(ops::Compute& compute) const override;

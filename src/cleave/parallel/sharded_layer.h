@@ -20,7 +20,7 @@ class ShardedLayer : public Layer {
   /// Whether activations outside the shards hold the tokens of this device only.
   bool divided() const { return axis_.own_tokens != axis_.tokens; }
 
-  /// Bytes behind the first slot, or of all slots, that the sum of the device's shards takes.
+  /// Bytes after the first slot, or of all slots, that the sum of the device's shards takes.
   std::int64_t sum_bytes(const TensorSpec& tensor) const;
   /// The sum, in `room`, of tensors like `whole`; it ends up in `out` where that has all tokens.
   PartialSums partial_sums(const TensorSpec& whole, View out, std::byte* room) const;

@@ -31,7 +31,7 @@ double log_erfc(double x) {
 }
 
 /// The logarithm of the moment of this order; the sum of two series, whose terms change their signs
-/// behind the order.
+/// after the order.
 double log_moment(double order, const NoisyRounds& how) {
   const double variance = how.noise * how.noise;
   const double border = variance * std::log(1 / how.rate - 1) + 0.5;
@@ -56,7 +56,7 @@ double log_moment(double order, const NoisyRounds& how) {
   }
 }
 
-/// Of one round.
+/// The Rényi divergence that one round costs.
 double divergence(double order, const NoisyRounds& how) {
   if (how.rate >= 1) return order / (2 * how.noise * how.noise);
   return log_moment(order, how) / (order - 1);

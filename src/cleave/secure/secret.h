@@ -21,7 +21,7 @@ Bytes32 derive(std::span<const std::uint8_t> secret, std::span<const std::uint8_
                std::string_view purpose);
 Bytes32 derive(const Bytes32& secret, std::string_view purpose);
 
-/// Of X25519: what its owner keeps, and what everybody may know.
+/// A pair of X25519: what its owner keeps, and what everybody may know.
 struct KeyPair {
   Bytes32 own = {};
   Bytes32 open = {};

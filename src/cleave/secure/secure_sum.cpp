@@ -23,7 +23,7 @@ Bytes32 pair_mask(const Bytes32& own, const Bytes32& open, int place, int other)
                     pair_purpose("mask", std::min(place, other), std::max(place, other)));
 }
 
-/// Of two neighbours the first adds what the second takes away.
+/// The first of two neighbours adds what the second takes away.
 bool adds(int place, int other) {
   return place < other;
 }

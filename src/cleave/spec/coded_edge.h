@@ -16,7 +16,7 @@ struct EdgeCodecs {
   friend bool operator==(const EdgeCodecs&, const EdgeCodecs&) = default;
 };
 
-/// Of the kinds "encode" and "decode", the two ends of a coded edge.
+/// What the kinds "encode" and "decode" carry, the two ends of a coded edge.
 struct CodedAttributes {
   EdgeCodecs codecs;
   std::uint64_t seed = 0;  ///< of the chance by which numbers are rounded

@@ -107,7 +107,7 @@ struct Cut {
 };
 
 /// A weight as the layer computes with it. Fused weights (q, k and v in one product) are several
-/// pieces, one behind the other.
+/// pieces, one after the other.
 struct ParameterSpec {
   std::string name;
   Shape shape;

@@ -32,7 +32,7 @@ class Memory {
   /// The same beside what the device computes: nothing that was launched may touch these bytes.
   virtual void move_in(std::byte* to, std::span<const std::byte> from) { copy_in(to, from); }
   virtual void move_out(const std::byte* from, std::span<std::byte> to) { copy_out(from, to); }
-  /// Between two places of this memory that do not overlap.
+  /// Copies between two places of this memory that do not overlap.
   virtual void copy(std::byte* to, const std::byte* from, std::int64_t bytes) = 0;
   virtual void fill(std::span<std::byte> bytes, std::byte value) = 0;
 

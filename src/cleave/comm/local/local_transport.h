@@ -54,7 +54,7 @@ class LocalTransfer final : public Operation {
   std::atomic<State> state_ = State::Done;
   LocalTransfer* partner_ = nullptr;
 
-  // Of the copy; used at the receiving end.
+  // How far the copy is; the receiving end has these.
   std::atomic<std::size_t> copied_ = 0;  ///< bytes done or being done
   int helpers_ = 0;                      ///< ends that are copying
 };

@@ -169,7 +169,7 @@ class Crew {
     } catch (const std::exception& error) {
       on_stuck(error);
     } catch (...) {
-      // Not ours; it is thrown again once all have ended.
+      // The error is not ours; it is thrown again once all have ended.
     }
   }
 

@@ -16,7 +16,7 @@ class LocalShared;
 /// straight into the receiver's, made by whichever side has nothing better to do.
 class LocalWorld {
  public:
-  /// With `places`, devices take turns on them (shared_cores.h).
+  /// Where there are `places`, devices take turns on them (shared_cores.h).
   explicit LocalWorld(int devices, std::vector<HardwareThreads> places = {});
   ~LocalWorld();
   LocalWorld(const LocalWorld&) = delete;

@@ -40,7 +40,7 @@ std::int64_t bytes_of(const FeatureShape& shape, std::size_t feature) {
   return shape.values[feature] * shape.element_bytes;
 }
 
-/// Of one of an image's features in the file.
+/// Where one of an image's features begins in the file.
 std::int64_t offset_of(const FeatureShape& shape, std::int64_t image, std::size_t feature = 0) {
   const auto hashes = [](std::size_t count) {
     return kHashBytes * static_cast<std::int64_t>(count);

@@ -18,9 +18,9 @@ struct FeatureShape {
   std::int64_t element_bytes = 4;         ///< 4: f32, 2: bf16
   std::vector<std::int64_t> values = {};  ///< [feature] of an image
 
-  /// Of the features of an image, one after another.
+  /// What the features of an image take, one after another.
   std::int64_t image_bytes() const;
-  /// Of the whole file.
+  /// What the whole file takes.
   std::int64_t file_bytes() const;
 
   friend bool operator==(const FeatureShape&, const FeatureShape&) = default;

@@ -27,7 +27,7 @@ class ImagePairs : public Samples {
   std::int64_t room() const override { return set_.description().image_bytes(); }
   void read(std::int64_t sample, std::string_view input, const SampleRow& row) const override;
 
-  /// Of all captions, with what fills them up.
+  /// How many tokens all captions have, with what fills them up.
   std::int64_t tokens() const { return size() * sequence_; }
 
  private:

@@ -60,7 +60,7 @@ class ImageSet {
   const SampleEntry& entry(std::int64_t sample) const { return index_[sample]; }
   const std::filesystem::path& path() const { return file_.path(); }
 
-  /// Of all samples: it changes with any of their bytes.
+  /// A hash of all samples: it changes with any of their bytes.
   std::uint64_t digest() const { return digest_; }
 
   /// Fills `pixels` with an image of a sample. Allocates nothing. Throws UserError if the file was

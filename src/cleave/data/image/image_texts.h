@@ -63,7 +63,7 @@ class ImageTexts : public Samples {
   /// From now on the inputs "features 0", … are read from `store`, which has all images of the set.
   void read_features(std::unique_ptr<const FeatureStore> store) { features_ = std::move(store); }
 
-  /// Of all texts, with the rows of their images.
+  /// How many tokens all texts have, with the rows of their images.
   std::int64_t tokens() const { return std::ssize(tokens_); }
 
  private:

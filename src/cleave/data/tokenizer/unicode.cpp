@@ -58,7 +58,7 @@ struct Tables {
   Mapping compatible = read_mapping(kCompatible);
   std::unordered_map<std::uint64_t, char32_t> composed;
   std::vector<std::uint8_t> combining = std::vector<std::uint8_t>(kCodePoints);
-  /// By form: neither changes nor takes part in a change of what stands before it.
+  /// [form] whether a character neither changes nor takes part in a change of what precedes it.
   std::array<std::vector<bool>, 4> stable;
 
   static std::uint64_t pair(char32_t a, char32_t b) { return std::uint64_t{a} << 32 | b; }

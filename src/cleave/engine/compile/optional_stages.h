@@ -8,7 +8,7 @@ namespace cleave::engine {
 
 /// Sets how many segments of `model` each stage of an order (compute only, one replica) has. Where
 /// microbatches may lack the model's optional inputs, a stage that has segments which read nothing
-/// else beside others is cut between them: its parts stay on their device, one right behind the
+/// else beside others is cut between them: its parts stay on their device, one right after the
 /// other.
 schedule::Program with_segments(schedule::Program order, const Graph& model,
                                 const CompileOptions& options);

@@ -4,7 +4,7 @@
 
 namespace cleave::engine {
 
-/// Plans room for a copy of what is saved, master weights and moments, behind everything else: on
+/// Plans room for a copy of what is saved, master weights and moments, after everything else: on
 /// all devices of the first replica, or, if it exceeds the budget of one, on none.
 void plan_staging(CompiledStep& step);
 

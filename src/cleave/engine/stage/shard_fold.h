@@ -10,7 +10,7 @@ namespace cleave::engine {
 /// shards are added by one pairwise tree: first those of a replica, then those of the replicas.
 ///
 /// A replica with 2^k shards needs k + 1 sums, like a binary counter: shard s adds into sum
-/// popcount(s), and as many neighbours merge behind it as s has trailing ones.
+/// popcount(s), and as many neighbours merge after it as s has trailing ones.
 struct ShardFold {
   int microbatches = 1;  ///< per replica
   int shards = 1;        ///< per replica, a power of two that divides microbatches
@@ -70,7 +70,7 @@ class DeviceSums {
   bool begins(int microbatch) const;
   bool ends(int microbatch) const;  ///< the sum of a shard
 
-  /// What merges behind the W of a segment. `complete` [replica] says of which replicas its sums
+  /// What merges after the W of a segment. `complete` [replica] says of which replicas its sums
   /// are complete, and is brought up to date.
   std::vector<SumMerge> merges_after(int microbatch, std::vector<char>& complete) const;
 

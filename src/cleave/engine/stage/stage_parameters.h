@@ -75,7 +75,7 @@ class StageParameters {
   /// All gradients of a segment in sum `sum`, f32 [n]: the padding between parameters is in it.
   View sums(int segment, int sum) const;
 
-  /// True if the plan takes whole gradients away behind their REDUCE.
+  /// True if the plan takes whole gradients away after their REDUCE.
   bool keeps_shares_apart() const { return memory_.gradients == nullptr; }
 
   /// Keeps this replica's share of sum 0 of a run.

@@ -16,7 +16,7 @@ void norm(Accelerator& device, const LayernormArgs& args, NormWeight form);
 void norm_backward(Accelerator& device, const LayernormBackwardArgs& args, NormWeight form);
 
 void add_column_sums(Accelerator& device, ConstView a, View out);
-/// Through `scratch`, a block's sum at a time or as many as have room there.
+/// Sums pass through `scratch`: one block's at a time, or as many as have room there.
 void sum_of_squares(Accelerator& device, ConstView a, std::span<double> blocks,
                     std::span<std::byte> scratch);
 bool all_finite(Accelerator& device, ConstView a);

@@ -26,7 +26,7 @@ std::size_t MatmulKernels::Hash::operator()(const MatmulSpec& spec) const {
 }
 
 MatmulKernel& MatmulKernels::matmul(const MatmulSpec& spec) {
-  // Not try_emplace alone: it would allocate the node before it looks.
+  // try_emplace alone would allocate the node before it looks.
   if (const auto found = matmuls_.find(spec); found != matmuls_.end()) return found->second;
   return matmuls_.try_emplace(spec, engine_, spec, threads_).first->second;
 }

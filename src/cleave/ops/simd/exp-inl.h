@@ -20,7 +20,7 @@ HWY_INLINE Vec exp(Vec x) {
   const Vec lowest = set(-87.3f);
   const Vec highest = set(88.3f);
   const auto below = hn::Lt(x, lowest);
-  // Not Min and Max, which on some targets answer a NaN with the other operand.
+  // Min and Max would answer a NaN with the other operand on some targets.
   const Vec t = hn::IfThenElse(below, lowest, hn::IfThenElse(hn::Gt(x, highest), highest, x));
 
   // Adding 1.5 · 2^23 rounds to an integer, which is then also in the low bits of the sum.

@@ -39,7 +39,7 @@ struct Chain {
   }
 };
 
-/// Hands out places one behind the other in the regions of a microbatch.
+/// Hands out places one after the other in the regions of a microbatch.
 class Regions {
  public:
   explicit Regions(StageLayout& layout) : layout_(layout) {}

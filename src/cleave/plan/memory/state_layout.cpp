@@ -20,7 +20,7 @@ bool contains(std::span<const std::string> names, const std::string& name) {
 }
 
 /// The flat order: as the layers have them, but those with more slots first, then what is borrowed,
-/// and behind all what is not trained, in the same order. So the parameters that have a slot i are
+/// and after all what is not trained, in the same order. So the parameters that have a slot i are
 /// the first of them, for every i.
 SegmentState order(const SegmentSpec& segment, std::span<const std::string> resident) {
   SegmentState state;
@@ -89,7 +89,7 @@ std::vector<std::int64_t> borders_of(const std::vector<std::int64_t>& cuts, std:
   return borders;
 }
 
-/// Gives the shares of a run their place, behind those of the runs before it.
+/// Gives the shares of a run their place, after those of the runs before it.
 void add_run(ShareRun run, SegmentState& state) {
   std::int64_t most = 0;
   for (std::size_t r = 0; r + 1 < run.borders.size(); ++r)
@@ -98,7 +98,7 @@ void add_run(ShareRun run, SegmentState& state) {
     run.at = std::exchange(state.share, state.share + most);
     if (!run.borrowed) state.owned_share = state.share;
   } else {
-    // Among values only, where nothing is borrowed: the shares behind those of what is trained.
+    // Among values only, where nothing is borrowed: the shares after those of what is trained.
     run.at = state.owned_share + state.frozen_share;
     if (!run.borrowed) state.frozen_share += most;
   }
@@ -152,7 +152,7 @@ std::int64_t slot_elements(const SegmentState& state, std::size_t index) {
   return most;
 }
 
-/// Gives every slot of a segment its room, one behind the other.
+/// Gives every slot of a segment its room, one after the other.
 void add_slots(SegmentState& state, StateLayout& layout) {
   std::size_t slots = 0;
   for (const ParameterPlace& place : state.parameters)

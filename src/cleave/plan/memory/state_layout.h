@@ -43,8 +43,8 @@ struct SegmentState {
   std::vector<ParameterPlace> parameters;  ///< in the order of the layers
   std::vector<ShareRun> runs;              ///< empty: replicas share nothing
   std::int64_t elements = 0;  ///< of what is trained in the flat order, padding included
-  std::int64_t owned = 0;     ///< of these, with values of their own; what is borrowed comes behind
-  std::int64_t frozen = 0;    ///< elements that are not trained and not borrowed; behind `elements`
+  std::int64_t owned = 0;     ///< of these, with values of their own; what is borrowed comes after
+  std::int64_t frozen = 0;    ///< elements that are not trained and not borrowed; after `elements`
   std::int64_t all = 0;       ///< the whole flat order
   std::int64_t share = 0;     ///< elements of the largest share of any replica of what is trained
   std::int64_t owned_share = 0;
@@ -52,7 +52,7 @@ struct SegmentState {
   std::int64_t values = 0;          ///< Weights: what layers compute with, in the model's dtype
   std::int64_t masters = 0;         ///< Weights: f32; not used if the model's dtype is f32;
                                     ///< Optimizer, where StateOptions say so
-  std::int64_t gradients = 0;       ///< Gradients: the sums one behind the other, if they last
+  std::int64_t gradients = 0;       ///< Gradients: the sums one after the other, if they last
   std::vector<std::int64_t> slots;  ///< Optimizer: [i] slot i of the parameters that have so many
   std::int64_t state = 0;           ///< Optimizer: where what this segment has of it begins
   std::int64_t state_end = 0;

@@ -231,7 +231,7 @@ std::vector<Program> placements(const PipelineShape& shape) {
 
 namespace {
 
-/// With absences left out a named schedule may beat what was best with them.
+/// Once absences are left out, a named schedule may beat what was best with them.
 void take_better_named(const PipelineShape& shape, const AutoOptions& options, double least,
                        Program& best) {
   for (const std::string_view name : schedule::schedule_names()) {

@@ -57,7 +57,7 @@ class GradientWalk {
     position = at;
   }
 
-  // Of a segment, of a stage, or of all stages of the device.
+  // STEP updates a segment, a stage, or all stages of the device.
   void step(std::int32_t at, const Instruction& i) {
     if (first_step_ < 0) first_step_ = at;
     if (i.stage >= 0) return step_stage(at, i.stage, i.segment);

@@ -30,7 +30,7 @@ class ParameterWalk {
  private:
   enum class State : char { Away, Coming, Whole };
 
-  // Of one stage on one device. FREE gives back what one GATHER brought: a stage or a segment.
+  // What one device has of a stage. FREE gives back what one GATHER brought: a stage or a segment.
   struct Gathered {
     State stage = State::Away;
     int begun = 0;  // segments that are not away

@@ -116,10 +116,10 @@ struct Tables {
   /// Position of `op` on this segment of the unit, where instructions name it; -1 otherwise.
   std::int32_t piece_position(std::int64_t unit, int segment, Op op) const;
 
-  /// Of what F of this segment (-1: the stage as a whole) keeps; null: it does not move.
+  /// How what F of this segment (-1: the stage as a whole) keeps moves; null: it does not.
   const Move* move(std::int64_t unit, int segment) const;
 
-  /// Of the optimizer state of this segment (-1: the stage as a whole); null: it does not move.
+  /// How the optimizer state of this segment (-1: the whole stage) moves; null: it does not.
   const StateMove* state_move(int device, int stage, int segment) const;
 
   const Program& program;

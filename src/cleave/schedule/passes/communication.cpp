@@ -13,7 +13,7 @@
 //   receiver  |      RECV V WAIT(recv) Y ... X'
 //                                             \.. the message of X' is read by Z
 //
-//   SEND        right behind X;
+//   SEND        right after X;
 //   RECV        before V, the compute instruction in front of Y, so that the transfer overlaps V
 //               (LowerOptions::receive_ahead looks further ahead);
 //   WAIT(recv)  right before Y;

@@ -64,7 +64,7 @@ std::vector<Instruction> shard(const std::vector<Instruction>& list, const Topol
     }
     if (use < uses.size() && at == uses[use].first && !stayed[0]) wait(use);
     out.push_back(list[at]);
-    // Not before the SENDs that follow: somebody waits for the message.
+    // The SENDs that follow go first: somebody waits for the message.
     const bool sending = at + 1 < list.size() && list[at + 1].op == Op::Send;
     if (use == uses.size() || at < uses[use].last || sending) continue;
     const bool stays = use + 2 < uses.size() && uses[use].same_segment(uses[use + 2]);

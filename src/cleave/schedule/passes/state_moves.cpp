@@ -12,7 +12,7 @@
 //   WAIT:IN:s2  STEP:s2  OUT:s2  WAIT:OUT:s1  ...
 //   REFRESH and its WAITs, the last WAIT:OUT
 //
-// Whenever a device waits for a move, another is posted behind it: what moves is never idle while
+// Whenever a device waits for a move, another is posted after it: what moves is never idle while
 // it is the limit. Three segments are in memory at once, when the activations of the step are not.
 
 namespace cleave::schedule {

@@ -122,7 +122,7 @@ Entry read_override(const std::string& text) {
       }
     }
   } catch (const toml::parse_error&) {
-    // Not TOML: stays the string it is.
+    // What is no TOML stays the string it is.
   }
   return entry;
 }

@@ -13,7 +13,7 @@ namespace {
 
 using namespace rules;  // NOLINT(google-build-using-namespace): one table, one vocabulary
 
-/// A digit or more behind the colon: which accelerator it is shows when it is opened.
+/// A digit or more after the colon: which accelerator it is shows when it is opened.
 std::optional<std::string> read_device_kind(const Value& value) {
   const auto* text = as<std::string>(value);
   if (text == nullptr) return std::nullopt;

@@ -22,7 +22,7 @@ struct SeenRows {
 
 /// What an inverter made of rows that it had not seen before.
 struct Inversion {
-  /// Of ids: the share that it found. Of numbers: the share of their variance that it explains.
+  /// The share of ids that it found, or the share of the variance of numbers that it explains.
   double found = 0;
   double guessed = 0;  ///< the same by always guessing the commonest id, or the mean
 };

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Named where a conversation that nobody has a file of is wrong.
+/// What messages call a conversation that comes from no file.
 constexpr std::string_view kConversation = "the conversation";
 
 std::vector<std::int32_t> numbers_in(std::string_view text) {

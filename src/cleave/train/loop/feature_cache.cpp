@@ -62,7 +62,7 @@ class TowerChains {
     }
   }
 
-  /// Of the weights, and of how they are computed with.
+  /// A hash of the weights, and of how they are computed with.
   std::uint64_t hash() const {
     Hasher hasher;
     hasher.add(describe_bits(arithmetic_of(config_), config_.train.dtype, ops::instruction_set()));
@@ -103,7 +103,7 @@ class TowerChains {
   std::vector<std::unique_ptr<engine::ImageEncoder>> encoders_;
 };
 
-/// Of the images of a set and what is made of them.
+/// A hash of the images of a set and of what is made of them.
 std::uint64_t feature_key(const data::ImageTexts& texts, std::uint64_t tower, std::int64_t patch) {
   Hasher hasher;
   const auto add = [&](auto number) { hasher.add(std::as_bytes(std::span(&number, 1))); };

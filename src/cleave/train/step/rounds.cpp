@@ -58,7 +58,7 @@ ClientTurn Rounds::turn_of(int client, std::int64_t round) const {
           .first = before * config_.train.batch};
 }
 
-/// Of all clients, in the rounds before this one.
+/// The turns of all clients, in the rounds before this one.
 std::int64_t Rounds::all_turns() const {
   return std::reduce(turns_.begin(), turns_.end(), std::int64_t{0});
 }

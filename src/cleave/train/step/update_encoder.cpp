@@ -89,7 +89,7 @@ double UpdateEncoder::difference(float now, float start) const {
   return codec_ != nullptr ? now : static_cast<double>(now) - start;
 }
 
-/// By which the whole update is at most edge.clip long; the same on all devices.
+/// The factor that makes the whole update at most edge.clip long; the same on all devices.
 double UpdateEncoder::clip_scale() {
   std::vector<double> squares(names_.size());
   for (const TensorState& tensor : device_.tensors()) {

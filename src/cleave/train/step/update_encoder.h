@@ -42,7 +42,7 @@ class UpdateEncoder {
   /// What an element changed by.
   double difference(float now, float start) const;
 
-  /// By which the whole update is at most edge.clip long; the same on all devices.
+  /// The factor that makes the whole update at most edge.clip long; the same on all devices.
   double clip_scale();
 
   /// Where clients are apart, a client's: its update, tensor after tensor, as bytes; the weights

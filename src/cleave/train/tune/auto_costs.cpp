@@ -103,7 +103,7 @@ plan::LinkCosts LayoutCosts::link_between(std::span<const int> from, std::span<c
   return slowest;
 }
 
-/// Between each stage and the next; `placement` is that of the first replica.
+/// The links between each stage and the next; `placement` is that of the first replica.
 std::vector<plan::LinkCosts> LayoutCosts::links_of_stages(
     const std::vector<std::vector<int>>& placement) {
   const auto replicas = [&](std::size_t stage) {

@@ -17,7 +17,7 @@ namespace cleave::train {
 ///   memory is short;
 /// - tensor shards: one, which costs nothing; more, where no device holds a layer.
 ///
-/// With parallel.grid = "any", `config` itself: every grid is searched at once.
+/// With parallel.grid = "any" it is `config` alone: every grid is searched at once.
 std::vector<Config> grids(const Config& config);
 
 }  // namespace cleave::train

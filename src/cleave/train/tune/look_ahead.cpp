@@ -91,7 +91,7 @@ class LookAheadSearch {
     return best;
   }
 
-  /// Between `low`, which fits, and `high`, which does not.
+  /// The furthest that fits between `low`, which does, and `high`, which does not.
   int last_fitting(int early, int low, int high) {
     while (high - low > 1) {
       const int middle = low + (high - low) / 2;

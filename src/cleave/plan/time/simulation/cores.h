@@ -21,7 +21,7 @@ class Cores {
 
   explicit Cores(int count) : count_(count) {}
 
-  /// From `time` on `device` has `length` to compute. Right behind the end of its last computation,
+  /// From `time` on `device` has `length` to compute. Right after the end of its last computation,
   /// before release(), it goes on with its core.
   void compute(int device, double time, double length);
 

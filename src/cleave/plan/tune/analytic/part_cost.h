@@ -14,7 +14,7 @@ namespace cleave::plan {
 struct PartCost {
   SegmentCost block;
   SegmentCost rest;
-  std::int64_t count = 1;  ///< parts like this one, one behind the other
+  std::int64_t count = 1;  ///< parts like this one, one after the other
 };
 
 /// The parts of the model, as one layout runs them. What no gradient is wanted of has no backward
