@@ -41,31 +41,22 @@ test-all: test   ## and every case of `auto` and of layouts, and the sanitizer r
 	@CLEAVE_ALL_CASES=1 build/$(PRESET)/tests/train/train_engine_test --gtest_brief=1
 	@scripts/sanitize all
 
-quickstart:      ## train a small GPT on four devices, about a minute after the build
-	@scripts/setup --quiet
+# The program alone, without tests.
+.PHONY: program example-vision example-vlm example-federated
+program: setup
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j $(JOBS) --target cleave
+
+quickstart: program  ## train a small GPT on four devices, about a minute after the build
 	@scripts/quickstart
 
-.PHONY: example-vision
-example-vision:  ## train a ViT on Fashion-MNIST on four devices, some minutes after the build
-	@scripts/setup --quiet
-	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target cleave
+example-vision: program  ## train a ViT on Fashion-MNIST on four devices, some minutes after the build
 	@scripts/example_vision
 
-.PHONY: example-vlm
-example-vlm:     ## train a small vision-language model on Tux Paint's stamps on four devices, some minutes after the build
-	@scripts/setup --quiet
-	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target cleave
+example-vlm: program  ## train a small vision-language model on Tux Paint's stamps on four devices, some minutes after the build
 	@scripts/example_vlm
 
-.PHONY: example-federated
-example-federated:  ## ten clients learn Fashion-MNIST in five ways, ROUNDS=3 each; some minutes after the build
-	@scripts/setup --quiet
-	@cmake --preset release >/dev/null
-	@cmake --build --preset release -j $(JOBS) --target cleave
+example-federated: program  ## ten clients learn Fashion-MNIST in five ways, ROUNDS=3 each; some minutes after the build
 	@scripts/example_federated
 
 fuzz:            ## every parser, SECONDS=600 each; what breaks one is shown
