@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/spec/layer_parts.h"
 
 namespace cleave {
 
@@ -26,21 +27,12 @@ ParameterSpec learned_rows(const std::string& name, std::int64_t rows, std::int6
           .pieces = {{name, 0, rows}}};
 }
 
-LayerSpec rows_layer(std::string kind, const std::string& name, TensorSpec x, TensorSpec y) {
-  LayerSpec spec;
-  spec.kind = std::move(kind);
-  spec.name = name;
-  spec.x = std::move(x);
-  spec.y = std::move(y);
-  return spec;
-}
-
 }  // namespace
 
 LayerSpec class_token(const std::string& name, const Flow& flow, const ClassTokenShape& shape) {
   const std::int64_t rows = flow.sequences * (flow.sequence - 1);
-  LayerSpec spec = rows_layer("class_token", name, {"x", flow.dtype, {rows, shape.features}},
-                              {"y", flow.dtype, {flow.tokens(), shape.features}});
+  LayerSpec spec = layer_between("class_token", name, {"x", flow.dtype, {rows, shape.features}},
+                                 {"y", flow.dtype, {flow.tokens(), shape.features}});
   spec.dy_until = Until::Weight;
   spec.parameters = {learned_rows(shape.token_name, 1, shape.features),
                      learned_rows(shape.position_name, flow.sequence, shape.features)};
@@ -51,7 +43,7 @@ LayerSpec class_token(const std::string& name, const Flow& flow, const ClassToke
 LayerSpec positions(const std::string& name, const Flow& flow, std::int64_t features,
                     const std::string& position_name) {
   const TensorSpec rows{"x", flow.dtype, {flow.tokens(), features}};
-  LayerSpec spec = rows_layer("positions", name, rows, {"y", flow.dtype, rows.shape});
+  LayerSpec spec = layer_between("positions", name, rows, {"y", flow.dtype, rows.shape});
   spec.dy_until = Until::Weight;
   spec.parameters = {learned_rows(position_name, flow.sequence, features)};
   spec.attributes = SequenceAttributes{flow.sequence};
@@ -65,16 +57,17 @@ LayerSpec gelu(const std::string& name, const Flow& flow, std::int64_t features,
 }
 
 LayerSpec first_row(const std::string& name, const Flow& flow, std::int64_t features) {
-  LayerSpec spec = rows_layer("first_row", name, {"x", flow.dtype, {flow.tokens(), features}},
-                              {"y", flow.dtype, {flow.sequences, features}});
+  LayerSpec spec = layer_between("first_row", name, {"x", flow.dtype, {flow.tokens(), features}},
+                                 {"y", flow.dtype, {flow.sequences, features}});
   spec.attributes = SequenceAttributes{flow.sequence};
   return spec;
 }
 
 LayerSpec without_first(const std::string& name, const Flow& flow, std::int64_t features) {
   const std::int64_t rows = flow.sequences * (flow.sequence - 1);
-  LayerSpec spec = rows_layer("without_first", name, {"x", flow.dtype, {flow.tokens(), features}},
-                              {"y", flow.dtype, {rows, features}});
+  LayerSpec spec =
+      layer_between("without_first", name, {"x", flow.dtype, {flow.tokens(), features}},
+                    {"y", flow.dtype, {rows, features}});
   spec.attributes = SequenceAttributes{flow.sequence};
   return spec;
 }
@@ -85,16 +78,18 @@ LayerSpec pixel_shuffle(const std::string& name, const Flow& flow, std::int64_t 
   while (side * side < flow.sequence) ++side;
   require(by >= 1 && side * side == flow.sequence && side % by == 0, name, " has ", flow.sequence,
           " rows of an image, which are no square of squares of ", by, " x ", by);
-  LayerSpec spec = rows_layer("pixel_shuffle", name, {"x", flow.dtype, {flow.tokens(), features}},
-                              {"y", flow.dtype, {flow.tokens() / (by * by), by * by * features}});
+  LayerSpec spec =
+      layer_between("pixel_shuffle", name, {"x", flow.dtype, {flow.tokens(), features}},
+                    {"y", flow.dtype, {flow.tokens() / (by * by), by * by * features}});
   spec.attributes = ShuffleAttributes{side, by};
   return spec;
 }
 
 LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinShape& shape) {
   const std::int64_t tokens = flow.tokens();
-  LayerSpec spec = rows_layer("image_join", name, {"x", flow.dtype, {shape.rows, shape.features}},
-                              {"y", flow.dtype, {tokens, shape.features}});
+  LayerSpec spec =
+      layer_between("image_join", name, {"x", flow.dtype, {shape.rows, shape.features}},
+                    {"y", flow.dtype, {tokens, shape.features}});
   spec.does_without_x = true;
   spec.dy_until = Until::Weight;
   for (const char* port : {"tokens", "places"})
@@ -106,13 +101,14 @@ LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinS
 
 LayerSpec kept_rows(const std::string& name, const Flow& flow, std::int64_t features) {
   const Shape rows{flow.tokens(), features};
-  return rows_layer("kept_rows", name, {"x", flow.dtype, rows}, {"y", flow.dtype, rows});
+  return layer_between("kept_rows", name, {"x", flow.dtype, rows}, {"y", flow.dtype, rows});
 }
 
 LayerSpec add_rows(const std::string& name, const Flow& flow, std::int64_t features,
                    std::int64_t rows) {
   const Shape text{flow.tokens(), features};
-  LayerSpec spec = rows_layer("add_rows", name, {"x", flow.dtype, text}, {"y", flow.dtype, text});
+  LayerSpec spec =
+      layer_between("add_rows", name, {"x", flow.dtype, text}, {"y", flow.dtype, text});
   spec.reads = {{.tensor = {"rows", flow.dtype, {rows, features}},
                  .port = "rows",
                  .until = Until::Forward,
@@ -124,8 +120,8 @@ LayerSpec add_rows(const std::string& name, const Flow& flow, std::int64_t featu
 
 LayerSpec class_loss(const std::string& name, const Flow& flow, std::int64_t classes) {
   const std::int64_t samples = flow.sequences;
-  LayerSpec spec = rows_layer("class_loss", name, {"x", flow.dtype, {samples, classes}},
-                              {"losses", DType::F32, {2, samples}});
+  LayerSpec spec = layer_between("class_loss", name, {"x", flow.dtype, {samples, classes}},
+                                 {"losses", DType::F32, {2, samples}});
   spec.x_until = Until::Input;
   spec.reads = {{{"labels", DType::I32, {samples}}, "labels", Until::Input}};
   spec.kept_by_forward = {{{"lse", DType::F32, {samples}}, Until::Input}};
