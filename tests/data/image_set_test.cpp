@@ -1,20 +1,21 @@
 #include <atomic>
-#include <set>
 
+#include "data/packed_images.h"
 #include "support/paths.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
-#include "cleave/data/dataset.h"
-#include "cleave/data/image/pack.h"
 
 namespace cleave::data {
 namespace {
 
+using testing::pack;
+using testing::small_options;
 using testing::source_path;
 using testing::TemporaryDirectory;
+using testing::write_idx;
 namespace fs = std::filesystem;
 
 std::string golden_bytes(const std::string& name) {
@@ -28,26 +29,6 @@ std::string write_folders(const TemporaryDirectory& dir) {
   dir.write("pets/dog/3.webp", golden_bytes("lossy.webp"));
   dir.write("pets/dog/notes.txt", "no image");
   return dir.path("pets");
-}
-
-PackOptions small_options(const std::string& input) {
-  return {.shape = {.width = 12,
-                    .height = 10,
-                    .channels = 3,
-                    .mean = {0.5, 0.5, 0.5},
-                    .deviation = {0.5, 0.5, 0.5}},
-          .filter = &find_resize_filter("bilinear"),
-          .input = input};
-}
-
-PackReport pack(const std::string& input, const std::string& out, PackOptions options,
-                std::vector<std::string>* bad = nullptr) {
-  return pack_samples(*open_source(input, {}), out, options,
-                      {.on_done = [](std::int64_t) {},
-                       .on_bad =
-                           [&](const std::string& s) {
-                             if (bad) bad->push_back(s);
-                           }});
 }
 
 PackReport pack(const std::string& input, const std::string& out) {
@@ -116,21 +97,6 @@ class Interrupted : public SampleSource {
   const SampleSource& whole_;
   std::int64_t end_;
 };
-
-/// `count` grey images with labels, as MNIST has them.
-std::string write_idx(const TemporaryDirectory& dir, int count) {
-  const char n[] = {static_cast<char>(count >> 8), static_cast<char>(count & 255)};
-  std::string images("\0\0\x8\x3\0\0", 6);
-  images += std::string(n, 2) + std::string("\0\0\0\x4\0\0\0\x4", 8);
-  std::string labels("\0\0\x8\x1\0\0", 6);
-  labels += std::string(n, 2);
-  for (int i = 0; i < count; ++i) {
-    for (int p = 0; p < 16; ++p) images += static_cast<char>(i * 7 + p * 3);
-    labels += static_cast<char>(i % 10);
-  }
-  dir.write("t-labels-idx1-ubyte", labels);
-  return dir.write("t-images-idx3-ubyte", images);
-}
 
 TEST(ImageSet, GoesOnAfterAnInterruptionAndIsTheSame) {
   const TemporaryDirectory dir;
@@ -283,76 +249,6 @@ TEST(ImageSet, NoticesDamage) {
     broken[at] = static_cast<char>(broken[at] ^ 1);
     EXPECT_NE(open(broken), "") << at;
   }
-}
-
-/// The set of 300 images of 4 x 4 with the values 7 i + 3 p, and the labels i % 10.
-std::string packed_idx(const TemporaryDirectory& dir) {
-  PackOptions options = small_options("idx");
-  options.shape.width = options.shape.height = 4;
-  options.shape.channels = 1;
-  pack(write_idx(dir, 300), dir.path("a.set"), options);
-  return dir.path("a.set");
-}
-
-Query image_query(const std::string& path) {
-  Query query{.images = {.side = 4, .patch = 2, .channels = 1, .classes = 10}, .batch = 7};
-  query.config.path = {{path}};
-  query.config.validation = 0.1;
-  return query;
-}
-
-TEST(ImageData, IsReadInPatches) {
-  const TemporaryDirectory dir;
-  const Data data(image_query(packed_idx(dir)));
-  std::vector<float> values(16);
-  std::vector<std::uint8_t> room(static_cast<std::size_t>(data.training().room()));
-  std::int32_t label = 0;
-
-  data.training().read(12, "patches", {.values = values, .room = room});
-  data.training().read(12, "labels", {.ids = {&label, 1}});
-
-  EXPECT_EQ(label, 2);
-  const int order[] = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};
-  for (int i = 0; i < 16; ++i)
-    EXPECT_EQ(values[i], static_cast<float>(((12 * 7 + 3 * order[i]) % 256 / 255.0 - 0.5) / 0.5));
-}
-
-TEST(ImageData, VisitsEveryImageOncePerEpochAndHoldsSomeOut) {
-  const TemporaryDirectory dir;
-  const Data data(image_query(packed_idx(dir)));
-  ASSERT_EQ(data.training().windows(), 270);
-  EXPECT_EQ(data.validation()->windows(), 30);
-
-  std::set<std::int64_t> seen;
-  for (std::int64_t i = 0; i < 270; ++i) seen.insert(data.training().window(i / 7, i % 7));
-  EXPECT_EQ(seen.size(), 270u);
-}
-
-TEST(ImageData, SaysWhatDoesNotFitTheModel) {
-  const TemporaryDirectory dir;
-  const std::string path = packed_idx(dir);
-  const auto complaint = [](const Query& query) -> std::string {
-    try {
-      const Data data(query);
-    } catch (const UserError& error) {
-      return error.what();
-    }
-    return "";
-  };
-
-  Query query = image_query(path);
-  query.images.side = 8;
-  EXPECT_EQ(complaint(query), path +
-                                  " has images of 4 x 4 x 1, and the model reads 8 x 8 x 1; pack "
-                                  "them with --size 8 --channels 1, or set model.image and "
-                                  "model.channels");
-  query = image_query(path);
-  query.images.classes = 5;
-  EXPECT_EQ(complaint(query), path + " has labels up to 9, and model.classes is 5; set it to 10");
-  query = image_query(dir.write("no.set", std::string(100, 'x')));
-  EXPECT_EQ(complaint(query), dir.path("no.set") +
-                                  " is no packed set of images (it begins with other bytes); make "
-                                  "one with cleave data pack");
 }
 
 }  // namespace
