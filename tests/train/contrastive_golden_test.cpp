@@ -5,14 +5,10 @@
 #include <algorithm>
 
 #include "train/golden_losses.h"
+#include "train/golden_run.h"
 #include <gtest/gtest.h>
 
-#include "cleave/comm/launcher.h"
-#include "cleave/engine/compile/compile.h"
-#include "cleave/engine/run/device.h"
 #include "cleave/model/family.h"
-#include "cleave/tensor/bf16.h"
-#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 namespace {
@@ -23,7 +19,6 @@ constexpr std::int64_t kPatchSide = 4;
 constexpr std::int64_t kColours = 3;
 constexpr std::int32_t kEnd = 60;
 constexpr std::int64_t kSamples = 12;
-constexpr int kSteps = 10;
 
 /// Pairs by formula, from sample `first` of each step on, `rows` in a microbatch.
 class FormulaPairs : public engine::MicrobatchSource {
@@ -37,7 +32,7 @@ class FormulaPairs : public engine::MicrobatchSource {
       const std::int64_t b = first_ + index * rows_ + row;
       const std::int64_t length = 3 + (b + step_) % 6;
       if (input == "patches") {
-        load_image(tensor, i, b);
+        testing::put_image(tensor, i, {kSide, kPatchSide, kColours}, b, step_);
       } else if (input == "ends") {
         tensor.as<std::int32_t>()[i++] = static_cast<std::int32_t>(row * kTextLength + length);
       } else {
@@ -51,25 +46,6 @@ class FormulaPairs : public engine::MicrobatchSource {
   }
 
  private:
-  void load_image(View tensor, std::int64_t& i, std::int64_t b) const {
-    for (std::int64_t top = 0; top < kSide; top += kPatchSide)
-      for (std::int64_t left = 0; left < kSide; left += kPatchSide)
-        for (std::int64_t c = 0; c < kColours; ++c)
-          for (std::int64_t y = top; y < top + kPatchSide; ++y)
-            for (std::int64_t x = left; x < left + kPatchSide; ++x)
-              put(tensor, i++, pixel(b, (c * kSide + y) * kSide + x));
-  }
-  float pixel(std::int64_t b, std::int64_t j) const {
-    const std::int64_t q = j + 17 * b + 29 * step_;
-    return static_cast<float>(q * q % 251) / 125.0f - 1.0f;
-  }
-  static void put(View tensor, std::int64_t i, float value) {
-    if (tensor.dtype() == DType::F32)
-      tensor.as<float>()[i] = value;
-    else
-      tensor.as<BFloat16>()[i] = to_bf16(value);
-  }
-
   std::int64_t first_;
   std::int64_t rows_;
   std::int64_t step_ = 0;
@@ -138,13 +114,7 @@ struct PairRun {
 };
 
 PairRun ten_steps(const std::string& family, DType dtype, const PairCut& cut = {}) {
-  const TrainConfig train{.steps = kSteps,
-                          .lr = 3e-4,
-                          .min_lr = 3e-5,
-                          .warmup = 2,
-                          .betas = {0.9, 0.95},
-                          .weight_decay = 0.1,
-                          .clip = 1.0};
+  const TrainConfig train = testing::golden_optimizer(3e-4);
   const engine::OptimizerKind& adamw = engine::find_optimizer(train.optimizer);
   engine::CompileOptions options{.optimizer = &adamw, .hyper = hyper_of(train, adamw)};
   options.layout = {.pipeline = cut.pipeline,
@@ -170,7 +140,7 @@ PairRun ten_steps(const std::string& family, DType dtype, const PairCut& cut = {
     device.clear_slots();
     RunOptimizer optimizer(train);
     FormulaPairs source(step.replica_of(index) * kSamples / cut.data, cut.rows);
-    for (int s = 0; s < kSteps; ++s) {
+    for (int s = 0; s < testing::kGoldenSteps; ++s) {
       optimizer.begin_step(s);
       source.begin_step(s);
       const double loss =

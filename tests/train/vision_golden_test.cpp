@@ -2,17 +2,11 @@
 // images, same optimizer. The numbers are in tests/golden/vision_losses.txt, made by
 // scripts/make_vision_golden.py, whose formulas are repeated here.
 
-#include <map>
-
-#include "train/formula_weights.h"
 #include "train/golden_losses.h"
+#include "train/golden_run.h"
 #include <gtest/gtest.h>
 
-#include "cleave/comm/launcher.h"
-#include "cleave/engine/compile/compile.h"
 #include "cleave/model/presets.h"
-#include "cleave/tensor/bf16.h"
-#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 namespace {
@@ -20,46 +14,26 @@ namespace {
 constexpr std::int64_t kSamples = 6;
 constexpr std::int64_t kChannels = 3;
 constexpr std::int64_t kClasses = 7;
-constexpr int kImageSteps = 10;
 
 /// Images by formula, cut into patches.
 class FormulaImages : public engine::MicrobatchSource {
  public:
-  FormulaImages(std::int64_t side, std::int64_t patch) : side_(side), patch_(patch) {}
+  FormulaImages(std::int64_t side, std::int64_t patch) : image_{side, patch, kChannels} {}
   void begin_step(std::int64_t step) { step_ = step; }
+  std::int64_t targets() const { return kSamples; }
+
   void load(int, std::string_view input, View tensor) override {
+    std::int64_t i = 0;
     for (std::int64_t b = 0; b < kSamples; ++b) {
       if (input == "labels")
         tensor.as<std::int32_t>()[b] = static_cast<std::int32_t>((3 * b + step_) % kClasses);
       else
-        load_image(b, tensor);
+        testing::put_image(tensor, i, image_, b, step_);
     }
   }
 
  private:
-  float pixel(std::int64_t b, std::int64_t c, std::int64_t y, std::int64_t x) const {
-    const std::int64_t q = (c * side_ + y) * side_ + x + 17 * b + 29 * step_;
-    return static_cast<float>(q * q % 251) / 125.0f - 1.0f;
-  }
-
-  void load_image(std::int64_t b, View tensor) const {
-    std::int64_t i = b * kChannels * side_ * side_;
-    for (std::int64_t top = 0; top < side_; top += patch_) {
-      for (std::int64_t left = 0; left < side_; left += patch_) {
-        for (std::int64_t k = 0; k < kChannels * patch_ * patch_; ++k, ++i) {
-          const float value =
-              pixel(b, k / (patch_ * patch_), top + k / patch_ % patch_, left + k % patch_);
-          if (tensor.dtype() == DType::F32)
-            tensor.as<float>()[i] = value;
-          else
-            tensor.as<BFloat16>()[i] = to_bf16(value);
-        }
-      }
-    }
-  }
-
-  std::int64_t side_;
-  std::int64_t patch_;
+  testing::PatchedImage image_;
   std::int64_t step_ = 0;
 };
 
@@ -99,32 +73,10 @@ ModelShape unet_shape() {
 }
 
 std::vector<double> image_losses(const ModelShape& shape, DType dtype) {
-  const TrainConfig train{.steps = kImageSteps,
-                          .lr = 1e-2,
-                          .min_lr = 1e-3,
-                          .warmup = 2,
-                          .betas = {0.9, 0.95},
-                          .weight_decay = 0.1,
-                          .clip = 1.0};
-  const engine::OptimizerKind& adamw = engine::find_optimizer(train.optimizer);
-  const engine::CompiledStep step =
-      engine::compile(model::graph_of(shape, {.sequences = kSamples, .dtype = dtype}),
-                      {.optimizer = &adamw, .hyper = hyper_of(train, adamw)});
-  comm::LocalLauncher here;
-  engine::Device device(step, 0, 1, here.processes());
-  set_formula_weights(device, step.tensor_names);
-  device.clear_slots();
-  RunOptimizer optimizer(train);
-  FormulaImages source(shape.image, shape.patch);
-  std::vector<double> losses;
-  for (int s = 0; s < kImageSteps; ++s) {
-    optimizer.begin_step(s);
-    source.begin_step(s);
-    const engine::StepInput input{
-        .source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / kSamples};
-    losses.push_back(device.executor().run(input).loss);
-  }
-  return losses;
+  return testing::golden_run(model::graph_of(shape, {.sequences = kSamples, .dtype = dtype}),
+                             testing::golden_optimizer(1e-2),
+                             FormulaImages(shape.image, shape.patch))
+      .losses;
 }
 
 TEST(VisionGolden, TenStepsGiveTheLossesOfTransformers) {
