@@ -12,6 +12,9 @@
 namespace cleave::train {
 namespace {
 
+using testing::expect_state_of_one;
+using testing::kCutTensors;
+using testing::kWholeTensors;
 using testing::StateOutcome;
 using testing::tiny_model;
 using testing::train_state;
@@ -54,37 +57,14 @@ TEST(Lora, OnlyAdaptersChangeAndHaveState) {
 }
 
 TEST(Lora, GivesTheBitsOfOneDeviceInEveryLayout) {
-  const engine::OptimizerKind& adamw = engine::find_optimizer("adamw");
-  const std::vector<engine::Layout> layouts = {
-      {.pipeline = 2},
-      {.pipeline = 2, .schedule = "zb-h1"},
-      {.pipeline = 2, .schedule = "zbv", .recompute = {schedule::Recompute::Selective}},
-      {.data = 2, .zero = 1, .recompute = {schedule::Recompute::Full}},
-      {.pipeline = 2, .data = 2, .zero = 2},
-      {.pipeline = 2, .data = 2, .schedule = "zb-h1", .zero = 3},
-  };
-  const std::vector<engine::Layout> cut = {
-      {.tensor = 2},
-      {.tensor = 4},
-      {.pipeline = 2, .data = 2, .tensor = 2, .zero = 3},
-      {.tensor = 4, .sequence_parallel = true},
-      {.data = 2, .tensor = 2, .sequence_parallel = true, .schedule = "zb-h1", .zero = 2},
-  };
-  const auto expect_same = [&](const Graph& model, const std::vector<engine::Layout>& all,
-                               int shards) {
-    const StateOutcome one = train_state(model, adamw, {}, shards);
-    EXPECT_TRUE(one.as_planned);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const StateOutcome many = train_state(model, adamw, all[i], shards);
-      EXPECT_TRUE(many.agrees_with(one)) << "layout " << i << " of " << shards;
-      EXPECT_TRUE(many.as_planned) << "layout " << i << " of " << shards;
-    }
-  };
-  expect_same(adapted(&model::llama, DType::F32, kSome), layouts, 1);
-  expect_same(adapted(&model::gpt, DType::BF16, kAll), layouts, 1);
+  expect_state_of_one(adapted(&model::llama, DType::F32, kSome), kWholeTensors, 1);
+  expect_state_of_one(adapted(&model::gpt, DType::BF16, kAll), kWholeTensors, 1);
   // Four shards share two heads of keys and values.
-  expect_same(adapted(&model::llama, DType::BF16, kAll), cut, 4);
-  expect_same(adapted(&model::gpt, DType::F32, kAll), cut, 4);
+  std::vector<engine::Layout> cut = kCutTensors;
+  cut.push_back({.tensor = 4});
+  cut.push_back({.tensor = 4, .sequence_parallel = true});
+  expect_state_of_one(adapted(&model::llama, DType::BF16, kAll), cut, 4);
+  expect_state_of_one(adapted(&model::gpt, DType::F32, kAll), cut, 4);
 }
 
 /// A user's own graph: a linear layer that is not cut, after which another one skips to its x.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/tiny_model.h"
+#include <gtest/gtest.h>
 
 #include "cleave/base/tensor_sum.h"
 #include "cleave/comm/local/local_world.h"
@@ -79,6 +80,35 @@ inline StateOutcome train_state(const Graph& model, const engine::OptimizerKind&
     }
   });
   return outcome;
+}
+
+/// Layouts of two and four devices that must give the bits of one: by pipeline and data, and those
+/// that divide tensors too.
+inline const std::vector<engine::Layout> kWholeTensors = {
+    {.pipeline = 2},
+    {.pipeline = 2, .schedule = "zb-h1"},
+    {.pipeline = 2, .schedule = "zbv", .recompute = {schedule::Recompute::Selective}},
+    {.data = 2, .zero = 1, .recompute = {schedule::Recompute::Full}},
+    {.pipeline = 2, .data = 2, .zero = 2},
+    {.pipeline = 2, .data = 2, .schedule = "zb-h1", .zero = 3},
+};
+inline const std::vector<engine::Layout> kCutTensors = {
+    {.tensor = 2},
+    {.pipeline = 2, .data = 2, .tensor = 2, .zero = 3},
+    {.data = 2, .tensor = 2, .sequence_parallel = true, .schedule = "zb-h1", .zero = 2},
+};
+
+/// Every layout of `all` has the state of one device, in the memory that was planned for it.
+inline void expect_state_of_one(const Graph& model, const std::vector<engine::Layout>& all,
+                                int tensor_shards) {
+  const engine::OptimizerKind& adamw = engine::find_optimizer("adamw");
+  const StateOutcome one = train_state(model, adamw, {}, tensor_shards);
+  EXPECT_TRUE(one.as_planned);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const StateOutcome many = train_state(model, adamw, all[i], tensor_shards);
+    EXPECT_TRUE(many.agrees_with(one)) << "layout " << i << " of " << tensor_shards;
+    EXPECT_TRUE(many.as_planned) << "layout " << i << " of " << tensor_shards;
+  }
 }
 
 }  // namespace cleave::testing

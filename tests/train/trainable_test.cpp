@@ -10,6 +10,9 @@
 namespace cleave::train {
 namespace {
 
+using testing::expect_state_of_one;
+using testing::kCutTensors;
+using testing::kWholeTensors;
 using testing::StateOutcome;
 using testing::tiny_model;
 using testing::train_state;
@@ -77,33 +80,12 @@ TEST(Trainable, APartLearnsWhatItLearnsInTheWhole) {
 }
 
 TEST(Trainable, GivesTheBitsOfOneDeviceInEveryLayout) {
-  const engine::OptimizerKind& adamw = engine::find_optimizer("adamw");
-  const std::vector<engine::Layout> layouts = {
-      {.pipeline = 2},
-      {.pipeline = 2, .schedule = "zb-h1"},
-      {.pipeline = 2, .schedule = "zbv", .recompute = {schedule::Recompute::Selective}},
-      {.data = 2, .zero = 1, .recompute = {schedule::Recompute::Full}},
-      {.pipeline = 2, .data = 2, .zero = 2},
-      {.pipeline = 2, .data = 2, .schedule = "zb-h1", .zero = 3},
-  };
-  const std::vector<engine::Layout> cut = {
-      {.tensor = 2},
-      {.pipeline = 2, .data = 2, .tensor = 2, .zero = 3},
-      {.data = 2, .tensor = 2, .sequence_parallel = true, .schedule = "zb-h1", .zero = 2},
-  };
   for (std::size_t p = 0; p < kParts.size(); ++p) {
+    SCOPED_TRACE(p);
     const DType dtype = p % 2 == 0 ? DType::BF16 : DType::F32;
     const Graph model = part_of(kParts[p].kind, dtype, kParts[p].patterns);
-    const auto expect_same = [&](const std::vector<engine::Layout>& all, int shards) {
-      const StateOutcome one = train_state(model, adamw, {}, shards);
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        const StateOutcome many = train_state(model, adamw, all[i], shards);
-        EXPECT_TRUE(many.agrees_with(one)) << "part " << p << ", layout " << i << " of " << shards;
-        EXPECT_TRUE(many.as_planned) << "part " << p << ", layout " << i << " of " << shards;
-      }
-    };
-    expect_same(layouts, 1);
-    expect_same(cut, 2);
+    expect_state_of_one(model, kWholeTensors, 1);
+    expect_state_of_one(model, kCutTensors, 2);
   }
 }
 
