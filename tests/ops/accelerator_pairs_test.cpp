@@ -52,7 +52,8 @@ TEST_P(PairsOnAccelerator, StandInTextsWithTheBitsOfTheProcessor) {
     const Named x = twins().random(dtype(), {6, hidden}), dx = twins().random(dtype(), {6, hidden});
     const Named table = twins().random(dtype(), {11, hidden});
     const Named dtable = twins().random(DType::F32, {11, hidden});
-    const Named y = twins().random(dtype(), {23, hidden});
+    const Named y = twins().random(dtype(), {23, hidden}),
+                sum = twins().random(dtype(), {23, hidden});
     const Named ids = twins().ids(23, 11), places = twins().ids(23, 9);  // three are of the text
     twins().expect_same("placed rows", [&](Compute& c, const At& at) {
       const PlacedTokens tokens{.ids = at(ids), .places = at(places)};
@@ -60,6 +61,9 @@ TEST_P(PairsOnAccelerator, StandInTextsWithTheBitsOfTheProcessor) {
       place_rows_backward(c, at(places), at(y), at(dx));
       place_table_backward(c, tokens, 6, at(y), at(dtable));
       place_rows(c, tokens, ConstView(nullptr, dtype(), {6, hidden}), at(table), at(y));
+      add_rows(c, at(places), at(y), at(x), at(y));
+      add_rows(c, at(places), at(y), at(x), at(sum));
+      add_rows(c, ConstView(), at(sum), ConstView(), at(y));
     });
   }
 }

@@ -60,9 +60,9 @@ std::vector<LayerKind> coding_kinds() {
 std::vector<LayerKind>& added_kinds() {
   static std::vector<LayerKind> kinds = [] {
     std::vector<LayerKind> all = joining_kinds();
-    std::ranges::move(coding_kinds(), std::back_inserter(all));
     std::ranges::move(pairing_kinds(), std::back_inserter(all));
     for (LayerKind& kind : all) kind.on_accelerators = true;
+    std::ranges::move(coding_kinds(), std::back_inserter(all));
     return all;
   }();
   return kinds;

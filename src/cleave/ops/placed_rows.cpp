@@ -64,6 +64,8 @@ void add_rows(Compute& compute, ConstView places, ConstView x, ConstView rows, V
     check_view("placed rows", rows, x.dtype(), {most, hidden});
     check_view("placed places", places, DType::I32, {count});
   }
+  if (Accelerator* device = compute.accelerator())
+    return device::add_rows(*device, places, x, rows, y);
   const std::size_t bytes = static_cast<std::size_t>(hidden * size_of(x.dtype()));
   parallel_for(compute, count, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {

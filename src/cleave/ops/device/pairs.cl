@@ -157,6 +157,22 @@ KERNEL void place_rows(GLOBAL char* arena, long count, long n, long ids, long pl
   AT(Element, y)[token * y_stride + column] = value;
 }
 
+// y may be x: an item reads the one element that it writes. What has no place keeps its bits.
+KERNEL void add_rows(GLOBAL char* arena, long count, long n, long places, long rows, long from,
+                     long from_stride, long x, long x_stride, long y, long y_stride) {
+  const long i = ITEM;
+  if (i >= count) return;
+  const long token = i / n, column = i % n;
+  const long place = rows > 0 ? AT(const int, places)[token] : -1;
+  GLOBAL const Element* own = AT(const Element, x) + token * x_stride + column;
+  GLOBAL Element* out = AT(Element, y) + token * y_stride + column;
+  if (place >= 0 && place < rows) {
+    PUT(out, 0, GET(own, 0) + GET(AT(const Element, from), place * from_stride + column));
+  } else {
+    *out = *own;
+  }
+}
+
 // One item for a column.
 KERNEL void place_rows_gradient(GLOBAL char* arena, long n, long tokens, long places, long rows,
                                 long dy, long dy_stride, long dx, long dx_stride) {

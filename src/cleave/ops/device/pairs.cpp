@@ -33,6 +33,12 @@ void place_rows(Accelerator& device, const PlacedTokens& tokens, ConstView x, Co
             stride_of(table), y, stride_of(y));
 }
 
+void add_rows(Accelerator& device, ConstView places, ConstView x, ConstView rows, View y) {
+  run_items(device, "add_rows", y.dtype(), y.elements(), y.elements(), y.size(1), places,
+            rows ? rows.size(0) : std::int64_t{0}, rows, stride_of(rows), x, stride_of(x), y,
+            stride_of(y));
+}
+
 void place_rows_backward(Accelerator& device, ConstView places, ConstView dy, View dx) {
   run_items(device, "place_rows_gradient", dy.dtype(), dy.size(1), dy.size(1), dy.size(0), places,
             dx.size(0), dy, stride_of(dy), dx, stride_of(dx));

@@ -16,6 +16,7 @@ void unit_rows(Accelerator& device, ConstView x, View y, View inverse);
 void unit_rows_backward(Accelerator& device, ConstView dy, ConstView x, ConstView inverse, View dx);
 void place_rows(Accelerator& device, const PlacedTokens& tokens, ConstView x, ConstView table,
                 View y);
+void add_rows(Accelerator& device, ConstView places, ConstView x, ConstView rows, View y);
 void place_rows_backward(Accelerator& device, ConstView places, ConstView dy, View dx);
 void place_table_backward(Accelerator& device, const PlacedTokens& tokens, std::int64_t rows,
                           ConstView dy, View dtable);
