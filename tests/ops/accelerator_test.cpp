@@ -4,16 +4,15 @@
 
 #include <numeric>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "ops/documents.h"
 #include "ops/tensor.h"
 #include "ops/twins.h"
 #include <gtest/gtest.h>
 
 #include "cleave/ops/activation.h"
 #include "cleave/ops/adamw.h"
-#include "cleave/ops/attention.h"
 #include "cleave/ops/cross_entropy.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/embedding.h"
@@ -224,84 +223,6 @@ TEST_P(OnAccelerator, LosesWithTheBitsOfTheProcessor) {
       cross_entropy_merge(c, right, left);
       cross_entropy_finish(c, left, at(targets), at(losses), at(lse));
       cross_entropy_backward(c, {second, cut}, at(targets), at(lse), 0.03f);
-    });
-  }
-}
-
-TEST_P(OnAccelerator, MultipliesWithTheBitsOfTheProcessor) {
-  struct Case {
-    std::int64_t m, n, k;
-  };
-  for (const auto& [m, n, k] : {Case{1, 1, 1},
-                                {5, 3, 2},
-                                {16, 64, 16},
-                                {17, 65, 33},
-                                {70, 100, 1700},
-                                {33, 47, 1536},
-                                {3, 130, 1537},
-                                {9, 20, 3100},
-                                {64, 1, 5}}) {
-    const Named a = twins().random(dtype(), {m, k}), b = twins().random(dtype(), {k, n});
-    const Named bias = twins().random(DType::F32, {n}), own = twins().random(dtype(), {n});
-    const Named out = twins().random(dtype(), {m, n}), sum = twins().random(DType::F32, {m, n});
-    const std::string what =
-        std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
-    twins().expect_same(what.c_str(), [&](Compute& c, const At& at) {
-      matmul(c, at(a), at(b), at(out));
-      matmul(c, at(a), at(b), at(sum), {.bias = at(bias)});
-      matmul(c, at(a), at(b), at(sum), {.write = Write::Accumulate, .bias = at(own)});
-      matmul(c, at(a), at(b), at(out), {.write = Write::Accumulate, .bias = at(bias)});
-      // Memory of other shapes, read the other way round.
-      const ConstView at_b = at(b).reshaped({n, k}), at_a = at(a).reshaped({k, m});
-      matmul(c, at_a.transposed(), at_b.transposed(), at(sum), {.write = Write::Accumulate});
-      matmul(c, at_a.transposed(), at(b), at(out));
-    });
-  }
-  const Named a = twins().random(dtype(), {3, 10, 20}), b = twins().random(dtype(), {3, 20, 30});
-  const Named out = twins().random(dtype(), {3, 10, 40});
-  twins().expect_same("batched", [&](Compute& c, const At& at) {
-    matmul(c, at(a), at(b), at(out).slice(2, 3, 30));
-    matmul(c, at(a).slice(2, 4, 11), at(b).slice(1, 4, 11), at(out).slice(2, 3, 30),
-           {.write = Write::Accumulate});
-  });
-}
-
-TEST_P(OnAccelerator, AttendsWithTheBitsOfTheProcessor) {
-  std::vector<AttentionShape> shapes = {{1, 1, 1, 1, 2},   {2, 17, 4, 2, 8},   {1, 64, 2, 2, 16},
-                                        {2, 65, 2, 1, 33}, {1, 150, 4, 2, 40}, {1, 200, 1, 1, 80}};
-  for (const AttentionMask mask : {AttentionMask::Full, AttentionMask::Window}) {
-    AttentionShape shape{1, 150, 2, 1, 24};
-    shape.mask = mask;
-    shape.window = mask == AttentionMask::Window ? 70 : 0;
-    shapes.push_back(shape);
-    shape.cap = 0.5f;
-    shape.scale = 0.3f;
-    shapes.push_back(shape);
-  }
-  for (AttentionShape shape : {shapes[1], shapes.back()}) {
-    shape.documents = true;
-    shapes.push_back(shape);
-  }
-  for (const AttentionShape& shape : shapes) {
-    const Named begins = twins().put(testing::document_begins(shape).view());
-    const std::int64_t rows = shape.heads + 2 * shape.kv_heads;
-    const Named qkv = twins().random(dtype(), {shape.tokens(), rows, shape.head_dim});
-    const Named dqkv = twins().random(dtype(), {shape.tokens(), rows, shape.head_dim});
-    const Named out = twins().random(dtype(), {shape.tokens(), shape.heads, shape.head_dim});
-    const Named dout = twins().random(dtype(), {shape.tokens(), shape.heads, shape.head_dim});
-    const Named lse = twins().random(DType::F32, {shape.sequences, shape.heads, shape.sequence});
-    twins().expect_same("attention", [&](Compute& c, const At& at) {
-      const auto part = [&](const Named& all, std::int64_t first, std::int64_t count) {
-        return at(all).slice(1, first, count);
-      };
-      const View q = part(qkv, 0, shape.heads), k = part(qkv, shape.heads, shape.kv_heads);
-      const View v = part(qkv, shape.heads + shape.kv_heads, shape.kv_heads);
-      const ConstView documents = shape.documents ? ConstView(at(begins)) : ConstView();
-      attention(c, shape, q, k, v, at(out), at(lse), documents);
-      attention_backward(c, shape,
-                         {q, k, v, at(out), at(lse), at(dout), part(dqkv, 0, shape.heads),
-                          part(dqkv, shape.heads, shape.kv_heads),
-                          part(dqkv, shape.heads + shape.kv_heads, shape.kv_heads), documents});
     });
   }
 }
