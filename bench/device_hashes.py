@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Trains tiny models on every kind of device and instruction set at hand, and counts the hashes: one per model and dtype.
 
-    bench/device_hashes.py [--cleave build/release/cleave] [--only WORD]
+    bench/device_hashes.py [--cleave build/release/cleave] [--only WORD] [--also "COMMAND"]
 
 A combination is a model, a dtype, an instruction set (CLEAVE_ISA, those with fused multiply-add that this processor has), the
-kinds of the devices (processors, OpenCL devices if there are any, both) and a layout. Exits 1 if one has other weights or
-another validation loss than the first of its model and dtype, or uses other memory than was planned.
+kinds of the devices (processors, OpenCL devices if there are any, both) and a layout. --also names another cleave, which trains
+every model and dtype as well, alone and in a pipeline: "qemu-aarch64 -L build/arm-root build/arm/cleave" for one of AArch64.
+Exits 1 if one has other weights or another validation loss than the first of its model and dtype, or uses other memory than was
+planned.
 """
 
 import argparse
@@ -29,6 +31,8 @@ SHORT = "train.sequence=16 numerics.tensor_shards=2"  # of the models above
 IMAGE_MODELS = {
     "vlm": ("model.preset=vlm-tiny train.sequence=48 data.images=2", "talk",
             ("alone", "pipeline 2", "data 2, zero 1", "data 2, zero 3", "recompute")),
+    "deepstack": ("model.preset=deepstack-tiny train.sequence=48 data.images=2", "talk",
+                  ("alone", "pipeline 2", "data 2, zero 1")),
     "clip": ("model.preset=clip-tiny train.sequence=24 parallel.schedule=gpipe", "pairs",
              ("alone", "pipeline 2", "data 2, zero 1", "recompute")),
     "siglip": ("model.preset=siglip-tiny train.sequence=24 parallel.schedule=gpipe", "pairs",
@@ -50,14 +54,24 @@ LAYOUTS = {
     "pipeline 2, offload": "parallel.pipeline=2 parallel.offload=activations",
 }
 SETS = {"AVX3": ["avx2", "avx512"], "AVX2": ["avx2"]}
+ELSEWHERE = ("alone", "pipeline 2")  # layouts of --also
 MIXED = ("pipeline 2", "data 2, zero 1", "tensor 2", "pipeline 2, offload")
 
 
 def ask(cleave, *words, env=None):
-    done = subprocess.run([cleave, *words], capture_output=True, text=True, env=os.environ | (env or {}), timeout=600)
+    done = subprocess.run([*cleave.split(), *words], capture_output=True, text=True, env=os.environ | (env or {}), timeout=600)
     if done.returncode != 0:
         sys.exit(f"{' '.join(words)}: {done.stderr}")
     return json.loads(done.stdout)
+
+
+def elsewhere():
+    """The same as combinations(), for another program."""
+    for (model, shape), dtype, name in itertools.product(MODELS.items(), ("f32", "bf16"), ELSEWHERE):
+        yield (f"{model} {dtype}", name, f"{shape} {COMMON} {SHORT} train.dtype={dtype} {LAYOUTS[name]}".split(), "text", {})
+    for (model, (shape, data, _)), dtype, name in itertools.product(IMAGE_MODELS.items(), ("f32", "bf16"), ELSEWHERE):
+        yield (f"{model} {dtype}", name,
+               f"{shape} {COMMON} train.microbatch=2 train.dtype={dtype} {LAYOUTS[name]}".split(), data, {})
 
 
 def combinations(machine):
@@ -101,16 +115,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cleave", default="build/release/cleave")
     parser.add_argument("--only", default="")
+    parser.add_argument("--also", default="")
     args = parser.parse_args()
     hashes, count, wrong = {}, 0, 0
     with tempfile.TemporaryDirectory() as directory:
         text = pathlib.Path(directory, "data.txt")
         text.write_text("the quick brown fox jumps over the lazy dog. " * 200)
         sets = pack(args.cleave, directory) | {"text": text}
-        for model, rest, keys, data, env in combinations(ask(args.cleave, "doctor", "--json")):
+        todo = [(args.cleave, *each) for each in combinations(ask(args.cleave, "doctor", "--json"))]
+        if args.also:
+            simd = ask(args.also, "doctor", "--json")["simd"]
+            todo += [(args.also, model, f"cpu, {simd}, {rest}", *others) for model, rest, *others in elsewhere()]
+        for cleave, model, rest, keys, data, env in todo:
             if args.only not in f"{model}, {rest}":
                 continue
-            report = run(args.cleave, keys, env, sets[data])
+            report = run(cleave, keys, env, sets[data])
             found = report["weights"], report["validation_loss"]
             expected = hashes.setdefault(model, found)
             problem = "" if found == expected else f"; {expected} before"
