@@ -40,6 +40,20 @@ TEST(Mesh, CountsThePlacesOfAPipelineFromItsEndIfAsked) {
     EXPECT_EQ(mesh.device_at(mesh.place_of(device), 0), device);
 }
 
+//            place:  0  1  2 |  3  4  5
+// devices of replica:  0 1-2 3-4 | 5 6-7 8-9
+TEST(Mesh, CountsThroughPlacesThatDifferInSize) {
+  const Mesh mesh{.data = 2, .pipeline = 3, .tensor = 2, .degrees = {1, 2, 2}};
+  EXPECT_EQ(mesh.devices(), 10);
+  EXPECT_EQ(mesh.most_at_a_place(), 2);
+  EXPECT_EQ(mesh.group_at(3), std::vector({5}));
+  EXPECT_EQ(mesh.group_at(4), std::vector({6, 7}));
+  EXPECT_EQ(mesh.peers_of(0), std::vector({0, 1, 3, 5, 6, 8}));
+  EXPECT_EQ(mesh.peers_of(1), std::vector({2, 4, 7, 9}));
+  for (int device = 0; device < mesh.devices(); ++device)
+    EXPECT_EQ(mesh.device_at(mesh.place_of(device), mesh.number_of(device)), device);
+}
+
 TEST(Mesh, ReadsAndWritesItsOrder) {
   const AxisOrder order = {Axis::Pipeline, Axis::Tensor, Axis::Data};
   EXPECT_EQ(to_string(order), "pipeline,tensor,data");

@@ -1,6 +1,7 @@
 #include "cleave/spec/mesh.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace cleave {
 namespace {
@@ -48,16 +49,46 @@ int Mesh::coordinate(int device, Axis axis) const {
   return device / stride_of(axis) % size_of(axis);
 }
 
+int Mesh::devices_at(int place) const {
+  return degrees.empty() ? tensor : degrees[static_cast<std::size_t>(place % pipeline)];
+}
+
+int Mesh::most_at_a_place() const {
+  return degrees.empty() ? tensor : std::ranges::max(degrees);
+}
+
+int Mesh::devices() const {
+  if (degrees.empty()) return places() * tensor;
+  return data * std::accumulate(degrees.begin(), degrees.end(), 0);
+}
+
+double Mesh::devices_per_place() const {
+  return static_cast<double>(devices()) / places();
+}
+
+int Mesh::first_at(int place) const {
+  const int of_a_replica = std::accumulate(degrees.begin(), degrees.end(), 0);
+  return place / pipeline * of_a_replica +
+         std::accumulate(degrees.begin(), degrees.begin() + place % pipeline, 0);
+}
+
 int Mesh::place_of(int device) const {
+  if (!degrees.empty()) {
+    int place = 0;
+    while (device >= first_at(place) + devices_at(place)) ++place;
+    return place;
+  }
   const int along = coordinate(device, Axis::Pipeline);
   return coordinate(device, Axis::Data) * pipeline + (last_first ? pipeline - 1 - along : along);
 }
 
 int Mesh::number_of(int device) const {
+  if (!degrees.empty()) return device - first_at(place_of(device));
   return coordinate(device, Axis::Tensor);
 }
 
 int Mesh::device_at(int place, int number) const {
+  if (!degrees.empty()) return first_at(place) + number;
   const int along = last_first ? pipeline - 1 - place % pipeline : place % pipeline;
   return place / pipeline * stride_of(Axis::Data) + along * stride_of(Axis::Pipeline) +
          number * stride_of(Axis::Tensor);
@@ -65,13 +96,15 @@ int Mesh::device_at(int place, int number) const {
 
 std::vector<int> Mesh::group_at(int place) const {
   std::vector<int> devices;
-  for (int number = 0; number < tensor; ++number) devices.push_back(device_at(place, number));
+  for (int number = 0; number < devices_at(place); ++number)
+    devices.push_back(device_at(place, number));
   return devices;
 }
 
 std::vector<int> Mesh::peers_of(int number) const {
   std::vector<int> devices;
-  for (int place = 0; place < places(); ++place) devices.push_back(device_at(place, number));
+  for (int place = 0; place < places(); ++place)
+    if (number < devices_at(place)) devices.push_back(device_at(place, number));
   return devices;
 }
 

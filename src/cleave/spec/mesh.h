@@ -31,9 +31,17 @@ struct Mesh {
   int tensor = 1;
   AxisOrder order = kDefaultOrder;
   bool last_first = false;  ///< devices count the places of a pipeline from its end
+  /// [place along the pipeline] devices there, where modules have tensor degrees of their own;
+  /// empty: `tensor` everywhere. Devices then count through the places in their order.
+  std::vector<int> degrees = {};
 
   int places() const { return data * pipeline; }
-  int devices() const { return places() * tensor; }
+  int devices() const;
+  /// How many devices are at a place, and at the places that have the most.
+  int devices_at(int place) const;
+  int most_at_a_place() const;
+  /// How many devices are at a place on average.
+  double devices_per_place() const;
 
   int place_of(int device) const;
   int number_of(int device) const;
@@ -41,7 +49,7 @@ struct Mesh {
 
   /// The devices at a place, by number.
   std::vector<int> group_at(int place) const;
-  /// The devices of a number, by place.
+  /// The devices of a number, by place; places that have fewer devices are left out.
   std::vector<int> peers_of(int number) const;
 
   friend bool operator==(const Mesh&, const Mesh&) = default;
@@ -51,6 +59,8 @@ struct Mesh {
   /// How far apart neighbours along an axis are among devices.
   int stride_of(Axis axis) const;
   int coordinate(int device, Axis axis) const;
+  /// The first device at a place, where places differ.
+  int first_at(int place) const;
 };
 
 }  // namespace cleave
