@@ -57,9 +57,9 @@ void check_same_order(std::span<const Graph> shares) {
   }
 }
 
-int sharing_devices(const Graph& share) {
+int sharing_devices(std::span<const SegmentSpec> segments) {
   int most = 0;
-  for (const SegmentSpec& segment : share.segments) {
+  for (const SegmentSpec& segment : segments) {
     for (const LayerSpec& layer : segment.layers) {
       if (const auto* sharded = layer.attributes.get_if<ShardedAttributes>())
         most = std::max(most, sharded->shared.shards / sharded->axis.local);

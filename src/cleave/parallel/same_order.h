@@ -13,8 +13,8 @@ namespace cleave::parallel {
 /// layers inside them. `shares`: [number at a place].
 void check_same_order(std::span<const Graph> shares);
 
-/// How many neighbouring devices compute the same columns of some layer: those of key-value heads
-/// that they share. 1 or less: none do.
-int sharing_devices(const Graph& share);
+/// How many neighbouring devices at a place compute the same columns of some layer of its segments:
+/// those of key-value heads that they share. 1 or less: none do.
+int sharing_devices(std::span<const SegmentSpec> segments);
 
 }  // namespace cleave::parallel

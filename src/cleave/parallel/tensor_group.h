@@ -34,6 +34,9 @@ class TensorGroup {
   comm::Pending start_all_reduce(View values, std::byte* workspace);
   comm::Pending start_reduce_scatter(View values, std::byte* workspace);
   comm::Pending start_all_gather(View whole);
+  /// All of them, for what is no tensor of a layer.
+  comm::Communicator& members() { return *all_; }
+
   /// Between products: moves on what is on its way.
   void progress() { all_->progress(); }
 

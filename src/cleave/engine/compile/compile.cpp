@@ -111,8 +111,11 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   step.host_bytes = plan::host_bytes(step.program);
   for (int device = 0; device < step.devices(); ++device) {
     std::vector<const Stage*> own;
-    for (const auto& numbers : stages) own.push_back(numbers[step.mesh.number_of(device)].get());
+    const auto number = static_cast<std::size_t>(step.mesh.number_of(device));
+    for (const auto& numbers : stages)
+      own.push_back(number < numbers.size() ? numbers[number].get() : nullptr);
     step.traffic.push_back(planned_traffic({.program = step.program,
+                                            .mesh = step.mesh,
                                             .stages = own,
                                             .tie_names = step.tie_names,
                                             .fold = step.fold,

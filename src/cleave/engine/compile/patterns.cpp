@@ -62,6 +62,7 @@ std::vector<comm::Sent> traffic_of(const CompiledStep& step, const schedule::Pro
     std::vector<const Stage*> own;
     for (const auto& stage : stages) own.push_back(stage.get());
     traffic.push_back(planned_traffic({.program = program,
+                                       .mesh = step.mesh,
                                        .stages = own,
                                        .tie_names = step.tie_names,
                                        .fold = step.fold,

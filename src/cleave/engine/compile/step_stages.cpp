@@ -1,12 +1,17 @@
 #include "cleave/engine/compile/step_stages.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "cleave/base/process_memory.h"
 #include "cleave/engine/compile/stage_memory.h"
 #include "cleave/parallel/sharded_layers.h"
 
 namespace cleave::engine {
+
+int devices_of(const CompiledStep& step, int stage) {
+  return step.mesh.devices_at(step.program.placement[stage][0]);
+}
 
 std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number) {
   std::size_t first = 0;
@@ -38,14 +43,20 @@ std::int64_t owned_elements(const SegmentSpec& segment) {
 
 }  // namespace
 
-std::int64_t parameters_of(const CompiledStep& step, int device) {
-  std::int64_t count = 0;
+std::vector<SegmentSpec> segments_on(const CompiledStep& step, int device) {
+  std::vector<SegmentSpec> segments;
   for (int s = 0; s < step.program.stages; ++s) {
     const auto& places = step.program.placement[s];
     if (std::ranges::find(places, step.place_of(device)) == places.end()) continue;
-    for (const SegmentSpec& segment : segments_of(step, s, step.mesh.number_of(device)))
-      count += owned_elements(segment);
+    std::ranges::move(segments_of(step, s, step.mesh.number_of(device)),
+                      std::back_inserter(segments));
   }
+  return segments;
+}
+
+std::int64_t parameters_of(const CompiledStep& step, int device) {
+  std::int64_t count = 0;
+  for (const SegmentSpec& segment : segments_on(step, device)) count += owned_elements(segment);
   return count;
 }
 
@@ -93,18 +104,19 @@ std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int numbe
   const std::vector<std::string> tied = tied_names(step.shares[0].segments);
   const int holders = static_cast<int>(holders_of(step.program, stage).size());
   const int sides = step.program.replicas / holders;
-  return std::make_unique<Stage>(segments_of(step, stage, number),
-                                 StageOptions{.ports = ports_of_stage(step, stage, number),
-                                              .state = {.dtype = step.model.dtype,
-                                                        .resident = resident,
-                                                        .tied = tied,
-                                                        .sums = step.has_gradients ? DeviceSums::count(step.fold, sides) : 0,
-                                                        .sides = sides,
-                                                        .zero = holders > 1 ? step.zero : 0,
-                                                        .replicas = holders,
-                                                        .masters_with_slots = step.state_moves},
-                                              .keep = step.keep[stage]},
-                                 make);
+  return std::make_unique<Stage>(
+      segments_of(step, stage, number),
+      StageOptions{.ports = ports_of_stage(step, stage, number),
+                   .state = {.dtype = step.model.dtype,
+                             .resident = resident,
+                             .tied = tied,
+                             .sums = step.has_gradients ? DeviceSums::count(step.fold, sides) : 0,
+                             .sides = sides,
+                             .zero = holders > 1 ? step.zero : 0,
+                             .replicas = holders,
+                             .masters_with_slots = step.state_moves},
+                   .keep = step.keep[stage]},
+      make);
 }
 
 /// Room for the largest of the devices at a place: a vocabulary need not divide evenly.
@@ -194,7 +206,7 @@ Stages plan_stages(CompiledStep& step, const CompileOptions& options) {
   const LayerFactory make = parallel::sharded_layers(options.kinds, nullptr);
   for (int s = 0; s < step.program.stages; ++s) {
     step.memory.emplace_back();
-    for (int number = 0; number < step.mesh.tensor; ++number) {
+    for (int number = 0; number < devices_of(step, s); ++number) {
       stages[s].push_back(make_stage(step, s, number, make));
       const plan::StageMemory memory = memory_of(*stages[s].back());
       if (number == 0) step.memory.back() = memory;

@@ -11,8 +11,14 @@ namespace cleave::engine {
 /// [stage][number at a place], without memory.
 using Stages = std::vector<std::vector<std::unique_ptr<Stage>>>;
 
+/// How many devices share a stage: those at a place of it.
+int devices_of(const CompiledStep& step, int stage);
+
 /// What device `number` of a place has of a stage.
 std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number);
+
+/// What a device of the run has of all its stages.
+std::vector<SegmentSpec> segments_on(const CompiledStep& step, int device);
 
 /// How the segments of the step's model are joined.
 Wiring wiring_of(const CompiledStep& step);

@@ -5,6 +5,7 @@
 #include "cleave/comm/communicator.h"
 #include "cleave/engine/stage/gradient_norm.h"
 #include "cleave/parallel/traffic.h"
+#include "cleave/spec/message_slices.h"
 
 namespace cleave::engine {
 namespace {
@@ -53,7 +54,9 @@ class Traffic {
     if (schedule::is_compute(i.op)) {
       add_compute(i);
     } else if (i.op == Op::Send) {
-      sent_.message += message_bytes(program_, i);
+      add_send(i);
+    } else if (i.op == Op::Wait && i.completes == Op::Receive) {
+      add_gathered(i);
     } else if (i.op == Op::Reduce) {
       add_reduce(state(i.stage, i.segment));
     } else if (i.op == Op::Gather) {
@@ -67,6 +70,32 @@ class Traffic {
     } else if (i.op == Op::Refresh) {
       add_updated(i.stage);
     }
+  }
+
+  /// The place at the other end of a message.
+  int other_end(const Instruction& message, bool sends) const {
+    const schedule::Edge& edge = program_.edges[message.edge];
+    const bool at_source = sends == (message.direction == schedule::Direction::Forward);
+    const int replica = topology_.of_replica(parts_.place, message.microbatch).replica;
+    return program_.placement[at_source ? edge.to : edge.from][replica];
+  }
+
+  void add_send(const Instruction& i) {
+    const int senders = parts_.mesh.devices_at(parts_.place);
+    const int receivers = parts_.mesh.devices_at(other_end(i, true));
+    for (const MessageSlice& slice : message_slices(senders, receivers, message_bytes(program_, i)))
+      if (slice.sender == parts_.mesh.number_of(parts_.device)) sent_.message += slice.bytes();
+  }
+
+  /// What came to this device, to every other one at its place.
+  void add_gathered(const Instruction& wait) {
+    const int senders = parts_.mesh.devices_at(other_end(wait, false));
+    const int receivers = parts_.mesh.devices_at(parts_.place);
+    if (!gathers_slices(senders, receivers)) return;
+    for (const MessageSlice& slice :
+         message_slices(senders, receivers, message_bytes(program_, wait)))
+      if (slice.receiver == parts_.mesh.number_of(parts_.device))
+        sent_.gather += slice.bytes() * (receivers - 1);
   }
 
   /// What the layers of a segment exchange with the other devices at this place.

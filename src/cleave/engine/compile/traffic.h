@@ -8,12 +8,14 @@
 #include "cleave/engine/stage/gradient_sync.h"
 #include "cleave/engine/stage/stage.h"
 #include "cleave/schedule/program.h"
+#include "cleave/spec/mesh.h"
 
 namespace cleave::engine {
 
 /// What planned_traffic is about: one device at its place in the program.
 struct TrafficParts {
   const schedule::Program& program;
+  const Mesh& mesh;
   std::span<const Stage* const> stages;  ///< all of the program, bound or not
   std::span<const std::string> tie_names;
   ShardFold fold;
@@ -24,7 +26,7 @@ struct TrafficParts {
 };
 
 /// Bytes that a device sends in one step, by what they are for: over edges, to its replicas, to the
-/// devices at its place, and to all for NORM.
+/// devices at its place, and to all for NORM. What came to a place in slices is gathered there.
 comm::Sent planned_traffic(const TrafficParts& parts);
 
 /// The same of an emulated device: its messages, and whether to stop in NORM.

@@ -123,16 +123,36 @@ plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
   return costs;
 }
 
+/// The devices of a number measure the links between their places, all numbers at the same time.
+/// Where places differ in size, number 0 does, which all have, for everybody.
+std::vector<plan::LinkCosts> links_of(const CompiledStep& step, comm::Communicator& world) {
+  const int number = step.mesh.number_of(world.rank());
+  const std::vector<int> peers = step.mesh.peers_of(number);
+  if (std::ssize(peers) == world.size() && std::ranges::is_sorted(peers))
+    return profile_links(step.program, world);
+  if (step.mesh.degrees.empty()) return profile_links(step.program, *world.group(peers));
+  std::vector<plan::LinkCosts> links(step.program.edges.size());
+  if (number == 0) links = profile_links(step.program, *world.group(peers));
+  std::vector<double> numbers;
+  for (const plan::LinkCosts& link : links)
+    numbers.insert(numbers.end(), {link.latency, link.per_byte, link.credit});
+  world.combine(numbers, comm::Combine::Max);
+  for (std::size_t e = 0; e < links.size(); ++e)
+    links[e] = {
+        .latency = numbers[3 * e], .per_byte = numbers[3 * e + 1], .credit = numbers[3 * e + 2]};
+  return links;
+}
+
 }  // namespace
 
 plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
                     comm::Communicator& world, const ProfileOptions& options) {
   const schedule::Program& program = step.program;
   device.fill_roughly();  // pages that were never written cost less to read
-  const int places = std::max(1, static_cast<int>(options.at_once) / step.mesh.tensor);
+  const int places = std::max(1, static_cast<int>(options.at_once / step.mesh.devices_per_place()));
   // Devices that take turns on cores do so here too, with what the others leave in the caches.
   // Those of a tensor group would take each other's turns for their own time.
-  const bool turns = world.give_way() && step.mesh.tensor == 1;
+  const bool turns = world.give_way() && step.mesh.most_at_a_place() == 1;
   const Rehearsal mine =
       Turns(program, device, input, world).run(turns ? program.devices : places, options.steps);
   device.clear_slots();
@@ -140,7 +160,7 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
   plan::Costs costs = share(mine, step, device.place(), world);
   // All devices add up their squares at the same time, as far as there are cores for them.
   costs.norm *= std::max(1.0, static_cast<double>(program.devices) / places);
-  costs.edges = profile_links(program, device.peers());
+  costs.edges = links_of(step, world);
   costs.norm += profile_combine(world, static_cast<int>(step.tensor_names.size()));
   return costs;
 }

@@ -7,6 +7,7 @@
 #include "cleave/base/hash.h"
 #include "cleave/base/philox.h"
 #include "cleave/base/tensor_sum.h"
+#include "cleave/engine/compile/step_stages.h"
 #include "cleave/engine/run/device_kinds.h"
 #include "cleave/engine/run/linked_messages.h"
 #include "cleave/engine/run/linked_moves.h"
@@ -66,6 +67,15 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece, Memory
   return tensor;
 }
 
+/// The devices at a device's place; null if it is alone there.
+std::unique_ptr<parallel::TensorGroup> group_of(const CompiledStep& step, int index,
+                                                ops::Compute& compute, comm::Communicator& world) {
+  const std::vector<int> members = step.mesh.group_at(step.place_of(index));
+  if (members.size() == 1) return nullptr;
+  return std::make_unique<parallel::TensorGroup>(
+      compute, world, members, parallel::sharing_devices(segments_on(step, index)));
+}
+
 std::int64_t bytes_at(const std::vector<std::int64_t>& by_place, int place) {
   return by_place.empty() ? 0 : by_place[static_cast<std::size_t>(place)];
 }
@@ -83,8 +93,9 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
           bytes_at(step.staging_bytes, place_))),
       spill_(step.spill.empty() ? nullptr : std::make_unique<SpillMemory>(step.spill)),
       outside_(step.outside_bytes[place_], spill_ == nullptr ? host_memory() : *spill_),
-      host_(step.host_bytes[place_]) {
-  join(step, index, world);
+      host_(step.host_bytes[place_]),
+      peers_(world, step.mesh, index),
+      group_(group_of(step, index, compute_, world)) {
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;
   std::vector<const StageParameters*> bound;
@@ -103,7 +114,7 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   owner_ = rank == 0 || step.zero > 0;
 
   const std::int64_t scratch = step.kernel_scratch[place_];
-  const LinkOptions options{.stages = stages, .kernel_scratch = scratch};
+  const LinkOptions options{.stages = stages, .peers = peers_, .kernel_scratch = scratch};
   const auto link_step = [&](const schedule::Program& program) {
     LinkedProgram made = link(program, place_, options, *arena_);
     link_moves(program, place_, *arena_, outside_, made);
@@ -132,45 +143,32 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   staging_ = take_last(bytes_at(step.staging_bytes, place_));
   held_ = take_last(bytes_at(step.held_bytes, place_));
   compute_.set_scratch({linked.scratch, static_cast<std::size_t>(scratch)});
-  executor_ =
-      std::make_unique<Executor>(Executor::Parts{.program = &step.program,
-                                                 .device = place_,
-                                                 .linked = std::move(linked),
-                                                 .evaluation = std::move(evaluation),
-                                                 .patterns = std::move(patterns),
-                                                 .evaluations = std::move(evaluations),
-                                                 .evaluated_at_once = step.evaluation.microbatches,
-                                                 .stages = std::move(stages),
-                                                 .fold = step.fold,
-                                                 .tie_names = step.tie_names,
-                                                 .pieces = step.pieces,
-                                                 .arena = arena_.get(),
-                                                 .outside = &outside_,
-                                                 .host = &host_,
-                                                 .compute = &compute_,
-                                                 .world = &world,
-                                                 .peers = peers_,
-                                                 .counts_loss = step.mesh.number_of(index) == 0,
-                                                 .alone_at_place = step.mesh.tensor == 1});
+  executor_ = std::make_unique<Executor>(
+      Executor::Parts{.program = &step.program,
+                      .device = place_,
+                      .linked = std::move(linked),
+                      .evaluation = std::move(evaluation),
+                      .patterns = std::move(patterns),
+                      .evaluations = std::move(evaluations),
+                      .evaluated_at_once = step.evaluation.microbatches,
+                      .stages = std::move(stages),
+                      .fold = step.fold,
+                      .tie_names = step.tie_names,
+                      .pieces = step.pieces,
+                      .arena = arena_.get(),
+                      .outside = &outside_,
+                      .host = &host_,
+                      .compute = &compute_,
+                      .world = &world,
+                      .place = group_ == nullptr ? nullptr : &group_->members(),
+                      .peers = &peers_,
+                      .counts_loss = step.mesh.number_of(index) == 0,
+                      .alone_at_place = group_ == nullptr});
   world.set_memory(arena_->memory());
 }
 
 Device::~Device() {
   world_.set_memory(host_memory());
-}
-
-/// Forms the groups of a device along the axes of the mesh.
-void Device::join(const CompiledStep& step, int index, comm::Communicator& world) {
-  const Mesh& mesh = step.mesh;
-  const int number = mesh.number_of(index);
-  const std::vector<int> peers = mesh.peers_of(number);
-  const bool everyone = std::ssize(peers) == world.size() && std::ranges::is_sorted(peers);
-  if (!everyone) own_peers_ = world.group(peers);
-  peers_ = everyone ? &world : own_peers_.get();
-  if (mesh.tensor == 1) return;
-  group_ =
-      std::make_unique<parallel::TensorGroup>(compute_, world, mesh.group_at(mesh.place_of(index)),
-                                              parallel::sharing_devices(step.shares[number]));
 }
 
 void Device::list(const ParameterState& parameter, bool owner) {

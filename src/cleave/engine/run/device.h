@@ -10,6 +10,7 @@
 
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/executor.h"
+#include "cleave/engine/stage/peers.h"
 #include "cleave/engine/stage/stage.h"
 #include "cleave/engine/stage/tensor_state.h"
 #include "cleave/ops/accelerator.h"
@@ -32,8 +33,6 @@ class Device {
 
   /// Its place in the program.
   int place() const { return place_; }
-  /// The devices of the same number at all places, by place.
-  comm::Communicator& peers() { return *peers_; }
   Executor& executor() { return *executor_; }
   ops::Compute& compute() { return compute_; }
   const Arena& arena() const { return *arena_; }
@@ -83,7 +82,6 @@ class Device {
   std::int64_t parameter_count() const;
 
  private:
-  void join(const CompiledStep& step, int index, comm::Communicator& world);
   void list(const ParameterState& parameter, bool owner);
   void for_each_fresh(const std::function<void(const TensorState&, const Init&)>& visit);
 
@@ -95,8 +93,7 @@ class Device {
   std::unique_ptr<SpillMemory> spill_;  ///< null: what moves out stays in the host's memory
   Arena outside_;
   Arena host_;  ///< messages on their way, where they pass through the host's memory
-  std::unique_ptr<comm::Communicator> own_peers_;  ///< null: the world, where it is the same
-  comm::Communicator* peers_ = nullptr;
+  Peers peers_;
   std::unique_ptr<parallel::TensorGroup> group_;  ///< null: alone at its place
   std::vector<std::unique_ptr<Stage>> stages_;
   std::vector<TensorState> tensors_;

@@ -30,15 +30,17 @@ plan::Costs costs_at_speed_one(const schedule::Program& program, const EmulatedT
   return costs;
 }
 
-Executor::Parts parts_of(const schedule::Program& program, int index, Arena& arena) {
+Executor::Parts parts_of(const schedule::Program& program, int index, Arena& arena,
+                         const Peers& peers) {
   const std::vector<Stage*> none(program.stages, nullptr);
   const ShardFold fold{.microbatches = program.microbatches};
   return {.program = &program,
           .device = index,
-          .linked = link(program, index, {.stages = none}, arena),
+          .linked = link(program, index, {.stages = none, .peers = peers}, arena),
           .stages = none,
           .fold = fold,
-          .arena = &arena};
+          .arena = &arena,
+          .peers = &peers};
 }
 
 Executor::Parts with(Executor::Parts parts, ops::Compute& compute, Emulator& emulator,
@@ -46,7 +48,7 @@ Executor::Parts with(Executor::Parts parts, ops::Compute& compute, Emulator& emu
   parts.compute = &compute;
   parts.emulator = &emulator;
   parts.world = &groups.world;
-  parts.peers = &groups.peers;
+  parts.place = &groups.group;
   return parts;
 }
 
@@ -75,10 +77,11 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
 
 EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
                                const EmulatedGroups& groups)
-    : compute_(1),
+    : peers_(groups.peers),
+      compute_(1),
       arena_(plan::peak_bytes(program)[place]),
-      emulator_(program, std::move(costs), place, groups.peers, groups.group),
-      executor_(with(parts_of(program, place, arena_), compute_, emulator_, groups)) {}
+      emulator_(program, std::move(costs), place, peers_, groups.group),
+      executor_(with(parts_of(program, place, arena_, peers_), compute_, emulator_, groups)) {}
 
 EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
                                comm::Communicator& world)
@@ -88,7 +91,7 @@ EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs cos
 EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
                                comm::Communicator& world, std::unique_ptr<comm::Communicator> alone)
     : EmulatedDevice(program, std::move(costs), place,
-                     EmulatedGroups{.world = world, .peers = world, .group = *alone}) {
+                     EmulatedGroups{.world = world, .peers = Peers(world), .group = *alone}) {
   alone_ = std::move(alone);
 }
 

@@ -35,7 +35,7 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
 /// Whom an emulated device talks to.
 struct EmulatedGroups {
   comm::Communicator& world;  ///< all devices: NORM
-  comm::Communicator& peers;  ///< by place: messages
+  Peers peers;                ///< at other places: messages
   comm::Communicator& group;  ///< at the same place: a tensor group
 };
 
@@ -58,6 +58,7 @@ class EmulatedDevice {
                  comm::Communicator& world, std::unique_ptr<comm::Communicator> alone);
 
   std::unique_ptr<comm::Communicator> alone_;  ///< its tensor group, where there is no other
+  Peers peers_;
   ops::Compute compute_;
   Arena arena_;
   Emulator emulator_;

@@ -33,7 +33,7 @@ bool completes(const Instruction& wait, const Instruction& posted) {
 }  // namespace
 
 Emulator::Emulator(const schedule::Program& program, plan::Costs costs, int place,
-                   comm::Communicator& peers, comm::Communicator& group)
+                   const Peers& peers, comm::Communicator& group)
     : program_(&program), costs_(std::move(costs)), place_(place), group_(group) {
   // Linux may oversleep by 50 us otherwise.
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);

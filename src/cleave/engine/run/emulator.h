@@ -19,10 +19,9 @@ class Emulator {
  public:
   /// `program` must outlive the emulator. `costs` in seconds. To be made by the thread of its
   /// device, by all devices at the same time: it asks the system for exact sleeps, and groups are
-  /// formed of `peers`, the devices by place. Those at the same place, in `group`, wait for each
-  /// other behind every pass.
-  Emulator(const schedule::Program& program, plan::Costs costs, int place,
-           comm::Communicator& peers, comm::Communicator& group);
+  /// formed of `peers`. Those at the same place, in `group`, wait for each other behind every pass.
+  Emulator(const schedule::Program& program, plan::Costs costs, int place, const Peers& peers,
+           comm::Communicator& group);
 
   /// Takes as long as the costs say, from now on. What is posted goes on until its WAIT, as in
   /// training.

@@ -42,7 +42,7 @@ std::size_t most_exchanges(const LinkedProgram& program, std::span<Stage* const>
   for (const LinkedInstruction& entry : program.instructions) {
     const schedule::Instruction& i = entry.instruction;
     const int segment = std::max(i.segment, 0);
-    if (i.op == Op::Tie || i.op == Op::Collect) ++count;
+    if (i.op == Op::Tie || i.op == Op::Collect || !entry.gathered.empty()) ++count;
     if (i.stage < 0 || stages[i.stage] == nullptr) continue;
     const Stage& stage = *stages[i.stage];
     if (schedule::is_compute(i.op)) count += inside_layers(stage.segments()[segment]);

@@ -31,28 +31,26 @@ Executor::Executor(Parts parts)
              .world = parts_.world}),
       values_(parts_.stages, replicas_),
       collections_(*parts_.program, parts_.stages, replicas_),
+      messages_(programs(), *parts_.world, parts_.place),
       moves_(parts_.linked, parts_.arena->memory(), parts_.outside),
       host_messages_(host_messages_of(parts_)),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]),
       microbatches_(schedule::Topology(*parts_.program).microbatches(parts_.device)) {
   std::size_t blocks = 0;
   std::size_t instructions = 0;
-  int slots = 0;
   for (const LinkedProgram* program : programs()) {
     std::size_t own = 0;
     for (const LinkedInstruction& entry : program->instructions) own += entry.acquire.size();
     blocks = std::max(blocks, own);
     instructions = std::max(instructions, program->instructions.size());
-    slots = std::max(slots, program->slots);
   }
   blocks += parts_.linked.lasting.size();
   parts_.arena->reserve_blocks(blocks);
   take_lasting();
   for (const Block& block : parts_.linked.lasting)
     planned_bytes_ = std::max(planned_bytes_, block.offset + block.bytes);
-  pending_.resize(slots);
   spans_.reserve(2 * instructions);
-  parts_.world->make_room(/*collectives=*/1, pending_.size());
+  parts_.world->make_room(/*collectives=*/1, messages_.at_once());
   parts_.world->log().reserve(most_exchanges(parts_.linked, parts_.stages));
   for (Stage* stage : parts_.stages)
     if (stage != nullptr) stage->set_between_layers([this] { look_after_messages(); });
@@ -84,7 +82,7 @@ HostMessages Executor::host_messages_of(const Parts& parts) {
           static_cast<std::size_t>(slots),
           parts.arena->memory(),
           parts.host,
-          *parts.peers,
+          *parts.world,
           parts.alone_at_place ? HostMessages::Sending::WhenMoved : HostMessages::Sending::AtOnce};
 }
 
@@ -293,9 +291,7 @@ void Executor::post(const LinkedInstruction& entry) {
   if (passes_through_host())
     return sends ? host_messages_.send(entry) : host_messages_.receive(entry);
   if (parts_.emulator != nullptr) parts_.emulator->before_post(entry);
-  comm::Communicator& peers = *parts_.peers;
-  pending_[entry.slot] = sends ? peers.send(entry.message, entry.peer, entry.tag)
-                               : peers.receive(entry.message, entry.peer, entry.tag);
+  messages_.post(entry);
 }
 
 void Executor::finish(const LinkedInstruction& entry) {
@@ -321,7 +317,7 @@ void Executor::finish(const LinkedInstruction& entry) {
 }
 
 void Executor::finish_message(const LinkedInstruction& entry) {
-  if (!passes_through_host()) return pending_[entry.slot].wait();
+  if (!passes_through_host()) return messages_.finish(entry);
   const Op op = entry.instruction.completes == Op::Send ? Op::Out : Op::In;
   record_move(entry.instruction, op, host_messages_.finish(entry));
 }

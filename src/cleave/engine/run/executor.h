@@ -13,6 +13,7 @@
 #include "cleave/engine/run/emulator.h"
 #include "cleave/engine/run/host_messages.h"
 #include "cleave/engine/run/linked_program.h"
+#include "cleave/engine/run/messages.h"
 #include "cleave/engine/run/microbatch_source.h"
 #include "cleave/engine/run/moves.h"
 #include "cleave/engine/run/rehearsal.h"
@@ -69,7 +70,8 @@ class Executor {
     Arena* host = nullptr;     ///< where messages pass through; null: they do not
     ops::Compute* compute = nullptr;
     comm::Communicator* world = nullptr;  ///< all devices of the run
-    comm::Communicator* peers = nullptr;  ///< whom messages go to, by place
+    comm::Communicator* place = nullptr;  ///< those at the same place; null: nobody else
+    const Peers* peers = nullptr;         ///< whom it meets at other places
     bool counts_loss = true;              ///< the devices at a place have the same; one counts it
     bool alone_at_place = true;           ///< nobody holds it up inside what it computes
     Emulator* emulator = nullptr;         ///< does the compute; null: the stages do
@@ -163,7 +165,7 @@ class Executor {
   StepSums sums_;
   ParameterSync values_;
   Collections collections_;
-  std::vector<comm::Pending> pending_;  ///< [slot] messages in flight
+  Messages messages_;
   Moves moves_;
   HostMessages host_messages_;
   int replica_ = 0;                      ///< the first that the device stands for

@@ -5,8 +5,8 @@
 namespace cleave::engine {
 
 HostMessages::HostMessages(std::size_t moves, std::size_t slots, Memory& memory, Arena* host,
-                           comm::Communicator& peers, Sending sending)
-    : host_(host), peers_(peers), sending_(sending) {
+                           comm::Communicator& world, Sending sending)
+    : host_(host), world_(world), sending_(sending) {
   if (moves == 0) return;
   mover_ = std::make_unique<Mover>(memory, host_memory(), 2 * moves);
   flights_.resize(slots);
@@ -40,7 +40,8 @@ void HostMessages::send(const LinkedInstruction& entry) {
 
 void HostMessages::start_send(Flight& flight) {
   mover_->wait(flight.move);
-  flight.pending = peers_.send(flight.next->message, flight.next->peer, flight.next->tag);
+  const LinkedInstruction& send = *flight.next;
+  flight.pending = world_.send(send.message, send.slices.front().device, send.tag);
   flight.phase = Phase::Sent;
 }
 
@@ -48,7 +49,7 @@ void HostMessages::receive(const LinkedInstruction& entry) {
   Flight& flight = flights_[entry.slot];
   CLEAVE_CHECK(flight.phase == Phase::Idle, to_string(entry.instruction), " while another moves");
   if (entry.on_host.bytes > 0) host_->acquire(entry.on_host.offset, entry.on_host.bytes);
-  flight.pending = peers_.receive(entry.message, entry.peer, entry.tag);
+  flight.pending = world_.receive(entry.message, entry.slices.front().device, entry.tag);
   flight.phase = Phase::Receiving;
   flight.next = nullptr;
 }

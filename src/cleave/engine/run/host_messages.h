@@ -11,7 +11,8 @@
 
 namespace cleave::engine {
 
-/// The messages of one device that pass through the host's memory: OUT and SEND, RECV and IN.
+/// The messages of one device that pass through the host's memory: OUT and SEND, RECV and IN. Each
+/// travels in one piece.
 ///
 /// The mover copies beside what the device computes. A SEND goes on its way when its OUT is over,
 /// an IN begins when its RECV is complete: whoever calls look() now and then sees to that.
@@ -23,7 +24,7 @@ class HostMessages {
 
   /// `moves`: OUT and IN of a program at most; 0: nothing passes here. `memory` is the device's.
   HostMessages(std::size_t moves, std::size_t slots, Memory& memory, Arena* host,
-               comm::Communicator& peers, Sending sending);
+               comm::Communicator& world, Sending sending);
 
   /// Also after a step that was broken off.
   void begin_step();
@@ -59,7 +60,7 @@ class HostMessages {
   void start_in(Flight& flight);
 
   Arena* host_;
-  comm::Communicator& peers_;
+  comm::Communicator& world_;
   Sending sending_;
   std::unique_ptr<Mover> mover_;  ///< null: nothing passes here
   std::vector<Flight> flights_;   ///< [slot]

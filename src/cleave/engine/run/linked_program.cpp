@@ -96,11 +96,13 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
           !(list[i - 1].op == Op::Forward && list[i - 1].segment == list[i].segment);
     } else if (list[i].op == Op::Send || list[i].op == Op::Receive) {
       entry.message = linker.message(list[i]);
-      entry.peer = linker.peer(list[i]);
+      entry.slices = linker.slices(list[i], options.peers);
       entry.tag = linker.tag(list[i]);
       entry.slot = slots.take(list[i]);
     } else if (list[i].op == Op::Wait && schedule::is_message(list[i])) {
       entry.slot = slots.give_back(list[i]);
+      entry.gathered = linker.gathered_slices(list[i], options.peers);
+      if (!entry.gathered.empty()) entry.message = linker.message(list[i]);
     } else if (list[i].op == Op::Reduce) {
       entry.workspace = linker.workspace(list[i]);
     } else if (list[i].op == Op::Collect) {

@@ -6,6 +6,7 @@
 
 #include "cleave/engine/run/mover.h"
 #include "cleave/engine/stage/gradient_sync.h"
+#include "cleave/engine/stage/peers.h"
 #include "cleave/engine/stage/stage.h"
 #include "cleave/schedule/program.h"
 #include "cleave/tensor/arena.h"
@@ -34,23 +35,24 @@ struct CollectedRows {
 /// An instruction with everything resolved that does not change from step to step.
 struct LinkedInstruction {
   schedule::Instruction instruction;
-  Stage* stage = nullptr;           ///< compute; null on an emulated device
-  SegmentPass pass;                 ///< compute
-  std::vector<SumMerge> merges;     ///< W, B: what is added up behind it
-  std::vector<SegmentOf> cleared;   ///< REDUCE, TIE, NORM: sums without a W, zero from here on
-  std::span<std::byte> message;     ///< SEND, RECV
-  std::span<std::byte> workspace;   ///< REDUCE: to add up in; GATHER: whole parameters
-  CollectedRows collected;          ///< COLLECT
-  int peer = -1;                    ///< SEND, RECV: the device at the other end
-  int tag = -1;                     ///< SEND, RECV
-  int slot = -1;                    ///< SEND, RECV and their WAIT: which message in flight;
-                                    ///< OUT, IN and theirs: which of the step's moves
-  std::vector<std::byte*> joints;   ///< what the pass's frame refers to besides regions
-  std::vector<Block> acquire;       ///< before it runs
-  std::vector<Block> release;       ///< after it ran
-  std::vector<Mover::Copy> copies;  ///< OUT, IN
-  Block outside;                    ///< OUT, IN and their WAIT: where they move to or from
-  Block on_host;                    ///< messages through the host, and their OUT and IN: where
+  Stage* stage = nullptr;             ///< compute; null on an emulated device
+  SegmentPass pass;                   ///< compute
+  std::vector<SumMerge> merges;       ///< W, B: what is added up behind it
+  std::vector<SegmentOf> cleared;     ///< REDUCE, TIE, NORM: sums without a W, zero from here on
+  std::span<std::byte> message;       ///< SEND, RECV; WAIT of what is gathered
+  std::vector<Peers::Slice> slices;   ///< SEND, RECV: who has which part of it
+  std::vector<std::size_t> gathered;  ///< WAIT of a RECV: Peers::gathered
+  std::span<std::byte> workspace;     ///< REDUCE: to add up in; GATHER: whole parameters
+  CollectedRows collected;            ///< COLLECT
+  int tag = -1;                       ///< SEND, RECV
+  int slot = -1;                      ///< SEND, RECV and their WAIT: which message in flight;
+                                      ///< OUT, IN and theirs: which of the step's moves
+  std::vector<std::byte*> joints;     ///< what the pass's frame refers to besides regions
+  std::vector<Block> acquire;         ///< before it runs
+  std::vector<Block> release;         ///< after it ran
+  std::vector<Mover::Copy> copies;    ///< OUT, IN
+  Block outside;                      ///< OUT, IN and their WAIT: where they move to or from
+  Block on_host;                      ///< messages through the host, and their OUT and IN: where
 };
 
 /// The list of one device, linked to its stages and its arena. Offsets are the plan's; nothing is
@@ -72,6 +74,7 @@ struct LinkedProgram {
 /// `stages[s]` is the stage `s` of the program if it is on `device`, else null.
 struct LinkOptions {
   std::span<Stage* const> stages;
+  const Peers& peers;  ///< of the device
   std::int64_t kernel_scratch = 0;
 };
 LinkedProgram link(const schedule::Program& program, int device, const LinkOptions& options,

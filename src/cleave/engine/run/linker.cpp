@@ -100,18 +100,32 @@ std::span<std::byte> Linker::message(const Instruction& instruction) const {
   const Buffer* buffer =
       buffers_.of_edge(kind, instruction.edge, instruction.direction, instruction.microbatch);
   if (buffer == nullptr) return {};
-  const schedule::Edge& edge = program_.edges[instruction.edge];
-  const std::int64_t bytes =
-      instruction.direction == Direction::Forward ? edge.forward_bytes : edge.backward_bytes;
-  return {arena_.at(buffer->offset), static_cast<std::size_t>(bytes)};
+  return {arena_.at(buffer->offset), static_cast<std::size_t>(message_bytes(instruction))};
 }
 
-int Linker::peer(const Instruction& instruction) const {
-  const schedule::Edge& edge = program_.edges[instruction.edge];
-  const bool at_source =
-      (instruction.op == Op::Send) == (instruction.direction == Direction::Forward);
-  const int replica = topology_.of_replica(device_, instruction.microbatch).replica;
+std::int64_t Linker::message_bytes(const Instruction& message) const {
+  const schedule::Edge& edge = program_.edges[message.edge];
+  return message.direction == Direction::Forward ? edge.forward_bytes : edge.backward_bytes;
+}
+
+int Linker::other_end(const Instruction& message) const {
+  const schedule::Edge& edge = program_.edges[message.edge];
+  const Op op = message.op == Op::Wait ? message.completes : message.op;
+  const bool at_source = (op == Op::Send) == (message.direction == Direction::Forward);
+  const int replica = topology_.of_replica(device_, message.microbatch).replica;
   return program_.placement[at_source ? edge.to : edge.from][replica];
+}
+
+std::vector<Peers::Slice> Linker::slices(const Instruction& message, const Peers& peers) const {
+  const int place = other_end(message);
+  const std::int64_t bytes = message_bytes(message);
+  return message.op == Op::Send ? peers.sent(place, bytes) : peers.received(place, bytes);
+}
+
+std::vector<std::size_t> Linker::gathered_slices(const Instruction& wait,
+                                                 const Peers& peers) const {
+  if (wait.completes != Op::Receive) return {};
+  return peers.gathered(other_end(wait), message_bytes(wait));
 }
 
 int Linker::tag(const Instruction& i) const {

@@ -57,13 +57,20 @@ class Linker {
 
   std::span<std::byte> message(const schedule::Instruction& instruction) const;
 
-  /// The device at the other end of the message.
-  int peer(const schedule::Instruction& instruction) const;
+  /// What this device sends or receives of a message.
+  std::vector<Peers::Slice> slices(const schedule::Instruction& message, const Peers& peers) const;
+
+  /// How the message that a WAIT is about comes in slices to the devices of a place.
+  std::vector<std::size_t> gathered_slices(const schedule::Instruction& wait,
+                                           const Peers& peers) const;
 
   /// Unique among the messages between two devices within a step.
   int tag(const schedule::Instruction& instruction) const;
 
  private:
+  /// The place at the other end of a message.
+  int other_end(const schedule::Instruction& message) const;
+  std::int64_t message_bytes(const schedule::Instruction& message) const;
   Frame frame(const schedule::Instruction& i, const SegmentPorts& ports) const;
   std::vector<std::byte*> joints(const schedule::Instruction& i, const SegmentPorts& ports) const;
   std::byte* arriving(const schedule::Instruction& i, const PortSource& source) const;

@@ -9,6 +9,7 @@
 
 #include "cleave/comm/communicator.h"
 #include "cleave/comm/tensor_adder.h"
+#include "cleave/engine/stage/peers.h"
 #include "cleave/engine/stage/shard_fold.h"
 #include "cleave/engine/stage/stage.h"
 #include "cleave/ops/compute.h"
@@ -25,7 +26,7 @@ class GradientSync {
     std::vector<Stage*> stages;              ///< [stage], null: elsewhere
     std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
     ops::Compute* compute = nullptr;
-    comm::Communicator* peers = nullptr;  ///< by place
+    const Peers* peers = nullptr;
   };
 
   /// All devices of the run make theirs at the same time: groups are formed.

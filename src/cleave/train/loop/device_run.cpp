@@ -140,8 +140,8 @@ class DeviceRun {
     const std::int64_t heap = heap_bytes();
     const plan::Costs costs = trainer_.profile(job_.at_once);
     library_heap_ = heap_bytes() - heap;
-    report_.predicted =
-        predicted_step(job_.compiled, costs, {.at_once = job_.at_once / job_.compiled.mesh.tensor});
+    report_.predicted = predicted_step(
+        job_.compiled, costs, {.at_once = job_.at_once / job_.compiled.mesh.devices_per_place()});
     report_.predicted_step_seconds = report_.predicted->summary.makespan;
     if (index_ == 0) job_.observer.on_predicted(*report_.predicted_step_seconds);
   }

@@ -51,7 +51,7 @@ RunReport run_device(const Config& config, const RunOptions& options,
   const auto group = world.group(mesh.group_at(place));
   const engine::EmulatedTimes times = emulated_times(config);
   engine::EmulatedDevice device(program, engine::emulated_costs(program, times, place), place,
-                                {.world = world, .peers = *peers, .group = *group});
+                                {.world = world, .peers = {world, mesh, index}, .group = *group});
   world.set_patience(options.patience);
 
   plan::Costs costs = engine::emulated_costs(program, times);

@@ -75,7 +75,7 @@ Forecast forecast(const Config& config, comm::Launcher& launcher) {
   const double at_once = at_once_of(result.step, config, launcher);
   result.predicted =
       predicted_step(result.step, profile_run(config, result.step, launcher, at_once),
-                     {.at_once = at_once / result.step.mesh.tensor});
+                     {.at_once = at_once / result.step.mesh.devices_per_place()});
   return result;
 }
 

@@ -47,13 +47,20 @@ std::vector<T> gather(std::span<const T> mine, comm::Communicator& world) {
   return all;
 }
 
+/// Who has to do with a device's messages to another place: the first, where they go to several.
+int peer_of(const Mesh& mesh, int place, int number, int other) {
+  return mesh.device_at(other, number * mesh.devices_at(other) / mesh.devices_at(place));
+}
+
 /// A timeline of places becomes one of devices: those at a place run one list.
 plan::Trace of_devices(const plan::Trace& places, const Mesh& mesh) {
   plan::Trace trace{.name = places.name, .unit = places.unit, .devices = mesh.devices()};
-  for (int number = 0; number < mesh.tensor; ++number) {
+  for (int number = 0; number < mesh.most_at_a_place(); ++number) {
     for (plan::Span span : places.spans) {
-      span.device = mesh.device_at(span.device, number);
-      if (span.peer >= 0) span.peer = mesh.device_at(span.peer, number);
+      const int place = span.device;
+      if (number >= mesh.devices_at(place)) continue;
+      span.device = mesh.device_at(place, number);
+      if (span.peer >= 0) span.peer = peer_of(mesh, place, number, span.peer);
       trace.spans.push_back(span);
     }
   }
