@@ -185,13 +185,18 @@ void check_ties(const Graph& share) {
 
 }  // namespace
 
-Graph share_of(const Graph& whole, const TensorShare& share, const TraitsOf& traits) {
-  if (share.whole()) return whole;
+Graph share_by_segment(const Graph& whole, std::span<const TensorShare> shares,
+                       const TraitsOf& traits) {
   Graph graph = whole;
   for (int s = 0; s < static_cast<int>(whole.segments.size()); ++s)
-    graph.segments[s].layers = SegmentShare(whole, s, share, traits).layers();
+    if (!shares[s].whole())
+      graph.segments[s].layers = SegmentShare(whole, s, shares[s], traits).layers();
   check_ties(graph);
   return graph;
+}
+
+Graph share_of(const Graph& whole, const TensorShare& share, const TraitsOf& traits) {
+  return share_by_segment(whole, std::vector<TensorShare>(whole.segments.size(), share), traits);
 }
 
 }  // namespace cleave::shard

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "cleave/shard/layer_traits.h"
 #include "cleave/spec/graph.h"
 
@@ -13,5 +15,10 @@ namespace cleave::shard {
 /// device, and the first device owns their parameters. Throws UserError, saying what would do, if a
 /// layer cannot be cut into that many shards.
 Graph share_of(const Graph& whole, const TensorShare& share, const TraitsOf& traits);
+
+/// The same where modules are cut in different ways: `shares` has one for each segment. What goes
+/// from one such module to another is whole on all devices, so no rows may be divided.
+Graph share_by_segment(const Graph& whole, std::span<const TensorShare> shares,
+                       const TraitsOf& traits);
 
 }  // namespace cleave::shard

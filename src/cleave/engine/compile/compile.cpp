@@ -10,6 +10,7 @@
 #include "cleave/engine/compile/accelerated.h"
 #include "cleave/engine/compile/laid_out.h"
 #include "cleave/engine/compile/lowering.h"
+#include "cleave/engine/compile/module_shares.h"
 #include "cleave/engine/compile/optional_stages.h"
 #include "cleave/engine/compile/order_search.h"
 #include "cleave/engine/compile/patterns.h"
@@ -181,6 +182,7 @@ schedule::PipelineShape shape_of(const Graph& model, const CompileOptions& optio
 /// The program that the layout's schedule comes to.
 Ordered scheduled(const Graph& model, const CompileOptions& options, const CompileOrder& compiled) {
   check(model);
+  check_module_degrees(options);
   const schedule::PipelineShape shape = shape_of(model, options);
   Ordered found;
   // If every F comes before the first backward pass, one order is as good as another.
@@ -234,6 +236,7 @@ CompiledStep compile_to_fit(const Graph& model, CompileOptions options) {
 }  // namespace
 
 CompiledStep compile_emulated(const Graph& given, const CompileOptions& options) {
+  check_emulated_degrees(options.layout);
   Graph model = given;
   leave_out_unwanted(model);
   const CompileOrder sleeping = [&](schedule::Program order) {

@@ -47,7 +47,9 @@ struct CompileOptions {
   int microbatches = 1;   ///< per replica
   int data_shards = 0;    ///< of the logical grid; 0: one per replica of what has the most
   int tensor_shards = 0;  ///< of the logical grid; 0: one per device of the tensor axis
-  int threads = 1;        ///< per device
+  /// Of the modules before the last one; 0: `tensor_shards`, or one per device of theirs.
+  int encoder_tensor_shards = 0;
+  int threads = 1;  ///< per device
   /// What steps the data bring, ascending; empty: all microbatches have all inputs.
   std::vector<InputCount> optional_inputs = {};
   EvaluatedInputs evaluated_inputs = {};
@@ -79,13 +81,16 @@ struct StepPattern {
 /// A training step, ready to be run: every instruction and every byte is known and verified.
 ///
 /// The devices of a tensor group run one list together, each on its own share of the layers: the
-/// program's devices are places of the mesh. Messages go between devices of the same number, so the
-/// proof for places holds for devices: an order in which all instructions can complete is one for
-/// every number.
+/// program's devices are places of the mesh. Messages go between devices of the same number, or in
+/// slices that the receivers gather (spec/message_slices.h), so the proof for places holds for
+/// devices: an order in which all instructions can complete is one in which every device at a place
+/// completes the instruction of its place.
 struct CompiledStep {
-  Graph model;                                   ///< whole, as checkpoints know it
-  Mesh mesh;                                     ///< of the devices of the run
-  std::vector<Graph> shares;                     ///< [number at a place]
+  Graph model;  ///< whole, as checkpoints know it
+  Mesh mesh;    ///< of the devices of the run
+  /// [number at a place]; where places differ, the segments of those without this number are
+  /// number 0's, and nobody runs them.
+  std::vector<Graph> shares;
   schedule::Program program;                     ///< compiled to evaluate alone, it is `evaluation`
   schedule::Program evaluation;                  ///< forward only, in the same memory
   std::vector<StepPattern> patterns;             ///< of steps with fewer optional inputs
@@ -108,7 +113,7 @@ struct CompiledStep {
   std::vector<std::int64_t> host_bytes;     ///< [place] messages in the host's memory at a time
   std::string spill;                        ///< as in CompileOptions
   bool has_gradients = true;  ///< false: weights and slots are held for others, who train them
-  bool state_moves = false;  ///< optimizer state and masters of bf16 are outside between steps
+  bool state_moves = false;   ///< optimizer state and masters of bf16 are outside between steps
   std::vector<std::int64_t> staging_bytes;  ///< [place] at the end of them: for a copy of the
                                             ///< state, to save it while training goes on; or empty
   std::vector<std::int64_t> held_bytes;  ///< [place] before those: earlier and others' state, for

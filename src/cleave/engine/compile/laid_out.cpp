@@ -6,12 +6,12 @@
 
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/lowering.h"
+#include "cleave/engine/compile/module_shares.h"
 #include "cleave/engine/compile/step_stages.h"
 #include "cleave/engine/compile/wires.h"
 #include "cleave/parallel/same_order.h"
 #include "cleave/plan/tune/layout_check.h"
 #include "cleave/schedule/graph.h"
-#include "cleave/shard/graph_share.h"
 #include "cleave/spec/trainable.h"
 
 namespace cleave::engine {
@@ -29,40 +29,6 @@ void set_edges(CompiledStep& step) {
     step.program.edges[wire.edge].forward_bytes = y.bytes();
     step.program.edges[wire.edge].backward_bytes = y.gradient_bytes() * std::ssize(wire.readers);
   }
-}
-
-/// Tensor shards would cut what an update needs as one.
-void check_whole_updates(const Graph& model, const CompileOptions& options, int shards) {
-  if (shards == 1 || !options.optimizer->whole) return;
-  for (const SegmentSpec& segment : model.segments) {
-    for (const LayerSpec& layer : segment.layers) {
-      for (const ParameterSpec& parameter : layer.parameters) {
-        require(!parameter.whole_pieces, "train.optimizer ", options.optimizer->name,
-                " updates whole matrices, and ", shards, " tensor shards cut ", parameter.name,
-                "; use parallel.tensor 1 with numerics.tensor_shards 1, or another optimizer");
-      }
-    }
-  }
-}
-
-/// What each device at a place has of the model.
-std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options) {
-  const int devices = options.layout.tensor;
-  const int shards = options.tensor_shards == 0 ? devices : options.tensor_shards;
-  plan::check_shards("tensor", shards, devices);
-  check_whole_updates(model, options, shards);
-  if (shards == 1) return {model};
-  std::vector<Graph> shares;
-  for (int number = 0; number < devices; ++number) {
-    shares.push_back(shard::share_of(model,
-                                     {.shards = shards,
-                                      .devices = devices,
-                                      .rank = number,
-                                      .sequence_parallel = options.layout.sequence_parallel},
-                                     options.kinds.traits()));
-    give_slots(shares.back().segments, *options.optimizer, options.hyper);
-  }
-  return shares;
 }
 
 /// Weights with a second use, in the same stage or in a later one.
@@ -162,8 +128,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   }
   step.mesh = layout.mesh();
   step.shares = shares_of(step.model, options);
-  if (options.purpose != Purpose::Evaluate)
-    std::ranges::for_each(step.shares, leave_out_unwanted);
+  if (options.purpose != Purpose::Evaluate) std::ranges::for_each(step.shares, leave_out_unwanted);
   set_edges(step);
   if (options.purpose == Purpose::Train) leave_out_frozen(step);
   parallel::check_same_order(step.shares);
@@ -181,8 +146,10 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   step.keep = keep_of(step.stages, layout.recompute);
   if (options.purpose != Purpose::Evaluate) keep_frozen(step);
   step.tensor_names = tensor_names(model.segments);
-  for (const Graph& share : step.shares)
-    std::ranges::move(owned_pieces(share.segments), std::back_inserter(step.pieces));
+  for (int s = 0; s < step.program.stages; ++s)
+    for (int number = 0; number < devices_of(step, s); ++number)
+      std::ranges::move(owned_pieces(segments_of(step, s, number)),
+                        std::back_inserter(step.pieces));
   std::ranges::sort(step.pieces);
   return step;
 }

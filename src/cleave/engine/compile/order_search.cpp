@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cleave/engine/compile/optional_stages.h"
+#include "cleave/engine/compile/step_stages.h"
 #include "cleave/plan/order/auto_schedule.h"
 #include "cleave/plan/order/replica_orders.h"
 #include "cleave/plan/time/simulator.h"
@@ -30,10 +31,13 @@ double flops_of(const std::vector<SegmentSpec>& stage,
 plan::Costs costs_of(const CompileOptions& options, const CompiledStep& step) {
   if (options.costs) return options.costs(step.program);
   plan::Costs costs{.unit = ""};
-  for (const auto& stage : step.stages) {
-    costs.stages.push_back({.forward = flops_of(stage, &LayerSpec::forward),
-                            .input = flops_of(stage, &LayerSpec::backward_input),
-                            .weight = flops_of(stage, &LayerSpec::backward_weight)});
+  for (int s = 0; s < std::ssize(step.stages); ++s) {
+    const auto share = [&](const std::vector<MatmulSpec> LayerSpec::*pass) {
+      return flops_of(step.stages[s], pass) / devices_of(step, s);
+    };
+    costs.stages.push_back({.forward = share(&LayerSpec::forward),
+                            .input = share(&LayerSpec::backward_input),
+                            .weight = share(&LayerSpec::backward_weight)});
   }
   return costs;
 }

@@ -23,9 +23,7 @@ struct ModuleCosts {
   explicit ModuleCosts(const Graph& model) {
     for (const SegmentSpec& segment : model.segments)
       costs.push_back(static_cast<double>(flops(segment)));
-    const std::string& last = model.segments.back().module;
-    const auto first = std::ranges::find(model.segments, last, &SegmentSpec::module);
-    encoder = first - model.segments.begin();
+    encoder = encoder_segments(model);
     require(encoder > 0,
             "parallel.placement says where the encoder of a model is, and this one has no modules; "
             "leave it out");
@@ -93,6 +91,11 @@ std::optional<Sizes> least_loaded(const ModuleCosts& model, const Layout& layout
 }
 
 }  // namespace
+
+std::int64_t encoder_segments(const Graph& model) {
+  const std::string& last = model.segments.back().module;
+  return std::ranges::find(model.segments, last, &SegmentSpec::module) - model.segments.begin();
+}
 
 std::vector<std::int64_t> placed_segments(const Graph& model, const Layout& layout, int stages) {
   const ModuleCosts costs(model);

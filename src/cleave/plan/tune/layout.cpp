@@ -22,6 +22,22 @@ int Layout::places() const {
   return replicas.empty() ? pipeline : std::accumulate(replicas.begin(), replicas.end(), 0);
 }
 
+Mesh Layout::mesh() const {
+  Mesh mesh{.data = copies(),
+            .pipeline = places(),
+            .tensor = tensor,
+            .order = order,
+            .last_first = last_first};
+  if (!degrees_differ()) return mesh;
+  std::vector<int> replicas = replicas_of_stages();
+  if (replicas.empty()) replicas.assign(static_cast<std::size_t>(pipeline), 1);
+  for (int stage = 0; stage < pipeline; ++stage)
+    mesh.degrees.insert(mesh.degrees.end(),
+                        static_cast<std::size_t>(replicas[static_cast<std::size_t>(stage)]),
+                        stage < encoder_stages ? encoder_tensor : tensor);
+  return mesh;
+}
+
 Recompute recompute_of(const Layout& layout, std::size_t block) {
   const std::vector<Recompute>& kinds = layout.recompute;
   if (kinds.empty()) return Recompute::None;

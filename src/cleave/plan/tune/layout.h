@@ -28,6 +28,7 @@ struct Layout {
   Placement placement = Placement::Even;  ///< of the encoders of a model that has some
   int encoder_stages = 0;                 ///< stages that they have, where these are their own
   int encoder_data = 0;                   ///< replicas of these; 0: as many as of the others
+  int encoder_tensor = 0;                 ///< their tensor degree; 0: that of the others
   int zero = 0;  ///< what replicas share: 1 optimizer state, 2 gradients too, 3 weights too
   /// [block], or one for all of them; empty: none.
   std::vector<schedule::Recompute> recompute;
@@ -45,15 +46,13 @@ struct Layout {
   std::vector<int> replicas_of_stages() const;
   /// Places along the pipeline of such a copy.
   int places() const;
+  /// Whether modules have tensor degrees of their own.
+  bool degrees_differ() const { return encoder_tensor > 0 && encoder_tensor != tensor; }
 
-  Mesh mesh() const {
-    return {.data = copies(),
-            .pipeline = places(),
-            .tensor = tensor,
-            .order = order,
-            .last_first = last_first};
+  Mesh mesh() const;
+  std::int64_t devices() const {
+    return degrees_differ() ? mesh().devices() : std::int64_t{tensor} * places() * copies();
   }
-  std::int64_t devices() const { return std::int64_t{tensor} * places() * copies(); }
   int stages() const { return pipeline * (chunks > 0 ? chunks : 1); }
   friend bool operator==(const Layout&, const Layout&) = default;
 };

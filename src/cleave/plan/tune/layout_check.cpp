@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "cleave/base/check.h"
+#include "cleave/schedule/program_file.h"
 
 namespace cleave::plan {
 
@@ -57,6 +58,28 @@ void check_modules(std::int64_t vision, std::int64_t language) {
           language,
           " of the language model do not fold into each other; make one 2, 4, 8, … times the "
           "other, or one of them 1");
+}
+
+void check_degrees(const ModuleDegrees& run) {
+  const std::string degrees =
+      detail::concat("parallel.vision.tensor ", run.vision, " beside tensor ", run.language,
+                     " of the language model");
+  const std::string equal = ", or make the degrees equal";
+  require(run.own_devices, degrees,
+          " is for modules on devices of their own; set parallel.placement = \"own\"", equal);
+  require(!run.sequence_parallel, degrees,
+          " divides no rows among devices; set parallel.sequence_parallel = false", equal);
+  require(run.usual_order, degrees,
+          " counts devices place by place; leave parallel.order and edge out", equal);
+  require(run.chunks <= 1, degrees, " is for one stage on each device, not parallel.chunks ",
+          run.chunks, "; leave that out", equal);
+  require(!schedule::names_file(run.schedule), degrees, " has no order in the file ", run.schedule,
+          "; take 1f1b, zb-h1, gpipe or auto", equal);
+  require(!run.accelerators, degrees, " is for processors; leave devices.kind out", equal);
+  require(!run.emulated, degrees, " is for devices that compute; leave devices.emulate out", equal);
+  require(!run.owners, degrees, " is for devices of one owner; leave edge out", equal);
+  require(!run.elastic, degrees,
+          " is not planned anew when a device is lost; set train.elastic = false", equal);
 }
 
 void check_batch(std::string_view key, std::int64_t batch, std::int64_t microbatch,

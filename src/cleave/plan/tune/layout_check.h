@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace cleave::plan {
@@ -27,12 +28,31 @@ void check_partition_stages(std::span<const std::int64_t> partition, std::int64_
 /// ZeRO shares memory among replicas.
 void check_zero(std::int64_t zero, std::int64_t data);
 
-/// The shards of an axis of the grid, "data" or "tensor", fold onto `degree` devices.
+/// The shards of an axis of the grid, "data", "tensor" or the "vision.tensor" of encoders, fold
+/// onto `degree` devices.
 void check_shards(std::string_view axis, std::int64_t shards, std::int64_t degree);
 
 /// Two modules with different numbers of replicas: a device of the one with fewer stands for an
 /// aligned part of the shards that the tree of sums has, or for all of them.
 void check_modules(std::int64_t vision, std::int64_t language);
+
+/// What a run has beside tensor degrees that differ between modules.
+struct ModuleDegrees {
+  std::int64_t vision = 1;
+  std::int64_t language = 1;
+  bool own_devices = true;  ///< placement "own"
+  bool sequence_parallel = false;
+  bool usual_order = true;  ///< of the axes
+  std::int64_t chunks = 1;  ///< 0: what the schedule wants
+  std::string schedule = {};
+  bool accelerators = false;
+  bool emulated = false;
+  bool owners = false;   ///< or clients that average
+  bool elastic = false;  ///< and served
+};
+
+/// Such degrees go with all of that.
+void check_degrees(const ModuleDegrees& run);
 
 /// Microbatches can be dealt out to the data shards. `key` is how the batch is called.
 void check_batch(std::string_view key, std::int64_t batch, std::int64_t microbatch,
