@@ -120,6 +120,29 @@ def unequal(vision, language, own, rest, tensor=1, **keys):
         "devices.count": tensor * (own * vision + rest * language)}
 
 
+def degrees():
+    """Modules with tensor degrees of their own, of a grid with four tensor shards: (vision, language), stages of each."""
+    for (vision, language), (own, rest), schedule in itertools.product(
+            ((1, 2), (2, 1), (1, 4), (4, 1), (2, 4), (4, 2)), ((1, 1), (1, 2), (2, 1)), SCHEDULES):
+        yield unlike(vision, language, own, rest, schedule=schedule)
+    for (vision, language), (data, zero), recompute in itertools.product(
+            ((1, 2), (2, 1), (1, 4)), SHARING[1:4], ("none", "full", "selective")):
+        yield unlike(vision, language, 1, 1, data, zero=zero, recompute=recompute)
+    for (vision, language), replicas_of in itertools.product(((1, 2), (2, 1)), ((2, 1), (1, 2), (4, 2))):
+        yield unlike(vision, language, 1, 1, replicas_of[1], replicas_of[0])
+    for transport in ((1, 2), (2, 1), (1, 4), (2, 4)):
+        yield unlike(*transport, 1, 1, transport="mpi")
+    for tensor, pipeline in itertools.product((1, 2, 4), (1, 2)):
+        yield layout(pipeline, tensor)
+    yield unlike(1, 2, 1, 1, offload="both")
+
+
+def unlike(vision, language, own, rest, data=1, vision_data=None, **keys):
+    return layout(own + rest, language, data, placement="own", **keys) | {
+        "parallel.vision.pipeline": own, "parallel.vision.tensor": vision, "parallel.vision.data": vision_data or data,
+        "devices.count": own * vision * (vision_data or data) + rest * language * data}
+
+
 def cached():
     """With what the tower gives computed in every step, or once and kept beside the set; one grid."""
     for cache, pipeline, (data, zero) in itertools.product(("false", "true"), (1, 2), SHARING):
@@ -161,6 +184,7 @@ MODELS = {
     "vlm": (VLM, "talk", {"data.images": 2}, vlm),
     "vlm, more room": (VLM, "talk", {}, rooms),
     "vlm, two tensor shards": (VLM + ["numerics.tensor_shards=2"], "talk", {"data.images": 2}, tensors),
+    "vlm, four tensor shards": (VLM + ["numerics.tensor_shards=4"], "talk", {"data.images": 2}, degrees),
     "vlm, projector learns": (VLM + ['model.train=["projector"]'], "talk", {"data.images": 2}, frozen),
     "vlm, tower kept": (VLM + ['model.train=["projector", "language"]'], "talk", {"data.images": 2}, cached),
     "deepstack": (DEEPSTACK, "talk", {"data.images": 2}, deepstack),

@@ -48,17 +48,20 @@ Decision decide(const Config& config, comm::Launcher& launcher) {
 
 nlohmann::json json_of(const Config& config) {
   const train::ParallelConfig& p = config.parallel;
-  return {{"tp", *p.tensor},
-          {"pp", *p.pipeline},
-          {"dp", *p.data},
-          {"microbatch", *config.train.microbatch},
-          {"chunks", p.chunks.value_or(1)},
-          {"schedule", p.schedule},
-          {"receive_ahead", p.receive_ahead.value_or(1)},
-          {"early", p.early.value_or(0)},
-          {"zero", *p.zero},
-          {"recompute", recompute_name(train::compile_options(config).layout)},
-          {"partition", p.partition ? nlohmann::json(*p.partition) : nlohmann::json("auto")}};
+  nlohmann::json json = {
+      {"tp", *p.tensor},
+      {"pp", *p.pipeline},
+      {"dp", *p.data},
+      {"microbatch", *config.train.microbatch},
+      {"chunks", p.chunks.value_or(1)},
+      {"schedule", p.schedule},
+      {"receive_ahead", p.receive_ahead.value_or(1)},
+      {"early", p.early.value_or(0)},
+      {"zero", *p.zero},
+      {"recompute", recompute_name(train::compile_options(config).layout)},
+      {"partition", p.partition ? nlohmann::json(*p.partition) : nlohmann::json("auto")}};
+  if (p.degrees_differ()) json["vision_tp"] = *p.vision_tensor;
+  return json;
 }
 
 /// What was left to the schedule or to the planner as it came out.

@@ -96,11 +96,17 @@ std::string degrees_of(std::int64_t shards) {
 std::string describe_grid(const train::Config& config) {
   const std::int64_t data = config.numerics.data_shards.value_or(*config.parallel.data);
   const std::int64_t tensor = config.numerics.tensor_shards.value_or(*config.parallel.tensor);
+  const std::int64_t vision = config.numerics.vision_tensor_shards.value_or(tensor);
+  std::string shards = counted(tensor, "tensor shard");
+  std::string degrees = degrees_of(tensor);
+  if (vision != tensor) {
+    shards += fmt::format(" ({} of the tower)", vision);
+    degrees += fmt::format(" ({} of the tower)", degrees_of(vision));
+  }
   return fmt::format(
       "grid: {} x {}, microbatch {}; the same bits with data {}, tensor {} and any pipeline, "
       "schedule, zero, recompute and order\n",
-      counted(data, "data shard"), counted(tensor, "tensor shard"), *config.train.microbatch,
-      degrees_of(data), degrees_of(tensor));
+      counted(data, "data shard"), shards, *config.train.microbatch, degrees_of(data), degrees);
 }
 
 }  // namespace

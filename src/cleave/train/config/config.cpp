@@ -146,13 +146,14 @@ void derive_train(const Given& given, TrainConfig& t) {
 void derive_layout(const Given& given, std::optional<std::int64_t> world_size, Config& c) {
   ParallelConfig& p = c.parallel;
   if (p.language_data && !given.contains("parallel.data")) p.data = p.language_data;
+  if (p.language_tensor && !given.contains("parallel.tensor")) p.tensor = p.language_tensor;
   if (!given.contains("devices.transport") && world_size) c.devices.transport = Transport::Mpi;
   if (!given.contains("devices.count")) {
     const bool known = p.pipeline && p.tensor && p.data;
     require(known || world_size,
             "devices.count is missing; it is needed when an axis of "
             "[parallel] is \"auto\"");
-    c.devices.count = world_size ? *world_size : p.places() * *p.tensor;
+    c.devices.count = world_size ? *world_size : p.devices();
   }
   if (!given.contains("parallel.schedule") && !c.edge.is_split() && p.chunks.value_or(1) > 1)
     p.schedule = schedule::plainest_schedule(*p.chunks).name;
@@ -160,7 +161,10 @@ void derive_layout(const Given& given, std::optional<std::int64_t> world_size, C
   if (!given.contains("parallel.schedule") && c.model.kind->pairs) p.schedule = "gpipe";
   if (!given.contains("numerics.data_shards") && !c.edge.is_split())
     c.numerics.data_shards = p.data ? Auto(p.replicas()) : p.data;
-  if (!given.contains("numerics.tensor_shards")) c.numerics.tensor_shards = p.tensor;
+  if (given.contains("numerics.tensor_shards")) return;
+  c.numerics.tensor_shards = p.tensor;
+  if (p.tensor && !given.contains("numerics.vision.tensor_shards"))
+    c.numerics.vision_tensor_shards = p.vision_tensor;
 }
 
 /// All entries that no key takes are named at once.
@@ -216,9 +220,10 @@ Config parse_config(std::string_view text, const std::string& name, const Config
   return resolve(entries, options);
 }
 
-std::int64_t ParallelConfig::places() const {
-  const std::int64_t of_encoder = vision_data ? vision_pipeline.value_or(0) : 0;
-  return (*pipeline - of_encoder) * *data + of_encoder * vision_data.value_or(0);
+std::int64_t ParallelConfig::devices() const {
+  const std::int64_t of_encoder = vision_data || vision_tensor ? vision_pipeline.value_or(0) : 0;
+  return (*pipeline - of_encoder) * *data * *tensor +
+         of_encoder * vision_data.value_or(*data) * vision_tensor.value_or(*tensor);
 }
 
 data::Query data_query(const Config& config) {

@@ -105,7 +105,9 @@ struct ParallelConfig {
   std::optional<std::int64_t> vision_pipeline;    ///< their stages, where these are their own
   std::optional<std::int64_t> language_pipeline;  ///< and those of the language model
   std::optional<std::int64_t> vision_data;  ///< replicas of their stages, if not as many as `data`
-  std::optional<std::int64_t> language_data;  ///< and of the language model's: `data`
+  std::optional<std::int64_t> language_data;    ///< and of the language model's: `data`
+  std::optional<std::int64_t> vision_tensor;    ///< their tensor degree, if not `tensor`
+  std::optional<std::int64_t> language_tensor;  ///< and the language model's: `tensor`
   Auto zero = 0;
   RecomputeChoice recompute = std::vector{schedule::Recompute::None};
   /// What leaves a device's memory while it is not used; nothing for "auto": what makes it fit.
@@ -117,8 +119,10 @@ struct ParallelConfig {
 
   /// Replicas of what has the most of them, which share the batch. `data` has a value.
   std::int64_t replicas() const { return std::max(*data, vision_data.value_or(0)); }
-  /// Devices along pipeline and data. Both have values.
-  std::int64_t places() const;
+  /// Devices of all axes, which have values.
+  std::int64_t devices() const;
+  /// Whether modules have tensor degrees of their own.
+  bool degrees_differ() const { return vision_tensor && vision_tensor != tensor; }
 
   friend bool operator==(const ParallelConfig&, const ParallelConfig&) = default;
 };
@@ -128,6 +132,7 @@ struct ParallelConfig {
 struct NumericsConfig {
   std::optional<std::int64_t> data_shards;
   std::optional<std::int64_t> tensor_shards;
+  std::optional<std::int64_t> vision_tensor_shards;  ///< of encoders, if not `tensor_shards`
   std::optional<bool> exact;  ///< nothing until resolve_numerics() has looked at the processors
 
   friend bool operator==(const NumericsConfig&, const NumericsConfig&) = default;

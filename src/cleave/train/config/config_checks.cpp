@@ -8,6 +8,7 @@
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/program_file.h"
 #include "cleave/train/config/config_problems.h"
+#include "cleave/train/config/module_checks.h"
 
 namespace cleave::train {
 namespace {
@@ -70,22 +71,22 @@ void check_axes(const Config& c, std::optional<std::int64_t> world_size) {
   const ParallelConfig& p = c.parallel;
   const bool all_known = p.pipeline && p.tensor && p.data;
   const std::int64_t known =
-      all_known ? p.places() * *p.tensor
-                : p.pipeline.value_or(1) * p.tensor.value_or(1) * p.data.value_or(1);
+      all_known ? p.devices() : p.pipeline.value_or(1) * p.tensor.value_or(1) * p.data.value_or(1);
   const auto degree = [](const Auto& axis) {
     return axis ? std::to_string(*axis) : std::string("auto");
   };
   std::string product = detail::concat("pipeline ", degree(p.pipeline), " × tensor ",
                                        degree(p.tensor), " × data ", degree(p.data));
-  if (p.vision_data)
-    product += detail::concat(" (", p.vision_pipeline.value_or(0), " of its stages × data ",
-                              *p.vision_data, ")");
+  if (p.vision_tensor || p.vision_data)
+    product += detail::concat(" (", p.vision_pipeline.value_or(0), " of its stages",
+                              p.vision_tensor ? detail::concat(" × tensor ", *p.vision_tensor) : "",
+                              p.vision_data ? detail::concat(" × data ", *p.vision_data) : "", ")");
   if (all_known && world_size && known != *world_size) {
     throw UserError(detail::concat("mpirun or srun started ", *world_size, " processes, but ",
                                    product, " uses ", known, "; ", pipeline_for(p, *world_size),
                                    ", or start ", known));
   }
-  if (all_known && !p.vision_data)
+  if (all_known && !p.vision_data && !p.vision_tensor)
     plan::check_devices(*p.pipeline, *p.tensor, *p.data, c.devices.count);
   require(!all_known || known == c.devices.count, product, " makes ", known,
           " devices, but there are ", c.devices.count,
@@ -163,62 +164,6 @@ void check_kinds(const Config& c) {
           ", and what clients train is averaged on processors; leave one of them out");
 }
 
-/// Modules with different numbers of replicas: one side stands for several of the other's.
-void check_module_replicas(const Config& c) {
-  const ParallelConfig& p = c.parallel;
-  require(!p.language_data || p.data == p.language_data, "parallel.data ", p.data.value_or(0),
-          " and parallel.language.data ", p.language_data.value_or(0),
-          " both say how many replicas the language model has; leave one out");
-  if (!p.vision_data || p.vision_data == p.data) return;
-  require(p.data && p.tensor && p.zero && p.recompute && c.train.microbatch,
-          "parallel.vision.data is of a layout that is given; give parallel.data, tensor, zero, "
-          "recompute and train.microbatch numbers, not \"auto\"");
-  plan::check_modules(*p.vision_data, *p.data);
-  require(p.chunks.value_or(1) == 1, "parallel.chunks ", p.chunks.value_or(1),
-          " is for modules with equally many replicas; leave it out, or parallel.vision.data");
-  require(!schedule::names_file(p.schedule), "parallel.schedule is the file ", p.schedule,
-          ", which has the order of one replica; take 1f1b, zb-h1, gpipe or auto, or leave "
-          "parallel.vision.data out");
-  require(c.edge.owners.empty(),
-          "parallel.vision.data is for devices of one owner; leave it or edge.owners out");
-  require(c.devices.transport != Transport::Tcp || !c.train.elastic, "parallel.vision.data ",
-          *p.vision_data,
-          " is not planned anew when a device is lost; set train.elastic = false, or leave it out");
-}
-
-void check_placement(const Config& c) {
-  const ParallelConfig& p = c.parallel;
-  if (p.placement == Placement::Even) {
-    require(!p.vision_pipeline && !p.language_pipeline && !p.vision_data && !p.language_data,
-            "parallel.vision and parallel.language say how many stages each has of its own; set "
-            "parallel.placement = \"own\"");
-    return;
-  }
-  require(p.placement == Placement::Own || (!p.vision_data && !p.language_data),
-          "parallel.vision.data and parallel.language.data are numbers of replicas of modules on "
-          "devices of their own; set parallel.placement = \"own\"");
-  require(c.model.vision.layers > 0, "parallel.placement says where an encoder is, and a ",
-          c.model.kind->name, " has none; leave it out");
-  if (p.placement == Placement::Auto && !p.pipeline) return;  // the planner chooses both
-  require(p.pipeline && !p.partition,
-          "parallel.placement cuts the model into the stages of parallel.pipeline; give that a "
-          "number, and leave parallel.partition out");
-  if (p.placement == Placement::Shared)
-    require(p.chunks.value_or(0) == 2,
-            "parallel.placement \"shared\" puts a stage of the encoder and one of the language "
-            "model on each device; set parallel.chunks = 2");
-  if (p.placement != Placement::Own) return;
-  require(p.vision_pipeline && *p.vision_pipeline < *p.pipeline,
-          "parallel.placement \"own\" takes some of the ", *p.pipeline,
-          " devices of parallel.pipeline for the encoder; set parallel.vision.pipeline to fewer "
-          "than that");
-  require(!p.language_pipeline || *p.language_pipeline + *p.vision_pipeline == *p.pipeline,
-          "parallel.vision.pipeline ", *p.vision_pipeline, " and parallel.language.pipeline ",
-          p.language_pipeline.value_or(0), " do not add up to parallel.pipeline ", *p.pipeline,
-          "; change one of them");
-  check_module_replicas(c);
-}
-
 void check_partition(const Config& c) {
   if (!c.parallel.partition) return;
   plan::check_partition(*c.parallel.partition, c.model.blocks());
@@ -232,6 +177,7 @@ void check_grid(const Config& c) {
     plan::check_shards("data", *n.data_shards, c.parallel.replicas());
   if (n.tensor_shards && c.parallel.tensor)
     plan::check_shards("tensor", *n.tensor_shards, *c.parallel.tensor);
+  check_vision_grid(c);
   const std::int64_t microbatch = c.train.microbatch.value_or(1);
   require(microbatch <= c.train.batch, "train.microbatch ", microbatch,
           " is more than the train.batch of ", c.train.batch, "; make it a divisor of the batch");

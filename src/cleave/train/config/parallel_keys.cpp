@@ -225,6 +225,11 @@ std::vector<Key> parallel_keys() {
                         [](auto& c) -> auto& { return c.parallel.vision_data; })
                         .with({.otherwise = "parallel.data", .example = "4"})),
       placement_key(whole(
+                        "parallel.vision.tensor", degree,
+                        "pieces of each layer of the encoder (placement own)",
+                        [](auto& c) -> auto& { return c.parallel.vision_tensor; })
+                        .with({.otherwise = "parallel.tensor", .example = "1"})),
+      placement_key(whole(
                         "parallel.language.pipeline", degree,
                         "stages of the language model (placement own)",
                         [](auto& c) -> auto& { return c.parallel.language_pipeline; })
@@ -234,6 +239,11 @@ std::vector<Key> parallel_keys() {
                         "replicas of the language model's stages (placement own)",
                         [](auto& c) -> auto& { return c.parallel.language_data; })
                         .with({.otherwise = "parallel.data", .example = "2"})),
+      placement_key(whole(
+                        "parallel.language.tensor", degree,
+                        "pieces of each layer of the language model (placement own)",
+                        [](auto& c) -> auto& { return c.parallel.language_tensor; })
+                        .with({.otherwise = "parallel.tensor", .example = "2"})),
       whole(
           "numerics.data_shards", degree,
           "logical data shards, which fix the order of sums over replicas",
@@ -248,6 +258,11 @@ std::vector<Key> parallel_keys() {
           "numerics.exact", "the bits of every processor with fused multiply-add, also in bf16",
           [](auto& c) -> auto& { return c.numerics.exact; })
           .with({.otherwise = "true where it costs nothing", .example = "true"}),
+      whole(
+          "numerics.vision.tensor_shards", degree, "logical tensor shards of the encoder of a vlm",
+          [](auto& c) -> auto& { return c.numerics.vision_tensor_shards; })
+          .with({.otherwise = "numerics.tensor_shards, or without it parallel.vision.tensor",
+                 .example = "1"}),
   };
 }
 

@@ -28,9 +28,10 @@ using Clock = std::chrono::steady_clock;
 /// Enough microbatches of a replica at once to keep a pipeline of a few devices busy.
 constexpr std::int64_t kAtOnce = 4;
 
-/// What the overrides say of an axis; 1 if nothing, or nothing that is a number.
-std::int64_t overridden(const std::vector<std::string>& overrides, std::string_view key) {
-  std::int64_t degree = 1;
+/// What the overrides say of an axis; `otherwise` if nothing, 1 if nothing that is a number.
+std::int64_t overridden(const std::vector<std::string>& overrides, std::string_view key,
+                        std::int64_t otherwise = 1) {
+  std::int64_t degree = otherwise;
   for (const std::string& override : overrides) {
     const Entry entry = read_override(override);
     const auto* number = std::get_if<std::int64_t>(&entry.value.is);
@@ -60,11 +61,26 @@ std::string model_toml(const Config& saved) {
   return text;
 }
 
-/// Whether the shards of a saved grid can be dealt out to this many devices of the tensor axis.
-bool keeps_grid(const Config& saved, std::int64_t tensor) {
-  const auto shards = static_cast<std::uint64_t>(saved.numerics.tensor_shards.value_or(1));
-  if (shards == static_cast<std::uint64_t>(tensor)) return true;
-  return std::has_single_bit(shards) && shards % static_cast<std::uint64_t>(tensor) == 0;
+/// Whether so many shards of a grid can be dealt out to so many devices of the tensor axis.
+bool fold_onto(std::int64_t shards, std::int64_t devices) {
+  if (shards == devices) return true;
+  return std::has_single_bit(static_cast<std::uint64_t>(shards)) && shards % devices == 0;
+}
+
+/// What keeps the tensor shards of a saved grid, where the layout of the overrides can have them.
+std::vector<std::string> tensor_grid(const Config& saved,
+                                     const std::vector<std::string>& overrides) {
+  const std::int64_t tensor =
+      overridden(overrides, "parallel.tensor", overridden(overrides, "parallel.language.tensor"));
+  const std::int64_t shards = saved.numerics.tensor_shards.value_or(1);
+  const std::int64_t of_vision = saved.numerics.vision_tensor_shards.value_or(shards);
+  if (!fold_onto(shards, tensor) ||
+      !fold_onto(of_vision, overridden(overrides, "parallel.vision.tensor", tensor)))
+    return {};
+  std::vector<std::string> keys = {fmt::format("numerics.tensor_shards={}", shards)};
+  if (of_vision != shards)
+    keys.push_back(fmt::format("numerics.vision.tensor_shards={}", of_vision));
+  return keys;
 }
 
 /// What the devices of an evaluation share.
@@ -142,14 +158,11 @@ Config evaluation_config(const Config& saved, const EvaluateOptions& options,
   const std::int64_t replicas = std::max({overridden(options.overrides, "parallel.data"),
                                           overridden(options.overrides, "parallel.vision.data"),
                                           overridden(options.overrides, "parallel.language.data")});
-  const std::int64_t tensor = overridden(options.overrides, "parallel.tensor");
   const std::int64_t microbatch = saved.train.microbatch.value_or(1);
   ConfigOptions around{.world_size = world_size};
   std::vector<std::string>& says = around.overrides;
   says = {"train.steps=0", fmt::format("train.batch={}", microbatch * replicas * kAtOnce)};
-  if (keeps_grid(saved, tensor))
-    says.push_back(
-        fmt::format("numerics.tensor_shards={}", saved.numerics.tensor_shards.value_or(1)));
+  std::ranges::move(tensor_grid(saved, options.overrides), std::back_inserter(says));
   if (options.sequence) says.push_back(fmt::format("train.sequence={}", *options.sequence));
   const auto devices = options.devices ? std::optional<std::int64_t>(*options.devices) : world_size;
   const bool laid_out = std::ranges::any_of(

@@ -72,6 +72,7 @@ Graph model_of(const Config& config) {
 engine::CompileOptions compile_options(const Config& config) {
   const ParallelConfig& parallel = config.parallel;
   const std::int64_t share = config.train.batch / parallel.replicas();
+  const std::optional<std::int64_t> vision_shards = config.numerics.vision_tensor_shards;
   return {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
                      .data = static_cast<int>(*parallel.data),
                      .tensor = static_cast<int>(*parallel.tensor),
@@ -84,6 +85,7 @@ engine::CompileOptions compile_options(const Config& config) {
                      .placement = parallel.placement,
                      .encoder_stages = static_cast<int>(parallel.vision_pipeline.value_or(0)),
                      .encoder_data = static_cast<int>(parallel.vision_data.value_or(0)),
+                     .encoder_tensor = static_cast<int>(parallel.vision_tensor.value_or(0)),
                      .zero = static_cast<int>(parallel.zero.value_or(0)),
                      .recompute = parallel.recompute.value_or(std::vector<schedule::Recompute>{}),
                      .offload = parallel.offload,
@@ -93,6 +95,7 @@ engine::CompileOptions compile_options(const Config& config) {
           .microbatches = static_cast<int>(share / *config.train.microbatch),
           .data_shards = static_cast<int>(config.numerics.data_shards.value_or(0)),
           .tensor_shards = static_cast<int>(config.numerics.tensor_shards.value_or(0)),
+          .encoder_tensor_shards = static_cast<int>(vision_shards.value_or(0)),
           .threads = static_cast<int>(config.devices.threads),
           .device_kinds = config.devices.kind,
           .spill = config.devices.spill,
