@@ -146,9 +146,17 @@ def children_of(pid):
     return own + [deeper for child in own for deeper in children_of(child)]
 
 
+def rank_of(pid):
+    """Of a process that mpirun started; 0 for others."""
+    for entry in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+        if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
+            return int(entry.split(b"=")[1])
+    return 0
+
+
 def watched(command, program):
     """Runs a command. (what it printed, when it said that it had read its weights, when it ended, the most bytes that each process of
-    `program` held, without pages of files)"""
+    `program` held, by rank and without pages of files)"""
     peaks, said, start = {}, [], time.monotonic()
     running = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     printed = []
@@ -160,20 +168,20 @@ def watched(command, program):
         for pid in [str(running.pid)] + children_of(running.pid):
             try:
                 status = pathlib.Path(f"/proc/{pid}/status").read_text()
-                name = os.readlink(f"/proc/{pid}/exe")
+                name, rank = os.readlink(f"/proc/{pid}/exe"), rank_of(pid)
             except OSError:
                 continue
             held = sum(int(line.split()[1]) for line in status.splitlines()
                        if line.startswith(("RssAnon", "RssShmem")))
             if name == str(program):
-                peaks[pid] = max(peaks.get(pid, 0), held * 1024)
+                peaks[rank] = max(peaks.get(rank, 0), held * 1024)
         time.sleep(0.05)
     for reader in readers:
         reader.join()
     if running.returncode != 0:
         raise SystemExit(f"{' '.join(map(str, command))}: exit {running.returncode}\n{''.join(l for _, l in said)[-2000:]}")
     ready = next((at - start for at, line in said if line.startswith("read ")), None)
-    return printed[0], ready, time.monotonic() - start, sorted(peaks.values())
+    return printed[0], ready, time.monotonic() - start, peaks
 
 
 def answer(command, **options):
@@ -198,8 +206,7 @@ def measure_load(given):
     place, program = given.place, pathlib.Path(given.program).resolve()
     shutil.rmtree(place / "out", ignore_errors=True)
     write_run(place, given, [])
-    planned = [device["planned_bytes"] for device in
-               answer([program, "plan", place / "run.toml", "--json"])["devices"]]
+    planned = answer([program, "plan", place / "run.toml", "--json"])["planned_bytes"]
     write_run(place, given, planned)
     cold, touch = read_cold(place / "in"), first_touch(planned)
     forget(place / "in")
@@ -210,10 +217,10 @@ def measure_load(given):
     load = json.loads(printed)["load_seconds"]
     gib = sum(planned) / 2**30
     print(f"planned {gib:.2f} GiB on {given.devices} devices; cold read {cold:.2f} s, first touch {touch:.2f} s")
-    print(f"loaded {ready:.2f} s after the start, {ready / (cold + touch):.2f} of both (at most 2); reading alone {load:.2f} s; "
-          f"the whole run, saving included, {taken:.1f} s")
+    print(f"loading took {load:.2f} s, {load / (cold + touch):.2f} of both (at most 2), and was done {ready:.2f} s after the start, in "
+          f"which the passes are measured too; the whole run, saving included, {taken:.1f} s")
     if given.processes == "mpi":
-        over = max(held - share for held, share in zip(peaks, sorted(planned)))
+        over = max(peaks[rank] - share for rank, share in enumerate(planned))
         print(f"a process holds at most {over / 2**20:.0f} MiB above its planned bytes (at most {SLACK >> 20})")
 
 
@@ -226,7 +233,7 @@ def measure_export(given):
     _, _, taken, peaks = watched([program, "export", place / "in", place / "exported", "--dtype", "bf16",
                                "--shard-size", "500MB"], program)
     print(f"exported in {taken:.2f} s, {taken / (cold + write):.2f} of a cold read ({cold:.2f} s) and a write "
-          f"({write:.2f} s) (at most 2); {max(peaks) / 2**20:.0f} MiB held")
+          f"({write:.2f} s) (at most 2); {max(peaks.values()) / 2**20:.0f} MiB held")
     shutil.rmtree(place / "exported")
 
 
@@ -247,3 +254,5 @@ def main():
     measure_export(given)
 
 
+if __name__ == "__main__":
+    main()
