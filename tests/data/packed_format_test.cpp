@@ -60,6 +60,59 @@ TEST(PackedFormat, ReadsLlmcAfterItsHeader) {
             cut + " has 3 tokens, but its header says 4; it was cut off");
 }
 
+TEST(PackedFormat, ReadsOtherVersionsOfLlmcByTheirNumberOfTokens) {
+  const TemporaryDirectory dir;
+
+  EXPECT_EQ(tokens_in(dir.write("a.bin", llmc_header(20240520, 2, 3) + packed(kNarrow))), kTokens);
+  EXPECT_EQ(tokens_in(dir.write("b.bin", llmc_header(20240801, 8, 3) + packed(kWide))), kTokens);
+  const auto other = dir.write("c.bin", llmc_header(20240520, 2, 5) + packed(kNarrow));
+  EXPECT_EQ(user_error([&] { tokens_in(other); }),
+            other +
+                " has a header of llm.c of version 2 and 5 tokens, which its 6 bytes after that "
+                "are not, of 16 or 32 bits each; it was cut off, or is of another kind");
+  const auto longer = dir.write("d.bin", llmc_header(20240520, 1, 2) + packed(kNarrow));
+  EXPECT_EQ(user_error([&] { tokens_in(longer); }),
+            longer + " has 3 tokens, but its header says 2; something was added to it");
+  const auto weights = dir.write("gpt2_124M.bin", llmc_header(20240326, 3, 0) + packed(kWide));
+  EXPECT_EQ(user_error([&] { tokens_in(weights); }),
+            weights + " is the weights of a model of llm.c, not a file of tokens");
+}
+
+TEST(PackedFormat, HoldsNumpyArraysToTheirShape) {
+  const TemporaryDirectory dir;
+  const auto cut = dir.write("cut.npy", numpy("<u2", packed<std::uint16_t>({5, 300})));
+  EXPECT_EQ(user_error([&] { tokens_in(cut); }),
+            cut + " has 2 tokens, but its header says 3; it was cut off");
+  std::string by_columns = numpy("<u2", packed<std::uint16_t>({1, 2, 3, 4}));
+  const std::string from = "False, 'shape': (3,), }    ", to = "True, 'shape': (2, 2), }   ";
+  by_columns.replace(by_columns.find(from), from.size(), to);
+  const auto columns = dir.write("columns.npy", by_columns);
+  EXPECT_EQ(user_error([&] { tokens_in(columns); }),
+            columns +
+                " has its columns one after another (fortran_order), not its rows; save it in "
+                "C order");
+}
+
+TEST(PackedFormat, KnowsNumbersBelowZero) {
+  const TemporaryDirectory dir;
+  EXPECT_EQ(tokens_in(dir.write("a.npy", numpy("|i1", std::string("\1\2\3")))), (Tokens{1, 2, 3}));
+  const auto negative = dir.write("b.npy", numpy("<i2", packed<std::int16_t>({5, 7, -1})));
+  EXPECT_EQ(user_error([&] { tokens_in(negative); }),
+            negative + " has -1 at position 2, which is no token; save numbers from 0 on");
+}
+
+TEST(PackedFormat, ReadsNoTarArchiveAsText) {
+  const TemporaryDirectory dir;
+  std::string tar(1024, '\0');
+  tar.replace(0, 5, "a.txt");
+  tar.replace(257, 5, "ustar");
+  for (const std::string name : {"a.tar", "a"}) {
+    const auto path = dir.write(name, tar);
+    EXPECT_EQ(user_error([&] { tokens_in(path); }),
+              path + " is a tar archive, neither text nor tokens");
+  }
+}
+
 TEST(PackedFormat, ReadsNumpyArraysOfAnyWholeNumbers) {
   const TemporaryDirectory dir;
   const std::vector<std::int64_t> wider = {5, 300, 65535};

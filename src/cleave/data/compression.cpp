@@ -147,6 +147,9 @@ std::string_view foreign_kind(std::string_view first_bytes) {
   for (const ForeignKind& kind : kForeignKinds) {
     if (first_bytes.starts_with(kind.first_bytes)) return kind.name;
   }
+  constexpr std::size_t kTarMark = 257;  // after the name, mode, owner and time of the first file
+  if (first_bytes.size() > kTarMark && first_bytes.substr(kTarMark).starts_with("ustar"))
+    return "a tar archive";
   return {};
 }
 

@@ -92,7 +92,7 @@ Documents::Documents(std::string bytes, const fs::path& name, const ChatTemplate
 }
 
 void Documents::read(const fs::path& name, const ChatTemplate* chat) {
-  const std::string_view foreign = foreign_kind(std::string_view(bytes_).substr(0, 16));
+  const std::string_view foreign = foreign_kind(std::string_view(bytes_).substr(0, 512));
   require(foreign.empty(), name.string(), " is ", foreign, ", not text");
   if (names_json_lines(name)) return read_lines(name, chat);
   if (!bytes_.empty()) texts_.push_back(bytes_);

@@ -28,28 +28,53 @@ std::int64_t whole_tokens(const PackedProbe& probe, std::int64_t bytes, int widt
   return bytes / width;
 }
 
-// ---- llm.c: 256 numbers of 32 bits, then tokens; the first says how wide they are.
+// ---- llm.c: 256 numbers of 32 bits, then tokens; the first two say how wide they are.
 
 constexpr std::int64_t kLlmcHeader = 1024;
+constexpr std::array<std::uint32_t, 2> kLlmcMagics = {20240520, 20240801};
 
-int llmc_width(const PackedProbe& probe) {
-  const auto magic = number_at<std::uint32_t>(probe.head, 0);
-  const auto version = number_at<std::uint32_t>(probe.head, 4);
-  if (magic == 20240520 && version == 1) return 2;  // GPT-2's tokens
-  if (magic == 20240801 && version == 7) return 4;  // Llama 3's
-  return 0;
-}
+/// Files that llm.c writes beside those of tokens.
+struct LlmcOther {
+  std::uint32_t magic;
+  std::string_view name;
+};
+constexpr LlmcOther kLlmcOthers[] = {{20240326, "the weights of a model of llm.c"},
+                                     {20240327, "a debugging state of llm.c"},
+                                     {20240328, "a tokenizer of llm.c"},
+                                     {20240522, "an evaluation set of llm.c"}};
 
 bool is_llmc(const PackedProbe& probe) {
-  return probe.size >= kLlmcHeader && llmc_width(probe) > 0;
+  const auto magic = number_at<std::uint32_t>(probe.head, 0);
+  const bool versioned = number_at<std::uint32_t>(probe.head, 4) < 100;
+  for (const LlmcOther& other : kLlmcOthers) {
+    require(magic != other.magic || !versioned || probe.name.extension() != ".bin",
+            probe.name.string(), " is ", other.name, ", not a file of tokens");
+  }
+  return versioned && probe.size >= kLlmcHeader &&
+         std::ranges::find(kLlmcMagics, magic) != kLlmcMagics.end();
+}
+
+/// Of version 1, GPT-2's tokens, and version 7, Llama 3's; of others by the number of tokens that
+/// the header promises.
+int llmc_width(const PackedProbe& probe, std::int64_t promised) {
+  const auto version = number_at<std::uint32_t>(probe.head, 4);
+  if (version == 1) return 2;
+  if (version == 7) return 4;
+  for (const int width : {2, 4})
+    if (probe.size - kLlmcHeader == promised * width) return width;
+  throw UserError(detail::concat(
+      probe.name.string(), " has a header of llm.c of version ", version, " and ", promised,
+      " tokens, which its ", probe.size - kLlmcHeader,
+      " bytes after that are not, of 16 or 32 bits each; it was cut off, or is of another kind"));
 }
 
 PackedLayout llmc_layout(const PackedProbe& probe) {
-  const int width = llmc_width(probe);
-  const std::int64_t count = whole_tokens(probe, probe.size - kLlmcHeader, width);
   const auto promised = number_at<std::uint32_t>(probe.head, 8);
+  const int width = llmc_width(probe, promised);
+  const std::int64_t count = whole_tokens(probe, probe.size - kLlmcHeader, width);
   require(static_cast<std::uint32_t>(count) == promised, probe.name.string(), " has ", count,
-          " tokens, but its header says ", promised, "; it was cut off");
+          " tokens, but its header says ", promised, "; ",
+          count < promised ? "it was cut off" : "something was added to it");
   return {kLlmcHeader, count, width};
 }
 
@@ -66,8 +91,12 @@ bool is_megatron(const PackedProbe& probe) {
   return probe.name.extension() == ".bin" && fs::exists(index_of(probe));
 }
 
+constexpr bool megatron_signed(int code) {
+  return code == 2 || code == 3;
+}
+
 int megatron_width(int code, const fs::path& index) {
-  constexpr std::array<int, 9> kWidths = {0, 1, 0, 2, 4, 8, 0, 0, 2};  // by NumPy's types
+  constexpr std::array<int, 9> kWidths = {0, 1, 1, 2, 4, 8, 0, 0, 2};  // by NumPy's types
   const int width = code >= 0 && code < 9 ? kWidths[code] : 0;
   require(width > 0, index.string(), " says that its tokens are numbers of type ", code,
           ", which are no tokens");
@@ -82,7 +111,8 @@ PackedLayout megatron_layout(const PackedProbe& probe) {
   index.read(std::as_writable_bytes(std::span(head)), 0);
   require(head.starts_with(kMegatronMagic), index.path().string(),
           " is no index of Megatron: it does not begin with MMIDIDX");
-  const int width = megatron_width(number_at<std::uint8_t>(head, 17), index.path());
+  const int code = number_at<std::uint8_t>(head, 17);
+  const int width = megatron_width(code, index.path());
   const std::int64_t count = whole_tokens(probe, probe.size, width);
   const auto sequences = number_at<std::uint64_t>(head, 18);
   const std::int64_t needed =
@@ -97,7 +127,7 @@ PackedLayout megatron_layout(const PackedProbe& probe) {
              static_cast<std::int64_t>(kMegatronHeader + 4 * sequences + 8 * (sequences - 1)));
   require(begin + std::int64_t{length} * width <= probe.size, probe.name.string(),
           " is shorter than its index says; it was cut off");
-  return {0, count, width};
+  return {0, count, width, megatron_signed(code)};
 }
 
 /// `count` numbers from byte `at` on.
@@ -149,6 +179,31 @@ std::string_view numpy_value(std::string_view description, std::string_view key)
   return begin == std::string_view::npos ? std::string_view() : description.substr(begin);
 }
 
+/// The product of the numbers between parentheses, such as (3, 4); 1 for ().
+std::int64_t numpy_elements(std::string_view shape, const PackedProbe& probe) {
+  std::int64_t elements = 1;
+  const std::string_view inside = shape.substr(0, shape.find(')'));
+  for (std::size_t at = 0; at < inside.size();) {
+    std::int64_t size = 0;
+    const auto [end, error] =
+        std::from_chars(inside.data() + at, inside.data() + inside.size(), size);
+    if (error == std::errc() && size >= 0)
+      require(!__builtin_mul_overflow(elements, size, &elements), probe.name.string(),
+              " has a shape beyond all files: ", inside, ")");
+    at = error == std::errc() ? static_cast<std::size_t>(end - inside.data()) : at + 1;
+  }
+  return elements;
+}
+
+struct NumpyType {
+  std::string_view name;
+  int width;
+  bool is_signed = false;
+};
+constexpr NumpyType kNumpyTypes[] = {{"'|u1'", 1},       {"'|i1'", 1, true}, {"'<u2'", 2},
+                                     {"'<i2'", 2, true}, {"'<u4'", 4},       {"'<i4'", 4},
+                                     {"'<u8'", 8},       {"'<i8'", 8}};
+
 PackedLayout numpy_layout(const PackedProbe& probe) {
   const bool wide = number_at<std::uint8_t>(probe.head, 6) >= 2;
   const std::size_t begin = wide ? 12 : 10;
@@ -157,17 +212,23 @@ PackedLayout numpy_layout(const PackedProbe& probe) {
   require(begin <= probe.head.size(), probe.name.string(), " was cut off inside of its header");
   const std::string_view description = probe.head.substr(begin, length);
   const std::string_view type = numpy_value(description, "'descr'").substr(0, 5);
-  int width = 0;
-  for (const auto& [name, bytes] :
-       {std::pair("'|u1'", 1), std::pair("'<u2'", 2), std::pair("'<i2'", 2), std::pair("'<u4'", 4),
-        std::pair("'<i4'", 4), std::pair("'<u8'", 8), std::pair("'<i8'", 8)}) {
-    if (type == name) width = bytes;
-  }
-  require(width > 0, probe.name.string(), " is an array of ", type,
+  const auto* known = std::ranges::find(kNumpyTypes, type, &NumpyType::name);
+  require(known != std::end(kNumpyTypes), probe.name.string(), " is an array of ", type,
           ", which are no tokens; save whole numbers, such as uint16");
   const auto offset = static_cast<std::int64_t>(begin + length);
   require(offset <= probe.size, probe.name.string(), " was cut off inside of its header");
-  return {offset, whole_tokens(probe, probe.size - offset, width), width};
+  const std::string_view shape = numpy_value(description, "'shape'");
+  const bool columns = numpy_value(description, "'fortran_order'").starts_with("True");
+  // One dim ends in a comma, as in (3,).
+  const std::string_view after = shape.substr(std::min(shape.find(','), shape.size()));
+  const bool several = after.substr(0, after.find(')')).find_first_of("0123456789") != after.npos;
+  require(!columns || !several, probe.name.string(),
+          " has its columns one after another (fortran_order), not its rows; save it in C order");
+  const std::int64_t count = numpy_elements(shape, probe);
+  const std::int64_t there = whole_tokens(probe, probe.size - offset, known->width);
+  require(count <= there, probe.name.string(), " has ", there, " tokens, but its header says ",
+          count, "; it was cut off");
+  return {offset, count, known->width, known->is_signed};
 }
 
 // ---- Raw numbers, as nanoGPT writes them.

@@ -13,14 +13,18 @@ namespace {
 constexpr std::size_t kReadStep = 16 * 1024;  // bytes, on the stack
 
 /// The number at `at`, little-endian as is every machine we run on.
-std::int64_t number_of(const std::byte* at, int width) {
+std::int64_t number_of(const std::byte* at, const PackedLayout& layout) {
   std::uint64_t value = 0;
-  std::memcpy(&value, at, static_cast<std::size_t>(width));
-  return static_cast<std::int64_t>(value);
+  std::memcpy(&value, at, static_cast<std::size_t>(layout.width));
+  if (!layout.is_signed) return static_cast<std::int64_t>(value);
+  const int above = 64 - 8 * layout.width;
+  return static_cast<std::int64_t>(value << above) >> above;
 }
 
 [[noreturn]] void fail_vocab(const TokenFile& piece, std::int64_t index, std::int64_t value,
                              std::int64_t vocab) {
+  require(value >= 0, piece.path.string(), " has ", value, " at position ", index,
+          ", which is no token; save numbers from 0 on");
   throw UserError(
       detail::concat(piece.path.string(), " has token ", value, " at position ", index,
                      ", but model.vocab is ", vocab, "; set model.vocab to at least ", value + 1,
@@ -54,7 +58,7 @@ void TokenFile::read(std::int64_t index, std::span<std::int32_t> tokens, std::in
     const auto bytes = std::span(buffer).first(static_cast<std::size_t>(count * width));
     read_bytes((index + done) * width, bytes);
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t stored = number_of(bytes.data() + i * width, width);
+      const std::int64_t stored = number_of(bytes.data() + i * width, layout);
       const bool untrained = masks && (stored & kUntrained) != 0;
       const std::int64_t value = untrained ? stored ^ kUntrained : stored;
       if (value < 0 || value >= vocab) [[unlikely]]

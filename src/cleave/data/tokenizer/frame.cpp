@@ -18,7 +18,10 @@ Frame read_template(const Json& json) {
       continue;
     }
     const auto& name = part.at("SpecialToken").at("id").get_ref<const std::string&>();
-    for (const Json& id : json.at("special_tokens").at(name).at("ids")) {
+    const Json& tokens = json.at("special_tokens");
+    require(tokens.contains(name), "the template of a post_processor has \"", name,
+            "\", which is none of its special_tokens");
+    for (const Json& id : tokens.at(name).at("ids")) {
       (after ? frame.after : frame.before).push_back(id.get<std::int32_t>());
     }
   }

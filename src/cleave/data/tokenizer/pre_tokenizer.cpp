@@ -14,7 +14,8 @@ constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 // Rust's \w, unlike Oniguruma's, has the two joiners.
 constexpr std::string_view kWordOrNot = R"([\w\x{200c}\x{200d}]+|[^\w\s\x{200c}\x{200d}]+)";
-constexpr std::string_view kPunctuation = R"([!-/:-@\[-`{-~]|\p{P})";
+// As their library has it: of an older edition of Unicode than that of its expressions.
+#include "cleave/data/tokenizer/punctuation.inc"
 
 class ByteLevelPreTokenizer : public PreTokenizer {
  public:

@@ -12,7 +12,7 @@ class SentencepieceTokenizer : public Tokenizer {
  public:
   explicit SentencepieceTokenizer(const std::string& path) {
     const auto status = processor_.Load(path);
-    require(status.ok(), path, " is no sentencepiece model: ", status.ToString());
+    require(status.ok(), path, " is no sentencepiece model, or a damaged one; fetch it again");
   }
 
   std::int64_t vocabulary() const override { return processor_.GetPieceSize(); }

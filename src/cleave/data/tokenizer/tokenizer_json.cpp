@@ -49,6 +49,7 @@ std::unique_ptr<Model> read_bpe(const Json& json) {
   for (const auto& [token, id] : json.at("vocab").items()) {
     parts.vocabulary.add(token, id.get<std::int64_t>());
   }
+  require(parts.vocabulary.size() > 0, "its vocabulary is empty; fetch it again");
   for (const Json& merge : json.at("merges")) parts.merges.push_back(read_merge(merge));
   const auto unknown = value_or<std::string>(json, "unk_token", "");
   if (!unknown.empty()) parts.unk_token = unknown;
@@ -92,6 +93,7 @@ std::unique_ptr<Model> read_unigram(const Json& json) {
     parts.tokens.emplace_back(token.at(0).get<std::string>(),
                               as_serde_reads(token.at(1).get<double>()));
   }
+  require(!parts.tokens.empty(), "its vocabulary is empty; fetch it again");
   const auto unknown = json.find("unk_id");
   if (unknown != json.end() && !unknown->is_null()) parts.unk_id = unknown->get<std::int32_t>();
   parts.byte_fallback = value_or(json, "byte_fallback", false);
@@ -153,8 +155,16 @@ std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view text,
   tokenizer::check_depth(text);
   try {
     return tokenizer::read_pipeline(nlohmann::json::parse(text), end_name);
+  } catch (const nlohmann::json::parse_error& error) {
+    throw UserError(detail::concat("it is no JSON from byte ", error.byte, " of ", text.size(),
+                                   " on; fetch it again"));
   } catch (const nlohmann::json::exception& error) {
-    throw UserError(error.what());
+    // What comes after the number that the library gives its errors.
+    const std::string_view what = error.what();
+    const std::size_t number = what.find("] ");
+    throw UserError(detail::concat("it is none that Hugging Face's library has written: ",
+                                   what.substr(number == std::string_view::npos ? 0 : number + 2),
+                                   "; fetch it again"));
   }
 }
 
