@@ -33,6 +33,8 @@ const std::vector<Unused>& unused() {
       {"rank_pattern", {nullptr, Json::object()}},
       {"alpha_pattern", {nullptr, Json::object()}},
       {"use_dora", {nullptr, false}},
+      // Those that are not here change the weights that the adapters belong to.
+      {"init_lora_weights", {nullptr, true, false, "gaussian", "eva", "orthogonal"}},
       {"lora_bias", {nullptr, false}},
       {"trainable_token_indices", {nullptr}},
       {"target_parameters", {nullptr, Json::array()}},
@@ -43,6 +45,9 @@ const std::vector<Unused>& unused() {
       {"arrow_config", {nullptr}},
       {"kasa_config", {nullptr}},
       {"monteclora_config", {nullptr}},
+      {"velora_config", {nullptr}},
+      {"megatron_config", {nullptr}},
+      {"ensure_weight_tying", {nullptr, false}},
   };
   return keys;
 }
@@ -62,15 +67,49 @@ double number_at(const Json& json, const char* key, const fs::path& file) {
   return found->get<double>();
 }
 
-std::vector<std::string> targets_of(const Json& json, const fs::path& file) {
-  const auto found = json.find("target_modules");
-  if (found != json.end() && *found == Lora::kAllLinear) return {Lora::kAllLinear};
-  const bool list = found != json.end() && found->is_array() && !found->empty();
-  require(list && std::ranges::all_of(*found, [](const Json& name) { return name.is_string(); }),
-          file.string(),
-          " has no \"target_modules\" that is a list of names; regular expressions are not "
-          "supported, so list the names, or set lora.targets");
-  return found->get<std::vector<std::string>>();
+/// A file of tensors. Throws UserError if there is a pickle instead.
+fs::path adapter_file(const fs::path& directory) {
+  require(fs::exists(directory / kAdapterModelFile) || !fs::exists(directory / "adapter_model.bin"),
+          directory.string(),
+          " has its adapters in adapter_model.bin, a pickle, which can run any code and is never "
+          "opened; save them as safetensors");
+  return directory / kAdapterModelFile;
+}
+
+/// The modules that have adapters in the file.
+std::vector<std::string> adapted_modules(const fs::path& directory) {
+  constexpr std::string_view kDown = ".lora_A.weight";
+  std::vector<std::string> modules;
+  const SafetensorsFile file(adapter_file(directory));
+  for (const TensorEntry& tensor : file.header().tensors) {
+    std::string_view name = tensor.name;
+    if (!name.starts_with(kPeftPrefix) || !name.ends_with(kDown)) continue;
+    name.remove_prefix(kPeftPrefix.size());
+    name.remove_suffix(kDown.size());
+    modules.emplace_back(name);
+  }
+  require(!modules.empty(), file.path().string(), " has no adapter of LoRA");
+  return modules;
+}
+
+/// By their names; where a regular expression or a choice of layers says which, what is in the file
+/// says it too.
+std::vector<std::string> targets_of(const Json& json, const fs::path& directory) {
+  const auto given = [&](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && !found->is_null() && !(found->is_array() && found->empty());
+  };
+  const Json targets = json.value("target_modules", Json());
+  const bool chosen = given("layers_to_transform") || given("exclude_modules");
+  if (targets == Lora::kAllLinear && !chosen) return {Lora::kAllLinear};
+  const bool names =
+      targets.is_array() && !targets.empty() &&
+      std::ranges::all_of(targets, [](const Json& name) { return name.is_string(); });
+  require(names || targets.is_string(), (directory / kAdapterConfigFile).string(),
+          " has no \"target_modules\" that is a list of names or a text; it is no LoRA adapter of "
+          "PEFT");
+  if (names && !chosen) return targets.get<std::vector<std::string>>();
+  return adapted_modules(directory);
 }
 
 }  // namespace
@@ -91,11 +130,11 @@ Lora read_adapter_config(const fs::path& directory) {
   const Json rslora = json.value("use_rslora", Json(false));
   return {.rank = static_cast<std::int64_t>(number_at(json, "r", file)),
           .alpha = number_at(json, "lora_alpha", file),
-          .targets = targets_of(json, file),
+          .targets = targets_of(json, directory),
           .rslora = rslora.is_boolean() && rslora.get<bool>()};
 }
 
-AdapterReader::AdapterReader(const fs::path& directory) : file_(directory / kAdapterModelFile) {}
+AdapterReader::AdapterReader(const fs::path& directory) : file_(adapter_file(directory)) {}
 
 void AdapterReader::expect(const std::vector<TensorEntry>& tensors) const {
   std::set<std::string> known;
