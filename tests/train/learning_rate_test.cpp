@@ -51,6 +51,18 @@ TEST(LearningRate, FollowsTheCurveThatTheScheduleNames) {
   EXPECT_DOUBLE_EQ(rate("wsd", 20), 0.2);  // resumed past the end
 }
 
+TEST(LearningRate, FollowsTheListOfRates) {
+  TrainConfig train = config(14, 4);
+  train.rates = {{2, 0.5}, {4, 1.5}, {8, 0.0}};
+  EXPECT_DOUBLE_EQ(learning_rate(train, 0), 0.5);  // before the first
+  EXPECT_DOUBLE_EQ(learning_rate(train, 1), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 2), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 3), 1.5);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 5), 0.75);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 7), 0.0);
+  EXPECT_DOUBLE_EQ(learning_rate(train, 13), 0.0);
+}
+
 TEST(LearningRate, NeedsNoWarmupAndSurvivesRunsThatAreAllWarmup) {
   EXPECT_LT(learning_rate(config(10, 0), 0), 1.0);
   EXPECT_DOUBLE_EQ(learning_rate(config(4, 4), 3), 1.0);

@@ -24,6 +24,14 @@ enum class Transport : std::uint8_t { Local, Mpi, Tcp };
 /// A number, or nothing for "auto": left to the planner.
 using Auto = std::optional<std::int64_t>;
 
+/// The learning rate of a step, counted from 1.
+struct RatePoint {
+  std::int64_t step = 1;
+  double rate = 0;
+
+  friend bool operator==(const RatePoint&, const RatePoint&) = default;
+};
+
 struct TrainConfig {
   std::int64_t steps = 100;
   std::int64_t batch = 8;  ///< sequences per step, all devices together
@@ -36,6 +44,8 @@ struct TrainConfig {
   double min_lr = 3e-5;
   std::int64_t warmup = 10;  ///< steps
   std::int64_t decay = 20;   ///< steps at the end, for schedules that are level before
+  /// Ascending, with straight lines between them; if there are any, they say it all.
+  std::vector<RatePoint> rates = {};
   std::array<double, 2> betas = {0.9, 0.95};
   std::optional<double> momentum;  ///< not given: what the optimizer takes by itself
   double weight_decay = 0.1;

@@ -55,6 +55,31 @@ std::string curve_rule() {
   return rule;
 }
 
+bool set_rates(Config& config, const Value& value) {
+  const auto* list = as<Value::List>(value);
+  if (list == nullptr || list->empty()) return false;
+  std::vector<RatePoint> points;
+  for (const Value& element : *list) {
+    const auto* pair = as<Value::List>(element);
+    if (pair == nullptr || pair->size() != 2) return false;
+    const auto* step = as<std::int64_t>((*pair)[0]);
+    const auto rate = as_number((*pair)[1]);
+    const std::int64_t last = points.empty() ? 0 : points.back().step;
+    if (step == nullptr || *step <= last || !rate || *rate < 0) return false;
+    points.push_back({*step, *rate});
+  }
+  config.train.rates = std::move(points);
+  return true;
+}
+
+std::optional<Value> get_rates(const Config& config) {
+  if (config.train.rates.empty()) return std::nullopt;
+  Value::List list;
+  for (const RatePoint& point : config.train.rates)
+    list.push_back(Value{Value::List{Value{point.step}, Value{point.rate}}});
+  return Value{std::move(list)};
+}
+
 }  // namespace
 
 std::vector<Key> train_keys() {
@@ -106,6 +131,14 @@ std::vector<Key> train_keys() {
           "train.decay", {1}, "steps at the end in which wsd falls",
           [](auto& c) -> auto& { return c.train.decay; })
           .with({.otherwise = "a fifth of train.steps", .example = "200"}),
+      {.name = "train.rates",
+       .rule = "a list such as [[1, 1e-5], [100, 3e-4], [1000, 0.0]], steps ascending from 1",
+       .help = "learning rates of some steps, with straight lines between them; in place of lr, "
+               "min_lr, warmup and schedule",
+       .set = set_rates,
+       .get = get_rates,
+       .otherwise = "none",
+       .example = "[[1, 1e-5], [100, 3e-4], [1000, 0.0]]"},
       {.name = "train.betas",
        .rule = "a list of two numbers from 0 to below 1",
        .help = "decay of the running means of adamw, lion and muon",
