@@ -63,6 +63,12 @@ TEST(ConfigRefusals, StatesTypeErrorsWithValuePlaceAndRule) {
   EXPECT_EQ(refused_config({"devices.emulate=f=5ms,f=5ms,w=1ms"}),
             "devices.emulate is \"f=5ms,f=5ms,w=1ms\" (a string) in --set; it must be times such "
             "as \"f=5ms,i=5ms,w=5ms\"");
+  EXPECT_EQ(refused_config({"train.rates=[[10, 1e-3], [5, 0]]"}),
+            "train.rates is [[10, 0.001], [5, 0]] (a list) in --set; it must be a list such as "
+            "[[1, 1e-5], [100, 3e-4], [1000, 0.0]], steps ascending from 1");
+  EXPECT_EQ(refused_config({"model.preset=llama-tiny", "model.window=8", "model.full_layers=[4]"}),
+            "model.full_layers and model.nope_layers have layer 4, but the last of model.layers 4 "
+            "is 3; leave it out, or count from 0");
   EXPECT_EQ(refused_config({"train.betas=[0.9, 1]"}),
             "train.betas is [0.9, 1] (a list) in --set; it must be a list of two numbers from 0 "
             "to below 1");

@@ -127,6 +127,8 @@ TEST(Config, PrintsWhatLoadsBackToTheSameConfig) {
       {"data.path=[\"a\", \"b\"]", "data.tokenizer=tokenizer.json"},
       {"data.path=[{path = \"a\", weight = 0.7}, {path = \"b\", weight = 3}]"},
       {"data.validation=held/out", "train.dtype=bf16", "train.betas=[0.5, 0]", "data.dtype=u32"},
+      {"train.rates=[[1, 0.5], [10, 1e-3], [20, 0]]", "model.preset=llama-tiny", "model.window=8",
+       "model.full_layers=[0, 3]", "model.nope_layers=2"},
       {"parallel.pipeline=auto", "parallel.tensor=auto", "parallel.data=auto", "devices.count=4"},
       {"parallel.pipeline=2", "parallel.partition=[1, 3]", "devices.memory=[\"96MiB\", 1000]"},
       {"parallel.zero=auto", "parallel.recompute=auto", "train.microbatch=auto",

@@ -68,7 +68,7 @@ TEST(HuggingFaceDirectory, IsRefusedByTheKeyThatCleaveDoesNotDo) {
           {"\"model_type\": \"llama\"", "\"model_type\": \"mamba\"",
            "DIR/config.json has \"model_type\": \"mamba\", which cleave does not know; known are "
            "gpt2, llama, mistral, qwen2, qwen3, olmo2, phi3, smollm3, gemma3_text, vit, llava, "
-           "smolvlm, clip, siglip"},
+           "smolvlm, idefics3, clip, siglip"},
           {"\"rope_type\": \"default\"", "\"rope_type\": \"longrope\"",
            "DIR/config.json (rope_parameters) has \"rope_type\": \"longrope\", but cleave has "
            "default, linear, dynamic, llama3 and yarn; use another checkpoint"},

@@ -25,10 +25,10 @@ struct TypeName {
   StoredType type;
   std::string_view name;
 };
-constexpr TypeName kTypes[] = {{StoredType::F32, "F32"},
-                               {StoredType::BF16, "BF16"},
-                               {StoredType::F16, "F16"},
-                               {StoredType::I32, "I32"}};
+constexpr TypeName kTypes[] = {{StoredType::F32, "F32"}, {StoredType::BF16, "BF16"},
+                               {StoredType::F16, "F16"}, {StoredType::I32, "I32"},
+                               {StoredType::I64, "I64"}, {StoredType::U8, "U8"},
+                               {StoredType::U8, "BOOL"}};
 
 std::string_view type_name(StoredType type) {
   return std::ranges::find(kTypes, type, &TypeName::type)->name;
@@ -101,7 +101,7 @@ Shape parse_shape(const json& value, const Context& context, const std::string& 
   context.need(value.size() <= Shape::kMaxRank, "tensor \"", name, "\" has ", value.size(),
                " dims, cleave reads at most ", Shape::kMaxRank);
   std::array<std::int64_t, Shape::kMaxRank> sizes{};
-  std::int64_t bytes = 4;  // the widest element
+  std::int64_t bytes = 8;  // the widest element
   bool fits = true;
   for (std::size_t dim = 0; dim < value.size(); ++dim) {
     sizes[dim] = whole_number(value[dim], context, name);
@@ -258,8 +258,8 @@ void SafetensorsFile::read(const TensorEntry& tensor, std::int64_t first,
                            std::span<float> elements) const {
   CLEAVE_CHECK(first >= 0 && first + std::ssize(elements) <= tensor.shape.elements(), tensor.name,
                ": ", first, " + ", elements.size());
-  require(tensor.type != StoredType::I32, path().string(), " has tensor \"", tensor.name,
-          "\" of type I32, but a real number is needed there");
+  require(is_real(tensor.type), path().string(), " has tensor \"", tensor.name, "\" of type ",
+          type_name(tensor.type), ", but a real number is needed there");
   const auto bytes = std::as_writable_bytes(elements);
   const std::int64_t offset = tensor.offset + first * size_of(tensor.type);
   if (tensor.type == StoredType::F32) {

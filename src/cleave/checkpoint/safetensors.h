@@ -12,11 +12,18 @@
 
 namespace cleave::checkpoint {
 
-/// Formats of elements in files. F16 is read alone: nothing computes with it.
-enum class StoredType : std::uint8_t { F32, BF16, F16, I32 };
+/// Formats of elements in files. F16 is read alone: nothing computes with it. What older tools
+/// saved beside weights, positions and masks, has the last three, and is never read.
+enum class StoredType : std::uint8_t { F32, BF16, F16, I32, I64, U8 };
 
 constexpr std::int64_t size_of(StoredType type) {
-  return type == StoredType::BF16 || type == StoredType::F16 ? 2 : 4;
+  constexpr std::int64_t kSizes[] = {4, 2, 2, 4, 8, 1};
+  return kSizes[static_cast<std::size_t>(type)];
+}
+
+/// Whether its elements are weights.
+constexpr bool is_real(StoredType type) {
+  return type == StoredType::F32 || type == StoredType::BF16 || type == StoredType::F16;
 }
 
 /// One tensor of a safetensors file.

@@ -19,6 +19,8 @@ using nlohmann::json;
 constexpr std::string_view kNoWeights[] = {".attn.bias", ".attn.masked_bias",
                                            ".rotary_emb.inv_freq", ".embeddings.position_ids"};
 constexpr std::string_view kHead = "lm_head.weight";
+/// The embeddings that a head may be.
+constexpr std::string_view kTokenTables[] = {"embed_tokens.weight", "wte.weight"};
 
 /// How versions of these tools have begun the names of the same tensors.
 struct Spelling {
@@ -72,6 +74,22 @@ std::map<std::string, std::string> read_index(const fs::path& file) {
             "\", which is no .safetensors file beside it");
   }
   return shards;
+}
+
+/// Whether two tensors have the same type, shape and bytes.
+bool same_tensor(const SafetensorsFile& file, const TensorEntry& tensor,
+                 const SafetensorsFile& other, const TensorEntry& others) {
+  if (tensor.type != others.type || tensor.shape != others.shape) return false;
+  std::vector<std::byte> ours(1 << 20), theirs(ours.size());
+  for (std::int64_t done = 0; done < tensor.bytes(); done += std::ssize(ours)) {
+    const auto count =
+        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(ours), tensor.bytes() - done));
+    file.read_bytes(tensor.offset + done, std::span(ours).first(count));
+    other.read_bytes(others.offset + done, std::span(theirs).first(count));
+    if (!std::ranges::equal(std::span(ours).first(count), std::span(theirs).first(count)))
+      return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -141,15 +159,35 @@ void WeightFiles::expect(const std::vector<Parameter>& parameters) const {
             " has tensor \"", place->tensor->name, "\" of shape ", to_string(place->tensor->shape),
             ", but this model needs ", to_string(parameter.shape),
             "; it was saved from a model of another architecture");
+    require(is_real(place->tensor->type), files_[place->file].path().string(), " has tensor \"",
+            place->tensor->name,
+            "\" of whole numbers, but it must be F32, BF16 or F16; save the "
+            "model in one of these");
     wanted.insert(place->tensor);
   }
   for (const auto& [name, place] : tensors_) {
     const bool table = std::ranges::any_of(kNoWeights, [&](std::string_view ending) {
       return std::string_view(name).ends_with(ending);
     });
-    require(wanted.contains(place.tensor) || table || name == kHead,
-            files_[place.file].path().string(), " has tensor \"", name,
+    if (wanted.contains(place.tensor) || table) continue;
+    require(name == kHead, files_[place.file].path().string(), " has tensor \"", name,
             "\", which this model has not; it was saved from a model of another architecture");
+    expect_tied(place, wanted);
+  }
+}
+
+void WeightFiles::expect_tied(const Place& head, const std::set<const TensorEntry*>& wanted) const {
+  for (const auto& [name, place] : tensors_) {
+    const bool table = std::ranges::any_of(kTokenTables, [&](std::string_view ending) {
+      return std::string_view(name).ends_with(ending);
+    });
+    if (!table || !wanted.contains(place.tensor)) continue;
+    require(same_tensor(files_[head.file], *head.tensor, files_[place.file], *place.tensor),
+            files_[head.file].path().string(), " has tensor \"", kHead, "\", which differs from \"",
+            name,
+            "\", but config.json says that they are one; set \"tie_word_embeddings\" to false "
+            "there if the head is one of its own");
+    return;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,7 +34,8 @@ class WeightFiles {
 
   /// Throws UserError naming the first parameter that is missing or has another shape, or the first
   /// tensor that the model does not have: it is of another architecture. Names may lack their first
-  /// part, as in directories of models without a head.
+  /// part, as in directories of models without a head. A head that the model takes from its
+  /// embedding must have its elements.
   void expect(const std::vector<Parameter>& parameters) const;
 
   /// Elements `first` … of a parameter, from f32, bf16 or f16.
@@ -46,6 +48,7 @@ class WeightFiles {
   };
 
   void add_file(const std::filesystem::path& path);
+  void expect_tied(const Place& head, const std::set<const TensorEntry*>& wanted) const;
   void check_index(const std::map<std::string, std::string>& index) const;
   /// Null if there is none of that name, with the prefix or without.
   const Place* find(std::string_view parameter) const;

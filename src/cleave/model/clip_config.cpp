@@ -54,6 +54,8 @@ void write_text_tower(const ModelShape& shape, const std::string& type, ConfigJs
   text.set("max_position_embeddings", shape.context);
   text.set("layer_norm_eps", shape.norm_eps);
   text.set("hidden_act", gelu_name(shape.gelu));
+  // The defaults of their classes may lie outside of the vocabulary.
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) text.set_null(key);
 }
 
 void pass_over_beginnings(const ConfigJson& config) {
@@ -61,23 +63,36 @@ void pass_over_beginnings(const ConfigJson& config) {
     config.pass_over(key);
 }
 
+/// Where the text ends, whose row becomes its features, is where its highest token stands: so
+/// OpenAI's own directories have it, which say 2 here.
+constexpr std::int64_t kEndsAtHighestToken = 2;
+
+/// Directories of the first versions have a second table, which counts where it is there.
+ConfigJson clip_part(const ConfigJson& config, const std::string& key) {
+  const std::optional<ConfigJson> first = config.table(key + "_dict");
+  if (!first) return needed_table(config, key);
+  config.pass_over(key);
+  return *first;
+}
+
 void read_clip(const ConfigJson& config, ModelShape& shape) {
-  read_image_tower(config,
+  read_image_tower(clip_part(config, "vision_config"),
                    {{.layers = 12, .hidden = 768, .heads = 12, .ffn = 3072, .class_token = true},
                     {.image = 224, .patch = 32},
                     "quick_gelu"},
                    shape);
-  const ConfigJson text = needed_table(config, "text_config");
+  const ConfigJson text = clip_part(config, "text_config");
   read_text_tower(text, kClipTexts, shape);
+  const std::int64_t end = text.whole("eos_token_id", 49407);
+  if (end != kEndsAtHighestToken && end != shape.vocab - 1)
+    text.refuse(
+        "eos_token_id",
+        "cleave takes the features of a text at its highest token, which is 2 or vocab_size - 1");
   text.pass_over("projection_dim");  // the outer one counts
   text.finish();
   shape.features = config.whole("projection_dim", 512);
   pass_over_beginnings(config);
 }
-
-/// Where the text ends, whose row becomes its features, is where its highest token stands: so
-/// OpenAI's own directories have it, which say 2 here.
-constexpr std::int64_t kEndsAtHighestToken = 2;
 
 void write_clip(const ModelShape& shape, ConfigJsonText& config) {
   ConfigJsonText text, tower;
@@ -92,7 +107,7 @@ void write_clip(const ModelShape& shape, ConfigJsonText& config) {
 }
 
 void read_siglip(const ConfigJson& config, ModelShape& shape) {
-  read_image_tower(config,
+  read_image_tower(needed_table(config, "vision_config"),
                    {{.layers = 12,
                      .hidden = 768,
                      .heads = 12,

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/model/silent_keys.h"
 
 namespace cleave::model {
 namespace {
@@ -15,90 +16,6 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int kDeepestConfig = 64;
-
-/// Keys of Hugging Face that say nothing about what a model computes: where it comes from, how it
-/// is trained, generates or is labelled. Dropout is a matter of training, and cleave has none.
-constexpr std::string_view kNotTheModel[] = {"_attn_implementation",
-                                             "_attn_implementation_autoset",
-                                             "_name_or_path",
-                                             "architectures",
-                                             "attention_dropout",
-                                             "attention_probs_dropout_prob",
-                                             "attn_pdrop",
-                                             "auto_map",
-                                             "bad_words_ids",
-                                             "begin_suppress_tokens",
-                                             "bos_token_id",
-                                             "chunk_size_feed_forward",
-                                             "decoder_start_token_id",
-                                             "diversity_penalty",
-                                             "do_sample",
-                                             "dtype",
-                                             "early_stopping",
-                                             "embd_pdrop",
-                                             "embedding_dropout",
-                                             "encoder_no_repeat_ngram_size",
-                                             "eos_token_id",
-                                             "exponential_decay_length_penalty",
-                                             "finetuning_task",
-                                             "forced_bos_token_id",
-                                             "forced_eos_token_id",
-                                             "hidden_dropout",
-                                             "hidden_dropout_prob",
-                                             "id2label",
-                                             "initializer_range",
-                                             "is_decoder",
-                                             "keys_to_ignore_at_inference",
-                                             "label2id",
-                                             "length_penalty",
-                                             "max_length",
-                                             "min_length",
-                                             "model_type",
-                                             "n_ctx",
-                                             "no_repeat_ngram_size",
-                                             "num_beam_groups",
-                                             "num_beams",
-                                             "num_return_sequences",
-                                             "output_attentions",
-                                             "output_hidden_states",
-                                             "output_scores",
-                                             "pad_token_id",
-                                             "prefix",
-                                             "problem_type",
-                                             "remove_invalid_values",
-                                             "reorder_and_upcast_attn",
-                                             "repetition_penalty",
-                                             "resid_pdrop",
-                                             "return_dict",
-                                             "return_dict_in_generate",
-                                             "sep_token_id",
-                                             "summary_activation",
-                                             "summary_first_dropout",
-                                             "summary_proj_to_labels",
-                                             "summary_type",
-                                             "summary_use_proj",
-                                             "suppress_tokens",
-                                             "task_specific_params",
-                                             "temperature",
-                                             "tf_legacy_loss",
-                                             "tie_encoder_decoder",
-                                             "tokenizer_class",
-                                             "top_k",
-                                             "top_p",
-                                             "torch_dtype",
-                                             "torchscript",
-                                             "transformers_version",
-                                             "typical_p",
-                                             "use_bfloat16",
-                                             "use_cache",
-                                             "_commit_hash",
-                                             "unsloth_fixed",
-                                             "unsloth_version",
-                                             "pretraining_tp",
-                                             "is_llama_config",
-                                             "rope_interleaved",
-                                             "transformers.js_config",
-                                             "cache_implementation"};
 
 bool says_nothing(const json& value) {
   return value.is_null() || value == false || value == 0 || value == 0.0 || value == "" ||
@@ -244,7 +161,7 @@ void ConfigJson::refuse_if_true(std::string_view key, std::string_view rule) con
 void ConfigJson::finish() const {
   for (const auto& [key, value] : object_->root.items()) {
     if (object_->read.contains(key) || says_nothing(value)) continue;
-    if (std::ranges::find(kNotTheModel, key) != std::end(kNotTheModel)) continue;
+    if (says_nothing_of_the_model(key)) continue;
     throw UserError(detail::concat(object_->file, " has \"", key, "\": ", value.dump(),
                                    ", which cleave does not know; take the key out if the model "
                                    "does not depend on it"));

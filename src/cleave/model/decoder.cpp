@@ -94,7 +94,7 @@ class Block {
   }
 
   Rope rope() const {
-    if (s_.nope_every > 0 && (index_ + 1) % s_.nope_every == 0) return {};
+    if (!s_.has_rope(index_)) return {};
     if (!style_.local_rope || !s_.has_window(index_))
       return scaled_rope(s_.rope_theta, rotary_dim(), s_.rope_scaling);
     Rope local = scaled_rope(s_.local_rope_theta, rotary_dim(), {});

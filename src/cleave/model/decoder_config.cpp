@@ -39,17 +39,22 @@ double attention_factor(const ConfigJson& rope, double factor) {
 void read_rope(const ConfigJson& config, const DecoderDefaults& defaults, ModelShape& shape) {
   shape.rope_theta = config.number("rope_theta", defaults.rope_theta);
   double share = config.number("partial_rotary_factor", 1);
+  bool inside = false;                                   // of the table of rotary positions
   config.number("original_max_position_embeddings", 0);  // which only a scaling reads
   std::optional<ConfigJson> rope = config.table("rope_scaling");
   const std::optional<ConfigJson> newer = config.table("rope_parameters");
   if (!rope) rope = newer;
   if (rope) {
     shape.rope_theta = rope->number("rope_theta", shape.rope_theta);
+    inside = rope->has("partial_rotary_factor");
     share = rope->number("partial_rotary_factor", share);
     shape.rope_scaling = read_rope_scaling(config, *rope, static_cast<double>(shape.context));
     rope->finish();
   }
   if (share == 1) return;
+  // Others write the key at times, and transformers computes without it.
+  if (!defaults.partial_rotary)
+    (inside ? *rope : config).refuse("partial_rotary_factor", "all of a head turns in this family");
   shape.rotary_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_size()) * share);
   if (shape.rotary_dim < 2 || shape.rotary_dim > shape.head_size())
     config.refuse("partial_rotary_factor", "at least one pair of a head must turn");
@@ -79,9 +84,11 @@ RopeScaling read_rope_scaling(const ConfigJson& config, const ConfigJson& rope, 
     scaling.original_context = original;
   }
   if (scaling.kind == Kind::Yarn) {
-    scaling.beta_fast = rope.number("beta_fast", 32);
-    scaling.beta_slow = rope.number("beta_slow", 1);
-    scaling.truncate = rope.truth("truncate", true);
+    // A 0 counts as a missing number there, and a null in `truncate` as false.
+    const double fast = rope.number("beta_fast", 0), slow = rope.number("beta_slow", 0);
+    scaling.beta_fast = fast != 0 ? fast : 32;
+    scaling.beta_slow = slow != 0 ? slow : 1;
+    scaling.truncate = rope.truth("truncate", !rope.mentions("truncate"));
     scaling.original_context = original;
     scaling.attention_factor = attention_factor(rope, scaling.factor);
   }
@@ -125,7 +132,9 @@ void read_decoder_sizes(const ConfigJson& config, const DecoderDefaults& default
   shape.layers = size("num_hidden_layers", &ModelShape::layers);
   shape.hidden = size("hidden_size", &ModelShape::hidden);
   shape.heads = size("num_attention_heads", &ModelShape::heads);
-  shape.kv_heads = config.whole("num_key_value_heads", shape.heads);
+  // A null stands for as many as there are heads, a missing key for what the family has.
+  const bool missing = defaults.kv_heads > 0 && !config.mentions("num_key_value_heads");
+  shape.kv_heads = config.whole("num_key_value_heads", missing ? defaults.kv_heads : shape.heads);
   shape.head_dim = config.whole("head_dim", 0);
   if (shape.heads > 0 && shape.head_dim * shape.heads == shape.hidden) shape.head_dim = 0;
   shape.ffn = size("intermediate_size", &ModelShape::ffn);
@@ -161,34 +170,47 @@ void write_decoder(const ModelShape& shape, ConfigJsonText& config) {
   write_rope(shape, config);
 }
 
-void read_layer_types(const ConfigJson& config, ModelShape& shape) {
-  if (!config.has("layer_types")) return;
-  const std::vector<std::string> types = config.texts("layer_types");
-  const auto fits = [&](const ModelShape& candidate) {
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      const bool windowed = candidate.has_window(static_cast<std::int64_t>(i));
-      if (types[i] != (windowed ? kWindowed : kFull)) return false;
-    }
-    return std::ssize(types) == candidate.layers;
-  };
+void set_window_layers(const std::vector<bool>& windowed, ModelShape& shape) {
   ModelShape candidate = shape;
-  if (std::ranges::find(types, kWindowed) == types.end()) {
-    candidate.window = candidate.window_from = candidate.full_every = 0;
-  }
-  const std::int64_t first = std::ranges::find(types, kWindowed) - types.begin();
+  candidate.full_layers = {};
+  const auto first = std::ranges::find(windowed, true) - windowed.begin();
   for (const std::int64_t from : {shape.window_from, std::int64_t{0}, first}) {
-    for (std::int64_t every = 0; every <= std::ssize(types); ++every) {
-      if (candidate.window > 0) {
-        candidate.window_from = from;
-        candidate.full_every = every;
-      }
-      if (!fits(candidate)) continue;
+    for (std::int64_t every = 0; every <= std::ssize(windowed); ++every) {
+      candidate.window_from = from;
+      candidate.full_every = every;
+      std::int64_t layer = 0;
+      if (!std::ranges::all_of(windowed,
+                               [&](bool has) { return candidate.has_window(layer++) == has; }))
+        continue;
       shape = candidate;
       return;
     }
   }
-  config.refuse("layer_types",
-                "cleave has windows in all layers from one on but every n-th, or in none");
+  candidate.window_from = candidate.full_every = 0;
+  for (std::size_t i = 0; i < windowed.size(); ++i)
+    if (!windowed[i]) candidate.full_layers.push_back(static_cast<std::int64_t>(i));
+  shape = candidate;
+}
+
+void read_layer_types(const ConfigJson& config, ModelShape& shape) {
+  if (!config.has("layer_types")) return;
+  const std::vector<std::string> types = config.texts("layer_types");
+  std::vector<bool> windowed;
+  for (const std::string& type : types) {
+    if (type != kWindowed && type != kFull)
+      config.refuse("layer_types", "cleave has full_attention and sliding_attention");
+    windowed.push_back(type == kWindowed);
+  }
+  if (std::ssize(types) != shape.layers)
+    config.refuse("layer_types", "it has one for each of num_hidden_layers");
+  if (std::ranges::find(windowed, true) == windowed.end()) {
+    shape.window = shape.window_from = shape.full_every = 0;
+    return;
+  }
+  if (shape.window == 0) config.refuse("layer_types", "the config gives these layers no window");
+  if (shape.layers > LayerSet::kMost)
+    config.refuse("layer_types", "cleave reads at most 256 of them");
+  set_window_layers(windowed, shape);
 }
 
 void write_layer_types(const ModelShape& shape, ConfigJsonText& config) {
@@ -200,6 +222,8 @@ void write_layer_types(const ModelShape& shape, ConfigJsonText& config) {
 
 void read_window(const ConfigJson& config, ModelShape& shape) {
   shape.window = config.whole("sliding_window", 0);
+  if (config.has("sliding_window") && shape.window < 1)
+    config.refuse("sliding_window", "a token sees at least itself; null stands for all");
 }
 
 void write_window(const ModelShape& shape, ConfigJsonText& config) {
@@ -211,11 +235,15 @@ void write_window(const ModelShape& shape, ConfigJsonText& config) {
 }
 
 void read_late_windows(const ConfigJson& config, ModelShape& shape) {
-  const std::int64_t window = config.whole("sliding_window", 4096);
+  // A missing key stands for 4096, and null for no window.
+  const std::int64_t window =
+      config.mentions("sliding_window") ? config.whole("sliding_window", 0) : 4096;
   const std::int64_t from = config.whole("max_window_layers", 28);
-  if (config.truth("use_sliding_window", false) && from < shape.layers) {
+  const bool listed = config.has("layer_types");
+  if (config.truth("use_sliding_window", false) && (listed || from < shape.layers)) {
+    read_window(config, shape);
     shape.window = window;
-    shape.window_from = from;
+    shape.window_from = listed || window == 0 ? 0 : from;
   }
   read_layer_types(config, shape);
 }

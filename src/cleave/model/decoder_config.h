@@ -13,6 +13,8 @@ struct DecoderDefaults {
   double norm_eps = 1e-6;
   double rope_theta = 10000;
   bool tie_embeddings = false;
+  std::int64_t kv_heads = 0;          ///< 0: as many as heads
+  bool partial_rotary = false;        ///< whether it has a partial_rotary_factor
   const ModelShape* sizes = nullptr;  ///< null: all of them must be there
 };
 
@@ -28,6 +30,9 @@ void write_decoder_sizes(const ModelShape& shape, ConfigJsonText& config);
 /// What a table such as rope_scaling says inside `config`.
 RopeScaling read_rope_scaling(const ConfigJson& config, const ConfigJson& rope, double context);
 void write_rope(const ModelShape& shape, ConfigJsonText& config);
+
+/// Which of the layers have the window that the shape has, by a rule if there is one.
+void set_window_layers(const std::vector<bool>& windowed, ModelShape& shape);
 
 /// layer_types, by which layers have the window of `sliding_window` or not. What is set in the
 /// shape before holds if the key is missing.

@@ -51,7 +51,7 @@ void read_gemma3_rope(const ConfigJson& config, ModelShape& shape) {
 }
 
 void read_gemma3(const ConfigJson& config, ModelShape& shape) {
-  read_decoder_sizes(config, {.tie_embeddings = true}, shape);
+  read_decoder_sizes(config, {.tie_embeddings = true, .kv_heads = 4}, shape);
   if (!config.has("head_dim")) shape.head_dim = 256;
   if (config.text("hidden_activation", "gelu_pytorch_tanh") != "gelu_pytorch_tanh")
     config.refuse("hidden_activation", "cleave has \"gelu_pytorch_tanh\" in this family");
@@ -63,8 +63,11 @@ void read_gemma3(const ConfigJson& config, ModelShape& shape) {
   }
   config.refuse_if_true("use_bidirectional_attention", "cleave's language models are causal");
   shape.attention_bias = config.truth("attention_bias", false);
-  shape.attention_scale = 1 / std::sqrt(config.number("query_pre_attn_scalar", 256));
-  shape.window = config.whole("sliding_window", 4096);
+  const double scalar = config.number("query_pre_attn_scalar", 256);
+  const bool usual = scalar == static_cast<double>(shape.head_size());
+  shape.attention_scale = usual ? 0 : 1 / std::sqrt(scalar);
+  read_window(config, shape);
+  if (shape.window == 0) shape.window = 4096;  // which is what a missing key stands for
   const std::int64_t pattern = config.whole("_sliding_window_pattern", 6);
   shape.full_every = config.whole("sliding_window_pattern", pattern);
   read_layer_types(config, shape);

@@ -76,11 +76,11 @@ void check_gpt(const ModelShape& s) {
           s.heads,
           ", but gpt has no grouped heads; leave model.kv_heads out or use kind = \"llama\"");
   const ModelShape plain;
-  require(
-      s.head_dim == 0 && s.window == 0 && s.nope_every == 0 && !s.attention_bias && !s.mlp_bias &&
-          s.rope_scaling == plain.rope_scaling,
-      "gpt has no model.head_dim, window, nope_every, attention_bias, mlp_bias or rope_scaling; "
-      "leave them out or use kind = \"llama\"");
+  require(s.head_dim == 0 && s.window == 0 && s.nope_every == 0 && s.nope_layers.empty() &&
+              !s.attention_bias && !s.mlp_bias && s.rope_scaling == plain.rope_scaling,
+          "gpt has no model.head_dim, window, nope_every, nope_layers, attention_bias, mlp_bias or "
+          "rope_scaling; "
+          "leave them out or use kind = \"llama\"");
 }
 
 constexpr ModelShape gpt2(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {

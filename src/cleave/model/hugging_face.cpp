@@ -6,6 +6,33 @@ namespace cleave::model {
 
 namespace {
 
+void write_keys(const HuggingFace& names, const ModelShape& shape, ConfigJsonText& config) {
+  config.set("architectures", std::vector{std::string(names.architecture)});
+  config.set("model_type", std::string(names.model_type));
+  names.write(shape, config);
+  // Which tokens begin and end a text is for generation_config.json and the tokenizer to say; the
+  // defaults of the classes may lie outside of the vocabulary.
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.set_null(key);
+  config.set("tie_word_embeddings", shape.tie_embeddings);
+}
+
+/// Whether the config.json of a model describes it: a key that their classes do not have, such as
+/// the window of a llama, would be lost there without a word.
+bool describes(const HuggingFace& names, ModelShape shape) {
+  shape.vision.cached = false;
+  try {
+    ConfigJsonText text;
+    write_keys(names, shape, text);
+    const ConfigJson config(text.text(), "config.json");
+    ModelShape again{.kind = shape.kind};
+    names.read(config, again);
+    config.finish();
+    return graph_of(again, {.sequence = 1}) == graph_of(shape, {.sequence = 1});
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
 /// Null if Hugging Face's tools do not know the family.
 const HuggingFace* names_of(const ModelShape& shape) {
   const HuggingFace* names = shape.kind->hugging_face;
@@ -43,22 +70,17 @@ ModelShape read_config_json(const std::string& text, const std::string& file,
 }
 
 bool has_config_json(const ModelShape& shape) {
-  return names_of(shape) != nullptr;
+  const HuggingFace* names = names_of(shape);
+  return names != nullptr && describes(*names, shape);
 }
 
 std::string config_json(const ModelShape& shape, std::string_view dtype) {
   const HuggingFace* names = names_of(shape);
-  require(names != nullptr, "model.kind \"", shape.kind->name, "\" ",
+  require(has_config_json(shape), "model.kind \"", shape.kind->name, "\" ",
           shape.kind->hugging_face == nullptr ? "" : "of this shape ",
           "is none that Hugging Face's tools know; it cannot have a config.json");
   ConfigJsonText config;
-  config.set("architectures", std::vector{std::string(names->architecture)});
-  config.set("model_type", std::string(names->model_type));
-  names->write(shape, config);
-  // Which tokens begin and end a text is for generation_config.json and the tokenizer to say; the
-  // defaults of the classes may lie outside of the vocabulary.
-  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.set_null(key);
-  config.set("tie_word_embeddings", shape.tie_embeddings);
+  write_keys(*names, shape, config);
   config.set("torch_dtype", std::string(dtype));
   return config.text();
 }

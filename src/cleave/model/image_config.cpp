@@ -46,8 +46,7 @@ ConfigJson needed_table(const ConfigJson& config, std::string_view key) {
   return *part;
 }
 
-void read_image_tower(const ConfigJson& config, const TowerDefaults& defaults, ModelShape& shape) {
-  const ConfigJson tower = needed_table(config, "vision_config");
+void read_image_tower(const ConfigJson& tower, const TowerDefaults& defaults, ModelShape& shape) {
   VisionShape& vision = shape.vision;
   vision.layers = tower.whole("num_hidden_layers", defaults.sizes.layers);
   vision.hidden = tower.whole("hidden_size", defaults.sizes.hidden);

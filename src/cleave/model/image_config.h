@@ -35,7 +35,7 @@ struct TowerDefaults {
 
 /// The vision_config of a model with a tower of images: as it is read, and its keys as they are
 /// written.
-void read_image_tower(const ConfigJson& config, const TowerDefaults& defaults, ModelShape& shape);
+void read_image_tower(const ConfigJson& tower, const TowerDefaults& defaults, ModelShape& shape);
 void write_image_tower(const ModelShape& shape, const std::string& type, ConfigJsonText& tower);
 
 /// The shape that Hugging Face's tools give to a tensor, with the same elements in the same order:

@@ -13,7 +13,7 @@ Graph build_mistral(const ModelShape& s, const spec::Flow& flow, std::int64_t lo
 }
 
 void read_mistral(const ConfigJson& config, ModelShape& shape) {
-  read_decoder(config, {}, shape);
+  read_decoder(config, {.kv_heads = 8}, shape);
   config.refuse_if_true("attention_bias", "this family has no biases");
   // A missing key stands for 4096 there, and null for no window.
   read_window(config, shape);

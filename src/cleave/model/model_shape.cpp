@@ -36,9 +36,16 @@ void check_layers_of(const ModelShape& s) {
   require(s.rotary_dim >= 0 && s.rotary_dim % 2 == 0 && s.rotary_dim <= s.head_size(),
           "model.rotary_dim is ", s.rotary_dim, "; it must be even and at most the ", s.head_size(),
           " elements of a head");
-  require(s.window > 0 || (s.window_from == 0 && s.full_every == 0),
-          "model.window_from and model.full_every say which layers have a window, but there is no "
-          "model.window; set it, or leave them out");
+  require(s.window > 0 || (s.window_from == 0 && s.full_every == 0 && s.full_layers.empty()),
+          "model.window_from, full_every and full_layers say which layers have a window, but there "
+          "is no model.window; set it, or leave them out");
+  for (const LayerSet& set : {s.full_layers, s.nope_layers}) {
+    for (const std::int64_t layer : set) {
+      require(layer < s.layers, "model.full_layers and model.nope_layers have layer ", layer,
+              ", but the last of model.layers ", s.layers, " is ", s.layers - 1,
+              "; leave it out, or count from 0");
+    }
+  }
   const RopeScaling& scaling = s.rope_scaling;
   require(scaling.factor >= 1, "model.rope_scaling has the factor ", scaling.factor,
           "; it must be 1 or more");

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "cleave/model/layer_set.h"
 #include "cleave/model/rope_scaling.h"
 #include "cleave/spec/gelu_form.h"
 
@@ -71,12 +72,14 @@ struct ModelShape {
   RopeScaling rope_scaling = {};
   double local_rope_theta = 10000;  ///< of layers with a window, where a family has one of its own
   std::int64_t nope_every = 0;      ///< every n-th layer has no rotary positions; 0: all have them
+  LayerSet nope_layers = {};        ///< nor have these
   std::int64_t head_dim = 0;        ///< 0: hidden / heads
   std::int64_t rotary_dim = 0;      ///< elements of a head that turn; 0: all
   double attention_scale = 0;       ///< of the products of q and k; 0: 1/√head_size()
   std::int64_t window = 0;          ///< tokens that a token sees in layers with a window; 0: all
   std::int64_t window_from = 0;     ///< first layer with a window
   std::int64_t full_every = 0;      ///< every n-th layer has no window all the same; 0: none
+  LayerSet full_layers = {};        ///< nor have these
   bool attention_bias = false;      ///< of the projections around attention
   bool mlp_bias = false;            ///< of those of the feed-forward part
   std::int64_t image = 0;           ///< pixels of a side of the images that the model reads
@@ -93,7 +96,12 @@ struct ModelShape {
   std::int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   /// Whether a layer, counted from 0, sees only the last `window` tokens.
   bool has_window(std::int64_t layer) const {
-    return window > 0 && layer >= window_from && !(full_every > 0 && (layer + 1) % full_every == 0);
+    return window > 0 && layer >= window_from &&
+           !(full_every > 0 && (layer + 1) % full_every == 0) && !full_layers.contains(layer);
+  }
+  /// Whether rotary positions turn q and k of a layer, counted from 0.
+  bool has_rope(std::int64_t layer) const {
+    return !(nope_every > 0 && (layer + 1) % nope_every == 0) && !nope_layers.contains(layer);
   }
 
   /// What parallel.partition and parallel.recompute count as layers.

@@ -21,7 +21,7 @@ Graph build_qwen3(const ModelShape& s, const spec::Flow& flow, std::int64_t loss
 }
 
 void read_qwen2(const ConfigJson& config, ModelShape& shape) {
-  read_decoder(config, {}, shape);
+  read_decoder(config, {.kv_heads = 32}, shape);
   read_late_windows(config, shape);
 }
 
@@ -36,7 +36,7 @@ constexpr HuggingFace kQwen2Names = {.model_type = "qwen2",
                                      .write = write_qwen2};
 
 void read_qwen3(const ConfigJson& config, ModelShape& shape) {
-  read_decoder(config, {}, shape);
+  read_decoder(config, {.kv_heads = 32}, shape);
   if (!config.has("head_dim")) shape.head_dim = 128;
   shape.attention_bias = config.truth("attention_bias", false);
   read_late_windows(config, shape);

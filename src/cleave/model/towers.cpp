@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/model/family.h"
 #include "cleave/model/encoder.h"
 #include "cleave/spec/port_layers.h"
 

@@ -28,7 +28,6 @@ void read_language(const ConfigJson& config, ModelShape& shape) {
   // The resampler is not used, and the outer config has the shuffle.
   for (const char* key : {"perceiver_config", "pixel_shuffle_factor"}) text.pass_over(key);
   text.finish();
-  shape.tie_embeddings = config.truth("tie_word_embeddings", false);
 }
 
 void write_language(const ModelShape& shape, ConfigJsonText& config) {
@@ -48,7 +47,12 @@ void write_tower(const ModelShape& shape, const std::string& type, ConfigJsonTex
 
 void read_llava(const ConfigJson& config, ModelShape& shape) {
   read_language(config, shape);
-  read_image_tower(config,
+  // Older directories say it of the text alone.
+  shape.tie_embeddings = config.truth("tie_word_embeddings", false) || shape.tie_embeddings;
+  const ConfigJson tower = needed_table(config, "vision_config");
+  if (tower.text("model_type", "clip_vision_model") != "clip_vision_model")
+    tower.refuse("model_type", "cleave has the tower of CLIP in this family");
+  read_image_tower(tower,
                    {{.layers = 12, .hidden = 768, .heads = 12, .ffn = 3072, .class_token = true},
                     {.image = 224, .patch = 32},
                     "quick_gelu"},
@@ -80,7 +84,8 @@ void write_llava(const ModelShape& shape, ConfigJsonText& config) {
 
 void read_smolvlm(const ConfigJson& config, ModelShape& shape) {
   read_language(config, shape);
-  read_image_tower(config,
+  shape.tie_embeddings = config.truth("tie_word_embeddings", false);
+  read_image_tower(needed_table(config, "vision_config"),
                    {{.layers = 12,
                      .hidden = 1152,
                      .heads = 16,
@@ -110,12 +115,22 @@ bool is_smolvlm(const ModelShape& shape) {
   return shape.shuffle > 0 && !shape.vision.class_token && shape.vision.deepstack.empty();
 }
 
+/// The first SmolVLMs go by the name of the architecture that they have taken over; their tensors
+/// are called the same.
+constexpr HuggingFace kIdefics3Names = {.model_type = "idefics3",
+                                        .architecture = "Idefics3ForConditionalGeneration",
+                                        .read = read_smolvlm,
+                                        .write = write_smolvlm,
+                                        .stored = stored_image_shape,
+                                        .fits = [](const ModelShape&) { return false; }};
+
 constexpr HuggingFace kSmolVlmNames = {.model_type = "smolvlm",
                                        .architecture = "SmolVLMForConditionalGeneration",
                                        .read = read_smolvlm,
                                        .write = write_smolvlm,
                                        .stored = stored_image_shape,
-                                       .fits = is_smolvlm};
+                                       .fits = is_smolvlm,
+                                       .also = &kIdefics3Names};
 
 }  // namespace
 

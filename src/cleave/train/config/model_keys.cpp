@@ -36,6 +36,18 @@ std::string family_rule() {
   return rule;
 }
 
+/// A set of layers.
+template <class At>
+Key layers(std::string_view name, std::string_view help, At at) {
+  constexpr Whole kLayer{0, LayerSet::kMost - 1};
+  const auto read = [=](const Value& value) -> std::optional<std::int64_t> {
+    return kLayer.holds(value) ? std::optional(*as<std::int64_t>(value)) : std::nullopt;
+  };
+  return one_or_list(
+      name, detail::concat("a layer from 0 to ", LayerSet::kMost - 1, ", or a list of them"), help,
+      at, read, [](std::int64_t layer) { return Value{layer}; });
+}
+
 }  // namespace
 
 std::vector<Key> model_keys() {
@@ -126,9 +138,17 @@ std::vector<Key> model_keys() {
       whole(
           "model.full_every", {0}, "every n-th layer has no window all the same; 0: none",
           [](auto& c) -> auto& { return c.model.full_every; }),
+      layers(
+          "model.full_layers", "layers that have no window either, counted from 0",
+          [](auto& c) -> auto& { return c.model.full_layers; })
+          .with({.otherwise = "none", .example = "[0, 5, 11]"}),
       whole(
           "model.nope_every", {0}, "every n-th layer has no rotary positions; 0: all have them",
           [](auto& c) -> auto& { return c.model.nope_every; }),
+      layers(
+          "model.nope_layers", "layers that have no rotary positions either, counted from 0",
+          [](auto& c) -> auto& { return c.model.nope_layers; })
+          .with({.otherwise = "none", .example = "[3, 4]"}),
       boolean(
           "model.attention_bias", "biases of the projections around attention",
           [](auto& c) -> auto& { return c.model.attention_bias; }),

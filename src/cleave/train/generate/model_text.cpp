@@ -26,8 +26,8 @@ std::vector<std::int32_t> numbers_in(std::string_view text) {
     const auto [next, error] = std::from_chars(at, end, token);
     require(error == std::errc() && (next == end || *next == ' ' || *next == '\n'), "the prompt \"",
             text,
-            "\" is no list of tokens; this model was trained on a file of tokens without "
-            "data.tokenizer, so give numbers like \"17 4 251\"");
+            "\" is no list of tokens; this model has no tokenizer beside it (tokenizer.json or "
+            "tokenizer.model), so give numbers like \"17 4 251\"");
     out.push_back(token);
     at = next;
   }
@@ -50,7 +50,8 @@ std::string tokenizer_name(const fs::path& checkpoint, const Config& config) {
     if (!found.empty()) return found.string();
   }
   if (!config.data.tokenizer.empty()) return config.data.tokenizer;
-  return config.data.path.empty() ? "bytes" : "";
+  // Nobody has trained it here, and only a model of bytes needs no tokenizer.
+  return config.data.path.empty() && config.model.vocab == 256 ? "bytes" : "";
 }
 
 ModelText::ModelText(const fs::path& checkpoint, const Config& config) : chat_(config.data.chat) {

@@ -34,6 +34,18 @@ void or_remove_drafts(const Config& config, comm::Communicator& world,
   }
 }
 
+/// Text of somebody else's model is not made of bytes only because its tokenizer is missing.
+void check_tokenizer(const Config& config, const data::Data& data) {
+  const model::Family& kind = *config.model.kind;
+  const bool texts = data.has_text() || (kind.reads_images && kind.reads_tokens);
+  constexpr std::int64_t kBytes = 256;
+  require(config.from.empty() || !config.data.tokenizer.empty() || !texts ||
+              config.model.vocab == kBytes,
+          "data.path has text, and model.from ", config.from,
+          " has no tokenizer.json and no tokenizer.model; set data.tokenizer to the one that "
+          "belongs to the model");
+}
+
 }  // namespace
 
 RunReport run(const Config& given, const RunOptions& options, RunObserver& observer,
@@ -58,6 +70,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     query.processes = options.part ? 1 : world.size();
     query.elsewhere = elsewhere;
     data.emplace(query);
+    check_tokenizer(config, *data);
     clients = client_data(config, *data);
     if (world.rank() == 0 || options.part) start.data = to_hex(data->digest());
     compiled.emplace(in_rounds && world.rank() == 0

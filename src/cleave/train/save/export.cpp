@@ -4,6 +4,7 @@
 #include "cleave/base/file.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/data/tokenizer/tokenizer.h"
+#include "cleave/model/hugging_face.h"
 #include "cleave/spec/lora.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/model_files.h"
@@ -76,9 +77,9 @@ ExportReport export_model(const fs::path& path, const fs::path& directory,
   reader.expect(checkpoint_layout(model).parameters());
   const MergedWeights weights(saved, reader);
   const bool f32 = format.type == checkpoint::StoredType::F32;
-  const auto files = model_files(shape, f32 ? "float32" : "bfloat16", beside(found));
-  require(!files.empty(), "model.kind \"", shape.kind->name,
-          "\" is none that Hugging Face's tools know; it cannot be exported");
+  const std::string dtype = f32 ? "float32" : "bfloat16";
+  model::config_json(shape, dtype);  // which says so if the model cannot have one
+  const auto files = model_files(shape, dtype, beside(found));
   DraftDirectory draft(target);
   ExportReport report{.checkpoint = found};
   report.bytes = checkpoint::write_weights(

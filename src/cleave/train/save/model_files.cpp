@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "cleave/base/file.h"
 #include "cleave/checkpoint/weight_files.h"
 #include "cleave/data/given_tokens.h"
@@ -17,8 +19,31 @@ constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kTokenizerNames = "tokenizer_config.json";
 
 /// What belongs to a tokenizer.json or tokenizer.model, and says how to generate.
-constexpr const char* kCompanions[] = {kTokenizerNames, "special_tokens_map.json",
-                                       "added_tokens.json", "chat_template.jinja", kGeneration};
+constexpr const char* kCompanions[] = {
+    kTokenizerNames, "special_tokens_map.json", "added_tokens.json",  "vocab.json",
+    "merges.txt",    "chat_template.jinja",     "chat_template.json", kGeneration};
+
+/// How images are made ready for a model; Hugging Face's tools look for it beside the weights.
+constexpr const char* kImageCompanions[] = {"preprocessor_config.json", "processor_config.json"};
+
+/// The tokens that a config.json names, which older directories have no other place for; "" if it
+/// names none.
+std::string generation_from(const fs::path& config_file) {
+  if (!fs::exists(config_file)) return "";
+  const auto config = nlohmann::json::parse(read_text(config_file), nullptr, false);
+  nlohmann::ordered_json tokens;
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    const bool given = config.is_object() && config.contains(key) && !config[key].is_null();
+    if (given) tokens[key] = config[key];
+  }
+  return tokens.empty() ? "" : tokens.dump(2) + "\n";
+}
+
+void copy_if_there(const fs::path& from, const fs::path& to, const char* name) {
+  std::error_code same;
+  if (!fs::exists(from / name) || fs::equivalent(from / name, to / name, same)) return;
+  write_text_atomically(to / name, read_text(from / name));
+}
 
 bool holds_numbers(const data::DataPath& data) {
   if (data.path.starts_with(data::kGivenPrefix)) return true;
@@ -45,10 +70,18 @@ std::vector<ModelFile> model_files(const ModelShape& shape, const std::string& d
     if (fs::exists(beside / name)) files.push_back({name, read_text(beside / name)});
   for (const char* name : kCompanions)
     if (fs::exists(beside / name)) files.push_back({name, read_text(beside / name)});
+  if (shape.kind->reads_images) {
+    for (const char* name : kImageCompanions)
+      if (fs::exists(beside / name)) files.push_back({name, read_text(beside / name)});
+  }
   const auto has = [&](const char* name) {
     return std::ranges::find(files, name, &ModelFile::name) != files.end();
   };
-  if (!has(kGeneration)) files.push_back({kGeneration, "{\n  \"_from_model_config\": true\n}\n"});
+  if (!has(kGeneration)) {
+    const std::string tokens = generation_from(beside / checkpoint::kConfigFile);
+    files.push_back(
+        {kGeneration, tokens.empty() ? "{\n  \"_from_model_config\": true\n}\n" : tokens});
+  }
   if (has(kTokenizer) && !has(kTokenizerNames)) {
     files.push_back(
         {kTokenizerNames, "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n"});
@@ -57,11 +90,14 @@ std::vector<ModelFile> model_files(const ModelShape& shape, const std::string& d
 }
 
 void copy_companions(const fs::path& from, const fs::path& to) {
-  for (const char* name : kCompanions) {
-    std::error_code same;
-    if (!fs::exists(from / name) || fs::equivalent(from / name, to / name, same)) continue;
-    write_text_atomically(to / name, read_text(from / name));
-  }
+  for (const char* name : kCompanions) copy_if_there(from, to, name);
+  if (fs::exists(from / kGeneration)) return;
+  const std::string tokens = generation_from(from / checkpoint::kConfigFile);
+  if (!tokens.empty()) write_text_atomically(to / kGeneration, tokens);
+}
+
+void copy_image_companions(const fs::path& from, const fs::path& to) {
+  for (const char* name : kImageCompanions) copy_if_there(from, to, name);
 }
 
 }  // namespace cleave::train

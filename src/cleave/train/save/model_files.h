@@ -19,13 +19,17 @@ struct ModelFile {
 };
 
 /// What Hugging Face's tools read beside the weights: config.json, generation_config.json, and the
-/// files of the tokenizer that `beside` has. Nothing for a family that they do not know. `dtype` is
-/// what config.json calls the format of the weights, such as "float32".
+/// files of the tokenizer and of the preparation of images that `beside` has. Nothing for a family
+/// that they do not know. `dtype` is what config.json calls the format of the weights, such as
+/// "float32".
 std::vector<ModelFile> model_files(const ModelShape& shape, const std::string& dtype,
                                    const std::filesystem::path& beside);
 
 /// Copies the files of a tokenizer, and what a model says about generating, from one directory to
-/// another.
+/// another. Which tokens begin and end a text may stand in a config.json alone.
 void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Copies what says how images are made ready for a model.
+void copy_image_companions(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace cleave::train

@@ -133,6 +133,7 @@ OutLock make_out(const Config& config, Existing existing) {
     checkpoint::clean_checkpoints(root_of(config));
     write_text_atomically(out / "config.toml", to_toml(config));
     copy_tokenizer(config, out);
+    if (!config.from.empty()) copy_image_companions(config.from, out);
   } catch (...) {
     if (!was_there) fs::remove_all(out, error);
     throw;
