@@ -43,6 +43,7 @@ void expect_kept(const ModelShape& shape) {
   EXPECT_EQ(model::read_config_json(model::config_json(shape, "float32"), "ours"), shape);
   Config config;
   config.model = shape;
+  config.train.sequence = shape.context;
   EXPECT_EQ(parse_config(to_toml(config), "again").model, shape);
 }
 
@@ -57,12 +58,10 @@ std::string types_of(const std::string& letters) {
 TEST(HuggingFaceKeys, GiveAnyLayersAWindow) {
   for (const std::string letters : {"wffw", "fwff", "wwfw", "ffww", "wfwf", "wwww", "fwwf"}) {
     for (const std::string type : {"qwen2", "qwen3", "gemma3_text"}) {
-      const std::string head = type == "gemma3_text" ? ", \"head_dim\": 2" : "";
-      const ModelShape shape =
-          read_keys(type, types_of(letters) +
-                              ", \"use_sliding_window\": true, "
-                              "\"sliding_window\": 7, \"num_key_value_heads\": 4" +
-                              head);
+      const bool gemma = type == "gemma3_text";
+      const ModelShape shape = read_keys(
+          type, types_of(letters) + ", \"sliding_window\": 7, \"num_key_value_heads\": 4, " +
+                    (gemma ? "\"head_dim\": 2" : "\"use_sliding_window\": true"));
       EXPECT_EQ(windows_of(shape), letters) << type;
       EXPECT_EQ(shape.window, 7);
       expect_kept(shape);
