@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/run/unpadded_model.h"
 #include <gtest/gtest.h>
 
 #include "cleave/engine/compile/compile.h"
@@ -13,28 +14,14 @@ namespace {
 
 using schedule::BufferKind;
 using schedule::Recompute;
-
-// Every parameter is a multiple of 32 elements, so that nothing is padded.
-Graph model(const model::Family* kind = &model::gpt, std::int64_t layers = 4,
-            std::int64_t loss_blocks = 1) {
-  const ModelShape shape{.kind = kind,
-                         .layers = layers,
-                         .hidden = 128,
-                         .heads = 4,
-                         .kv_heads = 4,
-                         .ffn = 512,
-                         .vocab = 256,
-                         .context = 32,
-                         .tie_embeddings = false};
-  return model::graph_of(shape, {.sequences = 1, .sequence = 32, .dtype = DType::BF16},
-                         loss_blocks);
-}
+using testing::unpadded_model;
 
 constexpr int kReplicas = 4;
 
 CompiledStep compiled(int zero, int microbatches = 1, const std::string& schedule = "1f1b") {
-  return compile(model(), {.layout = {.data = kReplicas, .schedule = schedule, .zero = zero},
-                           .microbatches = microbatches});
+  return compile(unpadded_model(),
+                 {.layout = {.data = kReplicas, .schedule = schedule, .zero = zero},
+                  .microbatches = microbatches});
 }
 
 /// Weights, gradients and optimizer state at STEP.
@@ -48,99 +35,16 @@ double state_bytes(const CompiledStep& step) {
 }
 
 TEST(Sharing, TakesTheBytesThatZeroPromises) {
-  const auto psi = static_cast<double>(parameter_count(model()));
+  const auto psi = static_cast<double>(parameter_count(unpadded_model()));
   const double n = kReplicas;
   const double promised[] = {18 * psi, 6 * psi + 12 * psi / n, 2 * psi + 16 * psi / n,
                              18 * psi / n};
   // A share is cut at blocks of 4096 elements: at most one more than an equal one, per segment.
-  const double slack = 18.0 * 4096 * static_cast<double>(model().segments.size());
+  const double slack = 18.0 * 4096 * static_cast<double>(unpadded_model().segments.size());
   for (int zero = 0; zero <= 3; ++zero) {
     EXPECT_NEAR(state_bytes(compiled(zero)), promised[zero], zero == 0 ? 0 : slack) << zero;
     EXPECT_LT(slack, 0.2 * promised[zero]);
   }
-}
-
-struct Pipeline {
-  std::string schedule;
-  int devices = 1;
-  int chunks = 0;
-  int microbatches = 1;
-};
-
-std::vector<Pipeline> pipelines() {
-  std::vector<Pipeline> all;
-  for (const int microbatches : {1, 5}) {
-    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) {
-      all.push_back({schedule, 1, 0, microbatches});
-      all.push_back({schedule, 2, 0, microbatches});
-    }
-    for (const char* schedule : {"looped-bfs", "interleaved", "zbv", "v-min"})
-      all.push_back({schedule, 2, 0, microbatches});
-    all.push_back({"looped-bfs", 1, 6, microbatches});
-  }
-  return all;
-}
-
-/// Compares the planned bytes of every device between settings of a layout.
-class MatchedPairs : public ::testing::Test {
- protected:
-  using Set = void (*)(Layout&);
-  using Counts = bool (*)(const Pipeline&, std::size_t device);
-  using Peaks = std::vector<std::int64_t>;
-
-  static Peaks peaks(Layout layout, const Pipeline& p, Set set) {
-    layout.pipeline = p.devices;
-    layout.schedule = p.schedule;
-    layout.chunks = p.chunks;
-    set(layout);
-    // More blocks on a device than ZeRO 3 gathers at a time.
-    return compile(model(&model::gpt, 8), {.layout = layout, .microbatches = p.microbatches})
-        .planned_bytes;
-  }
-
-  void expect_less(
-      const Layout& common, Set less, Set more, bool may_equal = false,
-      Counts counts = [](const Pipeline&, std::size_t) { return true; }) {
-    for (const Pipeline& p : pipelines()) {
-      const Peaks low = peaks(common, p, less);
-      const Peaks high = peaks(common, p, more);
-      for (std::size_t d = 0; d < low.size(); ++d) {
-        if (!counts(p, d)) continue;
-        EXPECT_TRUE(low[d] < high[d] || (may_equal && low[d] == high[d]))
-            << low[d] << " and " << high[d] << ": " << p.schedule << ", pipeline " << p.devices
-            << ", " << p.microbatches << " microbatches, device " << d;
-      }
-    }
-  }
-};
-
-TEST_F(MatchedPairs, SharingMoreTakesLess) {
-  const Layout replicas{.data = kReplicas};
-  constexpr Set kZero[] = {[](Layout& l) { l.zero = 0; }, [](Layout& l) { l.zero = 1; },
-                           [](Layout& l) { l.zero = 2; }, [](Layout& l) { l.zero = 3; }};
-  expect_less(replicas, kZero[3], kZero[2]);
-  expect_less(replicas, kZero[2], kZero[1], true);
-  expect_less(replicas, kZero[1], kZero[0]);
-}
-
-// Where every I follows its F at once and its W later, there is nothing to gain: on the last device
-// of a pipeline whose backward is split, and with one microbatch.
-TEST_F(MatchedPairs, ComputingMoreAgainTakesLess) {
-  const Counts counts = [](const Pipeline& p, std::size_t device) {
-    const bool split = p.schedule == "zb-h1" || p.schedule == "zbv" || p.schedule == "v-min";
-    return !split || (device + 1 < static_cast<std::size_t>(p.devices) && p.microbatches > 1);
-  };
-  constexpr Set kFull = [](Layout& l) { l.recompute = {Recompute::Full}; };
-  constexpr Set kSelective = [](Layout& l) { l.recompute = {Recompute::Selective}; };
-  expect_less({}, kFull, kSelective, false, counts);
-  expect_less(
-      {}, kSelective, [](Layout&) {}, false, counts);
-}
-
-TEST_F(MatchedPairs, DividingTokensTakesLess) {
-  for (const int tensor : {2, 4})
-    expect_less(
-        {.tensor = tensor}, [](Layout& l) { l.sequence_parallel = true; }, [](Layout&) {});
 }
 
 // A share of its own where that takes less; else it stays in the sum, as without sharing.
@@ -166,8 +70,9 @@ TEST(Sharing, LeavesWhatLastsInItsPlaceWhileEvaluating) {
   for (int zero = 0; zero <= 3; ++zero) {
     for (const int microbatches : {1, 2, 5}) {
       for (const int replicas : {2, 4}) {
-        const CompiledStep step = compile(
-            model(), {.layout = {.data = replicas, .zero = zero}, .microbatches = microbatches});
+        const CompiledStep step =
+            compile(unpadded_model(),
+                    {.layout = {.data = replicas, .zero = zero}, .microbatches = microbatches});
         EXPECT_EQ(lasting(step.evaluation), lasting(step.program)) << zero << ' ' << microbatches;
         if (zero < 2) continue;
         const auto& buffers = step.program.buffers;
@@ -200,7 +105,7 @@ std::int64_t sent(const CompiledStep& step, std::int64_t comm::Sent::*kind) {
 
 // Over all N devices: Ψ(N − 1) elements for a sum that leaves shares or for making values whole.
 TEST(Sharing, SendsTheKnownVolumes) {
-  const std::int64_t once = parameter_count(model()) * (kReplicas - 1);
+  const std::int64_t once = parameter_count(unpadded_model()) * (kReplicas - 1);
   EXPECT_EQ(sent(compiled(0), &comm::Sent::reduce), 2 * once * 4);
   for (const int zero : {1, 2}) {
     EXPECT_EQ(sent(compiled(zero), &comm::Sent::reduce), once * 4);
@@ -219,23 +124,24 @@ TEST(Sharing, GathersForEveryUseOrOncePerPass) {
     }
     return elements;
   };
-  const std::int64_t psi = parameter_count(model());
+  const std::int64_t psi = parameter_count(unpadded_model());
   for (const int microbatches : {1, 3}) {
     const CompiledStep step = compiled(3, microbatches);
     EXPECT_EQ(sent(step, &comm::Sent::gather), gathers(step) * (kReplicas - 1) * 2);
     EXPECT_EQ(sent(step, &comm::Sent::reduce), psi * (kReplicas - 1) * 4);
     EXPECT_LE(gathers(step), 2 * microbatches * psi);
   }
-  const CompiledStep looped = compile(
-      model(), {.layout = {.data = kReplicas, .chunks = 6, .schedule = "looped-bfs", .zero = 3},
-                .microbatches = 3});
+  const CompiledStep looped =
+      compile(unpadded_model(),
+              {.layout = {.data = kReplicas, .chunks = 6, .schedule = "looped-bfs", .zero = 3},
+               .microbatches = 3});
   EXPECT_LE(gathers(looped), 2 * psi);
 }
 
 /// Bytes that a block keeps of one microbatch from F on, per token and hidden unit.
 double kept_by_forward(const model::Family* kind, Recompute recompute) {
   const CompiledStep step =
-      compile(model(kind), {.layout = {.recompute = {recompute}}, .microbatches = 1});
+      compile(unpadded_model(kind), {.layout = {.recompute = {recompute}}, .microbatches = 1});
   double bytes = 0;
   for (std::size_t s = 1; s + 1 < step.memory[0].segments.size(); ++s) {
     const plan::SegmentMemory& m = step.memory[0].segments[s];
@@ -256,8 +162,8 @@ TEST(Recompute, KeepsWhatTheFormulasSay) {
 }
 
 TEST(Sharing, GathersNoWeightsForWAndSaysSo) {
-  const Graph whole = model();
-  const Graph blocks = model(&model::gpt, 4, 2);
+  const Graph whole = unpadded_model();
+  const Graph blocks = unpadded_model(&model::gpt, 4, 2);
   const Layout layout{.data = 2, .schedule = "zb-h1", .zero = 3};
   EXPECT_NO_THROW(compile(whole, {.layout = layout}));
   EXPECT_THROW(compile(blocks, {.layout = layout}), UserError);
@@ -267,7 +173,7 @@ TEST(Sharing, GathersNoWeightsForWAndSaysSo) {
 TEST(TensorGroups, MeetInTheSameOrder) {
   using Shares = std::vector<Graph>;
   const Shares sound =
-      compile(model(), {.layout = {.tensor = 2, .sequence_parallel = true}}).shares;
+      compile(unpadded_model(), {.layout = {.tensor = 2, .sequence_parallel = true}}).shares;
   EXPECT_NO_THROW(parallel::check_same_order(sound));
   const std::vector<void (*)(Shares&)> mutants = {
       [](Shares& shares) { shares[1].segments.pop_back(); },
@@ -291,7 +197,7 @@ TEST(TensorGroups, MeetInTheSameOrder) {
 }
 
 TEST(Sharing, NeedsReplicas) {
-  EXPECT_THROW(compile(model(), {.layout = {.zero = 1}}), UserError);
+  EXPECT_THROW(compile(unpadded_model(), {.layout = {.zero = 1}}), UserError);
 }
 
 /// A GPT whose weights are few, so that anything added to them shows.
