@@ -9,10 +9,10 @@
 namespace cleave::plan {
 namespace {
 
-constexpr std::size_t kFitting = 5;   ///< how many of the fastest are certain to be in the answer
+constexpr std::size_t kFitting = 5;     ///< how many of the fastest are certain to be in the answer
 constexpr double kGainOfSaving = 1.01;  ///< what each degree of ZeRO and recompute must gain
-constexpr double kCut = 1.02;         ///< the time of a good cut may be this much too long
-constexpr double kRoughCut = 1.15;    ///< and that of a rough one this much
+constexpr double kCut = 1.02;           ///< the time of a good cut may be this much too long
+constexpr double kRoughCut = 1.15;      ///< and that of a rough one this much
 
 class LayoutSearch {
  public:

@@ -57,6 +57,7 @@ struct Prediction {
   std::int64_t budget_bytes = std::numeric_limits<std::int64_t>::max();  ///< that it has
   std::size_t order = 0;                   ///< the plainer of two layouts has the lower number
   std::vector<DeviceMemory> devices = {};  ///< [device of the pipeline], where it is estimated
+  std::vector<std::int64_t> planned = {};  ///< [place] bytes of its plan, where it is compiled
 
   /// Bytes that its worst device lacks; 0: it fits.
   std::int64_t excess() const { return std::max<std::int64_t>(0, memory_bytes - budget_bytes); }

@@ -1,6 +1,7 @@
 #include "cleave/train/tune/auto_grid.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cleave/train/tune/auto_space.h"
 
@@ -43,42 +44,30 @@ bool is_open(const Config& config) {
   return data || tensor || !config.train.microbatch;
 }
 
-class Ladder {
- public:
-  explicit Ladder(const Config& config) : config_(config) {}
-
-  void add(std::int64_t data, std::int64_t microbatch, std::int64_t tensor) {
-    Config one = config_;
-    if (!one.numerics.data_shards) one.numerics.data_shards = data;
-    if (!one.numerics.tensor_shards)
-      one.numerics.tensor_shards = one.parallel.tensor.value_or(tensor);
-    if (!one.train.microbatch) one.train.microbatch = microbatch;
-    if (std::ranges::find(rungs_, one) == rungs_.end()) rungs_.push_back(std::move(one));
-  }
-
-  std::vector<Config> take() && { return std::move(rungs_); }
-
- private:
-  const Config& config_;
-  std::vector<Config> rungs_;
-};
-
 }  // namespace
 
 std::vector<Config> grids(const Config& config) {
   if (config.parallel.any_grid || !is_open(config)) return {config};
   const std::int64_t shards = data_shards_of(config);
   const std::int64_t fewest = config.parallel.data.value_or(1);
-  Ladder ladder(config);
-  ladder.add(shards, microbatch_of(config, shards), 1);
-  ladder.add(shards, 1, 1);
-  ladder.add(fewest, 1, 1);
+  std::vector<Config> grids;
+  const auto add = [&](std::int64_t data, std::int64_t microbatch, std::int64_t tensor) {
+    Config one = config;
+    if (!one.numerics.data_shards) one.numerics.data_shards = data;
+    if (!one.numerics.tensor_shards)
+      one.numerics.tensor_shards = one.parallel.tensor.value_or(tensor);
+    if (!one.train.microbatch) one.train.microbatch = microbatch;
+    if (std::ranges::find(grids, one) == grids.end()) grids.push_back(std::move(one));
+  };
+  add(shards, microbatch_of(config, shards), 1);
+  add(shards, 1, 1);
+  add(fewest, 1, 1);
   const std::int64_t most = config.devices.emulate ? 1 : config.devices.count;
   for (std::int64_t tensor = 2; tensor <= most; tensor *= 2) {
     if (!can_share(config.model, tensor)) break;
-    ladder.add(fewest, 1, tensor);
+    add(fewest, 1, tensor);
   }
-  return std::move(ladder).take();
+  return grids;
 }
 
 }  // namespace cleave::train

@@ -14,7 +14,7 @@ namespace {
 /// Seconds that a microbatch takes through all segments.
 double seconds_of(const SegmentProfile& profile) {
   double sum = 0;
-  for (const plan::StageCosts& part : profile.parts) sum += part.forward + part.input + part.weight;
+  for (const plan::StageCosts& part : profile.parts) sum += part.passes();
   return sum;
 }
 

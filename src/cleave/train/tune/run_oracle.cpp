@@ -57,8 +57,20 @@ engine::CompiledStep compile_anyway(const Graph& model, engine::CompileOptions& 
 
 /// Takes the bytes of the plan that was compiled.
 void note_bytes(plan::Prediction& run, const engine::CompiledStep& step) {
+  run.planned = step.planned_bytes;
   for (int d = 0; d < step.devices(); ++d)
     note(run, d, step.planned_on(d), step.budgets.empty() ? kUnlimitedBytes : step.budgets[d]);
+}
+
+/// What the compiled plan needs beyond the estimate, on the place where that is most; 0 if nothing
+/// was compiled.
+std::int64_t unforeseen(const plan::Prediction& run, const plan::PartitionProblem& problem) {
+  std::int64_t most = 0;
+  if (run.planned.empty()) return most;
+  const std::vector<std::int64_t> bytes =
+      plan::partition_bytes(problem, plan::with_ends(run.layout.partition));
+  for (std::size_t d = 0; d < bytes.size(); ++d) most = std::max(most, run.planned[d] - bytes[d]);
+  return most;
 }
 
 }  // namespace
@@ -95,20 +107,9 @@ std::optional<plan::Prediction> RunOracle::predict(const plan::Layout& layout, d
   return again && again->excess() < run->excess() ? again : run;
 }
 
-std::int64_t RunOracle::unforeseen(const plan::Prediction& run,
-                                   const plan::PartitionProblem& problem) const {
-  std::int64_t most = 0;
-  if (planned_.empty()) return most;
-  const std::vector<std::int64_t> bytes =
-      plan::partition_bytes(problem, plan::with_ends(run.layout.partition));
-  for (std::size_t d = 0; d < bytes.size(); ++d) most = std::max(most, planned_[d] - bytes[d]);
-  return most;
-}
-
 std::optional<plan::Prediction> RunOracle::cut(const Config& config,
                                                const plan::PartitionProblem& problem,
                                                double limit) {
-  planned_.clear();
   plan::Prediction run{.layout = compile_options(config).layout};
   if (config.parallel.partition) {
     run.step_seconds = plan::partition_seconds(problem, plan::with_ends(run.layout.partition));
@@ -149,7 +150,6 @@ plan::Prediction RunOracle::weigh(const Config& config) {
     engine::CompiledStep step = compile_anyway(model, options);
     step.budgets = budgets;
     plan_copies(config, step);
-    planned_ = step.planned_bytes;
     note_bytes(run, step);
     if (!emulated) simulate(run, config, step);
   }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "cleave/plan/tune/layout_search.h"
 #include "cleave/train/tune/auto_costs.h"
@@ -40,12 +39,10 @@ class RunOracle : public plan::Oracle {
   plan::Prediction weigh(const Config& config);
   std::optional<plan::Prediction> cut(const Config& config, const plan::PartitionProblem& problem,
                                       double limit);
-  std::int64_t unforeseen(const plan::Prediction& run, const plan::PartitionProblem& problem) const;
   void simulate(plan::Prediction& run, const Config& config, const engine::CompiledStep& step);
 
   DeviceCosts devices_;
   const Config* grid_ = nullptr;
-  std::vector<std::int64_t> planned_;  // [place] of the last run if it was compiled
 };
 
 }  // namespace cleave::train
