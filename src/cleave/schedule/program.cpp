@@ -160,7 +160,7 @@ Topology::Topology(const Program& program)
   for (const Absence& absence : program.absent)
     for (int r = 0; r < program.replicas; ++r)
       if (absence.replica == Absence::kEveryReplica || absence.replica == r)
-        absent_.at(slot(absence.stage, r, absence.microbatch)) = true;
+        absent_.at(slot(absence.stage, {.replica = r, .microbatch = absence.microbatch})) = true;
 }
 
 }  // namespace cleave::schedule

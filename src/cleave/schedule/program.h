@@ -317,22 +317,15 @@ class Topology {
   int rank(int device) const { return replica[device] / std::max(1, replicas[device]); }
 
   /// Whether a stage takes part in a microbatch of a replica.
-  bool present(int stage, int replica, int microbatch) const {
-    return absent_.empty() || !absent_[slot(stage, replica, microbatch)];
-  }
   bool present(int stage, const OfReplica& of) const {
-    return present(stage, of.replica, of.microbatch);
+    return absent_.empty() || !absent_[slot(stage, of)];
   }
 
   /// Whether an edge carries this microbatch in this direction: both its ends are present, and
   /// something flows back if that is the question.
-  bool carries(int edge, Direction direction, int replica, int microbatch) const {
-    const auto& [from, to, back] = edges_[edge];
-    return (direction == Direction::Forward || back) && present(from, replica, microbatch) &&
-           present(to, replica, microbatch);
-  }
   bool carries(int edge, Direction direction, const OfReplica& of) const {
-    return carries(edge, direction, of.replica, of.microbatch);
+    const auto& [from, to, back] = edges_[edge];
+    return (direction == Direction::Forward || back) && present(from, of) && present(to, of);
   }
 
   /// W of a stage in which nothing flows further back reads dy itself: it does what a B does.
@@ -353,8 +346,9 @@ class Topology {
     bool backward;
   };
 
-  std::size_t slot(std::size_t stage, std::size_t replica, std::size_t microbatch) const {
-    return (stage * replicas_ + replica) * static_cast<std::size_t>(microbatches_) + microbatch;
+  std::size_t slot(int stage, const OfReplica& of) const {
+    const std::size_t row = static_cast<std::size_t>(stage) * replicas_ + of.replica;
+    return row * static_cast<std::size_t>(microbatches_) + of.microbatch;
   }
 
   std::size_t replicas_;

@@ -189,7 +189,7 @@ std::vector<Absence> absences_of_replicas(const Program& p, std::mt19937& random
       for (int s = p.stages - 1; s >= 0; --s) {
         const auto reads = [&](const Edge& e) { return e.from == s && e.backward; };
         const auto gone = [&](const Edge& e) {
-          return !reads(e) || !topology.present(e.to, r, m) ||
+          return !reads(e) || !topology.present(e.to, {.replica = r, .microbatch = m}) ||
                  std::ranges::count(absent, Absence{e.to, m, r}) > 0;
         };
         const bool read = std::ranges::any_of(p.edges, reads);

@@ -24,7 +24,7 @@ PresentShards::PresentShards(const ShardFold& fold, const schedule::Topology& to
                              int replica)
     : fold_(fold), first_(fold.shards, -1), last_(fold.shards, -1) {
   for (int m = 0; m < fold.microbatches; ++m) {
-    if (!topology.present(stage, replica, m)) continue;
+    if (!topology.present(stage, {.replica = replica, .microbatch = m})) continue;
     const int shard = fold.shard_of(m);
     CLEAVE_CHECK(shard == 0 || last_[shard - 1] >= 0, "stage ", stage, " has a part in shard ",
                  shard, " and none in the one before it");

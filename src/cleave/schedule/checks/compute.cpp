@@ -16,7 +16,7 @@ class ComputeWalk {
     for (int stage = 0; stage < t_.program.stages; ++stage)
       for (int replica = 0; replica < t_.program.replicas; ++replica)
         std::fill_n(next_microbatch_.begin() + t_.segment_index(stage, replica), t_.segments[stage],
-                    t_.next_present(stage, replica, 0));
+                    t_.next_present(stage, {.replica = replica}));
   }
 
   void visit(int device, std::int32_t at, const Instruction& i) {
@@ -102,7 +102,7 @@ class ComputeWalk {
       if (of_.microbatch > next)
         complain("runs before microbatch ", t_.topology.on_device(device_, {of_.replica, next}),
                  "; W of a stage goes in microbatch order");
-      next = t_.next_present(i.stage, of_.replica, of_.microbatch + 1);
+      next = t_.next_present(i.stage, {.replica = of_.replica, .microbatch = of_.microbatch + 1});
       ++unit_->weight_done;
       t_.last_weight[held + segment] = at_;
     }
@@ -124,7 +124,8 @@ void check_complete(const Tables& t, Level level, Findings& findings) {
   for (int stage = 0; stage < p.stages; ++stage)
     for (int replica = 0; replica < p.replicas; ++replica)
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch, ++unit) {
-        if (!t.topology.present(stage, replica, microbatch)) continue;
+        const OfReplica of{.replica = replica, .microbatch = microbatch};
+        if (!t.topology.present(stage, of)) continue;
         const int total = t.segments[stage];
         const GradientKind kind = gradients_of(p, stage);
         const auto missing = [&](int done, const char* what) {
@@ -132,7 +133,7 @@ void check_complete(const Tables& t, Level level, Findings& findings) {
           const int device = p.placement[stage][replica];
           findings.add(
               device, -1, what, " of stage ", stage, ", microbatch ",
-              t.topology.on_device(device, {replica, microbatch}), " is missing",
+              t.topology.on_device(device, of), " is missing",
               total > 1 ? cleave::detail::concat(" for ", total - done, " of ", total, " segments")
                         : std::string());
         };

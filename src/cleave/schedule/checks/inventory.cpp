@@ -126,9 +126,10 @@ class Inventory {
           ++next;
           continue;
         }
+        const OfReplica of{.replica = replica, .microbatch = microbatch};
         b.device = p_.placement[like.stage][replica];
-        b.microbatch = t_.topology.on_device(b.device, {replica, microbatch});
-        if (per_microbatch && !t_.topology.present(b.stage, replica, microbatch)) continue;
+        b.microbatch = t_.topology.on_device(b.device, of);
+        if (per_microbatch && !t_.topology.present(b.stage, of)) continue;
         if (!per_microbatch && replica != t_.topology.replica[b.device]) continue;
         const Sort wanted = sort(b);
         if (wanted != Sort::Exempt && sorts_there[static_cast<int>(wanted)])
@@ -153,14 +154,15 @@ class Inventory {
       for (int microbatch = 0; microbatch < p_.microbatches; ++microbatch)
         for (const BufferKind kind : {BufferKind::Arriving, BufferKind::Leaving,
                                       BufferKind::ArrivingOnHost, BufferKind::LeavingOnHost}) {
-          if (!t_.topology.carries(edge, direction, replica, microbatch)) break;
+          const OfReplica of{.replica = replica, .microbatch = microbatch};
+          if (!t_.topology.carries(edge, direction, of)) break;
           if (kind != BufferKind::Arriving && !t_.crosses(edge, replica)) continue;
           const bool arriving = kind == BufferKind::Arriving || kind == BufferKind::ArrivingOnHost;
           const Op post = arriving ? Op::Receive : Op::Send;
           Buffer wanted{.kind = kind, .edge = edge, .direction = direction};
           wanted.device = p_.placement[endpoint(p_.edges[edge], post, direction)][replica];
           if (is_on_host(wanted) && !passes_through_host(p_, wanted.device)) continue;
-          wanted.microbatch = t_.topology.on_device(wanted.device, {replica, microbatch});
+          wanted.microbatch = t_.topology.on_device(wanted.device, of);
           const Buffer* there = find(kind, edge, direction, which_of(replica, microbatch));
           if (there == nullptr)
             findings_.add(wanted.device, -1, "buffer ", text_of(wanted), " is missing");

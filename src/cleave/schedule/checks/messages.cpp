@@ -105,9 +105,9 @@ void check_messages(Tables& tables, Findings& findings) {
     for (int replica = 0; replica < p.replicas; ++replica) {
       if (!tables.crosses(edge, replica)) continue;
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
+        const OfReplica of{.replica = replica, .microbatch = microbatch};
         for (const Direction direction : {Direction::Forward, Direction::Backward})
-          if (tables.topology.carries(edge, direction, replica, microbatch))
-            checks.check({edge, direction, {replica, microbatch}});
+          if (tables.topology.carries(edge, direction, of)) checks.check({edge, direction, of});
       }
       if (findings.full()) return;
     }
@@ -121,9 +121,10 @@ void check_local_edges(const Tables& t, Findings& findings) {
       const Edge& edge = p.edges[e];
       const int device = p.placement[edge.from][replica];
       for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
-        const Unit& from = t.unit(edge.from, {replica, microbatch});
-        const Unit& to = t.unit(edge.to, {replica, microbatch});
-        if (!t.topology.carries(e, Direction::Forward, replica, microbatch)) continue;
+        const OfReplica of{.replica = replica, .microbatch = microbatch};
+        const Unit& from = t.unit(edge.from, of);
+        const Unit& to = t.unit(edge.to, of);
+        if (!t.topology.carries(e, Direction::Forward, of)) continue;
         if (to.forward.first < from.forward.last)
           findings.add(device, to.forward.first, "runs before F of stage ", edge.from,
                        " (instruction ", from.forward.last, "), which feeds it");

@@ -92,15 +92,14 @@ std::size_t Tables::completed_by(int stage, int replica, std::int32_t wait) cons
   return all.size();
 }
 
-int Tables::next_present(int stage, int replica, int microbatch) const {
-  while (microbatch < program.microbatches && !topology.present(stage, replica, microbatch))
-    ++microbatch;
-  return microbatch;
+int Tables::next_present(int stage, OfReplica of) const {
+  while (of.microbatch < program.microbatches && !topology.present(stage, of)) ++of.microbatch;
+  return of.microbatch;
 }
 
 bool Tables::takes_part(int stage) const {
   for (int replica = 0; replica < program.replicas; ++replica)
-    if (next_present(stage, replica, 0) < program.microbatches) return true;
+    if (next_present(stage, {.replica = replica}) < program.microbatches) return true;
   return false;
 }
 

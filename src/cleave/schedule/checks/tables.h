@@ -108,7 +108,7 @@ struct Tables {
 
   /// The first microbatch from this one on in which the stage takes part on this replica; their
   /// number if none.
-  int next_present(int stage, int replica, int microbatch) const;
+  int next_present(int stage, OfReplica from) const;
 
   /// Whether it takes part in any microbatch of any replica.
   bool takes_part(int stage) const;

@@ -48,7 +48,7 @@ void ActionIndex::check_complete(const Program& program, const Topology& topolog
     const int stage = static_cast<int>(at / microbatches_ % stages_);
     const int replica = static_cast<int>(at / (microbatches_ * stages_));
     const int microbatch = static_cast<int>(at % microbatches_);
-    if (!topology.present(stage, replica, microbatch)) continue;
+    if (!topology.present(stage, {.replica = replica, .microbatch = microbatch})) continue;
     require(forward_[at] >= 0, "no device runs ", stage, 'F', microbatch);
     const GradientKind kind = gradients_of(program, stage);
     if (!trains || kind == GradientKind::None) continue;
