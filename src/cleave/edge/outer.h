@@ -21,8 +21,8 @@ struct OuterHyper {
 /// The elements of a tensor that one call updates; all spans have one length.
 struct OuterRun {
   std::span<float> weights;
-  std::span<const double>
-      update;                 ///< the clients' together: where they went, less where they began
+  /// The clients' together: where they went, less where they began.
+  std::span<const double> update;
   std::span<float> momentum;  ///< empty where the rule keeps none
   std::span<float> squares;   ///< empty where the rule keeps none
 };

@@ -25,11 +25,10 @@ enum class Op : std::uint8_t {
   Tie,             ///< TIE: adds up the gradients of a weight that has two uses
   Norm,            ///< NORM: the global gradient norm
   Step,            ///< STEP: the optimizer update of a segment, or of all stages of this device
-  Refresh,  ///< REFRESH: posts that replicas send each other what each has updated (ZeRO 1, 2)
-  Collect,  ///< COLLECT: posts that x of a segment comes together, of all microbatches and replicas
-  Out,      ///< OUT: posts that what F keeps, state after STEP, or what a SEND carries leaves the
-            ///< device's memory
-  In,       ///< IN: posts that it comes back: what F keeps, state for STEP, or what a RECV brings
+  Refresh,         ///< REFRESH: posts that replicas send each other what each updated (ZeRO 1, 2)
+  Collect,         ///< COLLECT: posts that x of a segment comes together, of the whole step
+  Out,             ///< OUT: posts that what is kept, state or a message leaves the device's memory
+  In,              ///< IN: posts that what is kept, state or a message comes back
 };
 inline constexpr int kOps = static_cast<int>(Op::In) + 1;
 
@@ -41,13 +40,14 @@ struct Instruction {
   Op op = Op::Forward;
   Op completes = Op::Forward;                ///< WAIT only: what posted it
   Direction direction = Direction::Forward;  ///< messages
-  std::int32_t stage =
-      -1;  ///< F I W B R GATHER FREE REDUCE REFRESH COLLECT OUT IN; STEP: -1 is all
-  std::int32_t segment = -1;     ///< -1: the whole stage
-  std::int32_t microbatch = -1;  ///< F I W B R OUT IN, messages; counted on its device, see
-                                 ///< Topology::of_replica; OUT and IN of optimizer state have none
-  std::int32_t edge = -1;        ///< messages, and OUT and IN of one: index into Program::edges;
-                                 ///< TIE: into ties
+  /// The stage of F I W B R GATHER FREE REDUCE REFRESH COLLECT OUT IN; -1 in a STEP means all.
+  std::int32_t stage = -1;
+  std::int32_t segment = -1;  ///< -1: the whole stage
+  /// The microbatch of F I W B R OUT IN and messages, counted on its device: Topology::of_replica.
+  /// OUT and IN of optimizer state have none.
+  std::int32_t microbatch = -1;
+  /// An index into Program::edges for messages and OUT and IN of one, into ties for TIE.
+  std::int32_t edge = -1;
 
   friend auto operator<=>(const Instruction&, const Instruction&) = default;
 };

@@ -30,8 +30,8 @@ struct Span {
   SpanKind kind = SpanKind::Compute;
   double begin = 0;  ///< since the start of the step, in Trace::unit
   double end = 0;
-  schedule::Instruction instruction =
-      {};  ///< Wait: what had to wait; Transfer: the SEND or producer
+  /// Wait: what had to wait; Transfer: the SEND or producer.
+  schedule::Instruction instruction = {};
 
   friend bool operator==(const Span&, const Span&) = default;
 };

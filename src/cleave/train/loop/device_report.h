@@ -14,8 +14,8 @@ struct DeviceReport {
   std::int64_t planned_bytes = 0;
   std::int64_t outside_bytes = 0;  ///< measured: what had moved out of its memory at most
   std::int64_t planned_outside_bytes = 0;
-  std::int64_t host_bytes =
-      0;  ///< measured: messages that passed through the host's memory at most
+  /// Measured: messages that passed through the host's memory at most.
+  std::int64_t host_bytes = 0;
   std::int64_t planned_host_bytes = 0;
   std::int64_t budget_bytes = 0;    ///< 0: no limit was given
   std::int64_t library_bytes = 0;   ///< what libraries allocated for themselves, outside the arena
