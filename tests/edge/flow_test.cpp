@@ -4,6 +4,7 @@
 
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
+#include "cleave/schedule/refine.h"
 
 namespace cleave::edge {
 namespace {
@@ -28,7 +29,8 @@ struct World {
     owned = {.program = &program,
              .owner_of = std::vector<int>(program.devices, replicas),
              .stages = std::vector<StageUse>(program.stages),
-             .collected = std::vector<CollectiveBytes>(program.devices)};
+             .collected = {}};
+    for (const auto& list : program.lists) owned.collected.emplace_back(list.size(), 0);
     for (int r = 0; r < replicas; ++r) {
       owned.owner_of[program.placement[0][r]] = r;
       owned.data_of.push_back(r);
@@ -48,6 +50,13 @@ struct World {
       edge.backward_bytes = kUp;
     }
     return schedule::lower(std::move(program), {.replicas = replicas});
+  }
+
+  /// What every instruction of this kind sends.
+  void collect(schedule::Op op, std::int64_t bytes) {
+    for (int place = 0; place < program.devices; ++place)
+      for (std::size_t i = 0; i < program.lists[place].size(); ++i)
+        if (program.lists[place][i].op == op) owned.collected[place][i] = bytes;
   }
 
   std::vector<Crossing> crossings() {
@@ -133,7 +142,8 @@ TEST(Flow, CountsAPartWithoutAProductAsWhatItWasGiven) {
 
 TEST(Flow, NamesAllThatASumJoins) {
   World world("zbv", 2, 2);
-  for (CollectiveBytes& bytes : world.owned.collected) bytes = {.updates = 64, .numbers = 16};
+  world.collect(schedule::Op::Reduce, 32);  // a client has two stages
+  world.collect(schedule::Op::Norm, 16);
 
   const std::vector<Crossing> crossings = world.crossings();
   const auto row = [&](int from, Class what) {
@@ -150,6 +160,34 @@ TEST(Flow, NamesAllThatASumJoins) {
   const std::vector<std::string> refused = world.refused();
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].rfind("owner clinic-b does not send update", 0), 0u) << refused[0];
+}
+
+TEST(Flow, CountsASumForThoseAloneWhoHoldItsStage) {
+  World world("1f1b", 2, 2);
+  world.program = schedule::lower(
+      schedule::refine(schedule::generate("1f1b", {.devices = 2, .microbatches = 2}),
+                       {{0, 1, 1}, {0, 0, 1}}),
+      {});
+  world.owned.owner_of = {0, 2, 1, 2};
+  world.owned.stages.assign(3, {});
+  world.owned.stages.front().input = "tokens";
+  world.owned.collected.clear();
+  for (const auto& list : world.program.lists) {
+    auto& bytes = world.owned.collected.emplace_back();
+    for (const schedule::Instruction& i : list)
+      bytes.push_back(i.op == schedule::Op::Reduce ? 10 + i.stage : 0);
+  }
+
+  std::vector<Crossing> updates;
+  for (const Crossing& crossing : world.crossings())
+    if (crossing.what == Class::Update) updates.push_back(crossing);
+
+  const std::vector<Crossing> expected = {
+      {0, {1}, Class::Update, {0}, 10, "REDUCE:0 on clinic-a → clinic-b"},
+      {1, {0}, Class::Update, {1}, 10, "REDUCE:0 on clinic-b → clinic-a"},
+      {1, {2}, Class::Update, {1}, 11, "REDUCE:1 on clinic-b → hub"},
+      {2, {1}, Class::Update, {0}, 11, "REDUCE:1 on hub → clinic-b"}};
+  EXPECT_EQ(updates, expected) << "stage 1 is the hub's for the one, and the other's own";
 }
 
 }  // namespace

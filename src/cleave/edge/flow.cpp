@@ -44,9 +44,9 @@ class Tracer {
 
   std::vector<Crossing> trace() {
     for (int place = 0; place < program_.devices; ++place) {
-      members_.clear();
-      for (const Instruction& i : program_.lists[place]) follow(place, i);
-      add_collected(place);
+      const auto& list = program_.lists[place];
+      for (std::size_t at = 0; at < list.size(); ++at)
+        follow(place, list[at], owned_.collected[place][at]);
     }
     std::vector<Crossing> all;
     for (auto& [key, crossing] : crossings_) all.push_back(std::move(crossing));
@@ -123,15 +123,12 @@ class Tracer {
     crossing.bytes += bytes;
   }
 
-  void follow(int place, const Instruction& i) {
+  void follow(int place, const Instruction& i, std::int64_t collected) {
     const int replica = i.microbatch < 0 ? topology_.replica[place]
                                          : topology_.of_replica(place, i.microbatch).replica;
     if (i.op == Op::Forward && i.segment <= 0) loads(i.stage, replica);
     if (i.op == Op::Send) sends(place, replica, i);
-    const schedule::Members members = schedule::effects(i.op).members;
-    if (members == schedule::Members::Replicas || members == schedule::Members::Tied ||
-        members == schedule::Members::All)
-      joins(replica, i);
+    if (collected > 0) joins(place, i, collected);
   }
 
   /// Data that a stage loads has left its owner if the stage is another's.
@@ -157,57 +154,48 @@ class Tracer {
         down ? edge.forward_bytes : edge.backward_bytes, concat(" → ", to_string(send)));
   }
 
-  /// Notes with whom a place adds up or shares, and what that is.
-  void joins(int replica, const Instruction& i) {
-    const schedule::Effects& effects = schedule::effects(i.op);
-    const Class what = effects.writes.has(schedule::Thing::Gradients) ? Class::Update
-                       : effects.writes.has(schedule::Thing::Values)  ? Class::Weight
-                                                                      : Class::Statistic;
-    Joined& joined = members_[what];
-    if (joined.first.empty()) joined.first = to_string(i);
-    if (effects.members == schedule::Members::All) {
-      joined.owners.insert(owned_.owner_of.begin(), owned_.owner_of.end());
-    } else if (effects.members == schedule::Members::Tied) {
-      const schedule::Tie& tie = program_.ties[i.edge];
-      for (const int stage : {tie.first, tie.second}) joined.owners.insert(holder(stage, replica));
-    } else {
-      for (const int place : program_.placement[i.stage])
-        joined.owners.insert(owned_.owner_of[place]);
-    }
-  }
-
-  void add_collected(int place) {
-    const int from = owned_.owner_of[place];
-    const int replica = topology_.replica[place];
-    const CollectiveBytes& bytes = owned_.collected[place];
-    for (const auto& [what, joined] : members_) {
-      std::vector<int> to;
-      for (const int owner : joined.owners)
-        if (owner != from) to.push_back(owner);
-      const std::int64_t sent = what == Class::Update   ? bytes.updates
-                                : what == Class::Weight ? bytes.weights
-                                                        : bytes.numbers;
-      if (to.empty() || sent == 0) continue;
-      std::set<int> origins;
-      for (int r = replica; r < replica + topology_.replicas[place]; ++r) {
-        origins.insert(owned_.data_of[r]);
-        origins.insert(owned_.labels_of[r]);
-      }
-      add(from, to, {what, std::move(origins), joined.first + " on " + name(from)}, sent, "");
-    }
-  }
-
-  struct Joined {
+  /// The owners that an instruction brings together.
+  std::set<int> joined(int place, const Instruction& i) const {
+    const schedule::Members members = schedule::effects(i.op).members;
+    if (members == schedule::Members::All) return {owned_.owner_of.begin(), owned_.owner_of.end()};
     std::set<int> owners;
-    std::string first;  ///< the instruction
-  };
+    if (members == schedule::Members::Tied) {
+      const schedule::Tie& tie = program_.ties[i.edge];
+      for (const int stage : {tie.first, tie.second})
+        owners.insert(holder(stage, topology_.replica[place]));
+    } else {
+      for (const int other : program_.placement[i.stage]) owners.insert(owned_.owner_of[other]);
+    }
+    return owners;
+  }
+
+  /// What a place adds up or shares with others is made of the data of those it stands for.
+  void joins(int place, const Instruction& i, std::int64_t bytes) {
+    using schedule::Thing;
+    const schedule::Things written = schedule::effects(i.op).writes;
+    const Class what = written.has(Thing::Gradients)   ? Class::Update
+                       : written.has(Thing::Values)    ? Class::Weight
+                       : written.has(Thing::Collected) ? Class::Activation
+                                                       : Class::Statistic;
+    const int from = owned_.owner_of[place];
+    std::vector<int> to;
+    for (const int owner : joined(place, i))
+      if (owner != from) to.push_back(owner);
+    if (to.empty()) return;
+    std::set<int> origins;
+    const int first = topology_.replica[place];
+    for (int r = first; r < first + topology_.replicas[place]; ++r) {
+      origins.insert(owned_.data_of[r]);
+      origins.insert(owned_.labels_of[r]);
+    }
+    add(from, to, {what, std::move(origins), concat(to_string(i), " on ", name(from))}, bytes, "");
+  }
 
   const OwnedProgram& owned_;
   const schedule::Program& program_;
   schedule::Topology topology_;
   std::map<std::pair<int, int>, Traced> forward_;   ///< [stage, replica]
   std::map<std::pair<int, int>, Traced> backward_;  ///< [stage, replica]
-  std::map<Class, Joined> members_;                 ///< of one place
   std::map<std::tuple<int, std::vector<int>, Class>, Crossing> crossings_;
 };
 

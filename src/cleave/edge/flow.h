@@ -19,22 +19,16 @@ struct StageUse {
   bool product = true;  ///< without one, what it gives counts as what it was given
 };
 
-/// What collectives send from a place in a step.
-struct CollectiveBytes {
-  std::int64_t updates = 0;
-  std::int64_t weights = 0;
-  std::int64_t numbers = 0;
-};
-
 /// A verified program with whom its places belong to. All of it is borrowed.
 struct OwnedProgram {
   const schedule::Program* program = nullptr;
   std::span<const Owner> owners;
-  std::vector<int> owner_of;               ///< [place] -> owner
-  std::vector<int> data_of;                ///< [replica] -> the owner whose data it trains on
-  std::vector<int> labels_of;              ///< [replica] -> the owner whose labels these are
-  std::vector<StageUse> stages;            ///< [stage]
-  std::vector<CollectiveBytes> collected;  ///< [place]
+  std::vector<int> owner_of;     ///< [place] -> owner
+  std::vector<int> data_of;      ///< [replica] -> the owner whose data it trains on
+  std::vector<int> labels_of;    ///< [replica] -> the owner whose labels these are
+  std::vector<StageUse> stages;  ///< [stage]
+  /// [place][instruction of its list] bytes that it sends to those whom the instruction joins.
+  std::vector<std::vector<std::int64_t>> collected;
 };
 
 /// One kind of tensor that goes from one owner to others.

@@ -22,6 +22,7 @@
 #include "cleave/schedule/graph.h"
 #include "cleave/schedule/passes.h"
 #include "cleave/schedule/program_file.h"
+#include "cleave/schedule/refine.h"
 #include "cleave/schedule/verifier.h"
 #include "cleave/spec/trainable.h"
 
@@ -140,9 +141,9 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
 CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& options,
                                     schedule::Program order) {
   CompiledStep step = lay_out(model, options, std::move(order));
-  step.program = schedule::lower(
-      std::move(step.program),
-      {.replicas = options.layout.copies(), .receive_ahead = options.layout.receive_ahead});
+  step.program =
+      schedule::lower(std::move(step.program), {.replicas = options.layout.copies_of_order(),
+                                                .receive_ahead = options.layout.receive_ahead});
   step.memory.resize(step.program.stages);
   step.kernel_scratch.assign(step.program.devices, 0);
   plan::plan_memory(step.program, step.memory);
@@ -174,7 +175,12 @@ schedule::PipelineShape shape_of(const Graph& model, const CompileOptions& optio
   const int chunks = named && shape.chunks == 0 ? schedule::schedule_named(layout.schedule).chunks
                                                 : std::max(1, shape.chunks);
   if (Wiring(model, {std::ssize(model.segments)}).reads(model).empty()) return shape;
-  const Wiring wiring(model, segments_per_stage(model, layout, layout.pipeline * chunks));
+  const int stages =
+      layout.cuts.empty() ? layout.pipeline * chunks : static_cast<int>(layout.partition.size());
+  const Wiring wiring(model, segments_per_stage(model, layout, stages));
+  require(layout.cuts.empty() || wiring.is_chain_of_stages(),
+          "clients cut the model at different places, and its stages form no chain; give all "
+          "clients the same layers");
   if (!wiring.is_chain_of_stages()) shape.graph = wiring.edges();
   return shape;
 }
@@ -191,8 +197,10 @@ Ordered scheduled(const Graph& model, const CompileOptions& options, const Compi
   if (any_order && !per_step) {
     found = find_order(model, options, shape, compiled);
   } else {
-    found.order = with_segments(
-        schedule::order_of(any_order ? "gpipe" : options.layout.schedule, shape), model, options);
+    schedule::Program order =
+        schedule::order_of(any_order ? "gpipe" : options.layout.schedule, shape);
+    if (!options.layout.cuts.empty()) order = schedule::refine(order, options.layout.cuts);
+    found.order = with_segments(std::move(order), model, options);
     found.step = compiled(found.order);
   }
   check_budgets(found.step);

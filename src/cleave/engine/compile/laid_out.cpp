@@ -49,6 +49,19 @@ void set_ties(CompiledStep& step) {
   }
 }
 
+/// A weight has one layout of memory: its uses share a device in every replica, or in none.
+void check_ties_of_cuts(const CompiledStep& step) {
+  for (std::size_t t = 0; t < step.program.ties.size(); ++t) {
+    const std::vector<int>& first = step.program.placement[step.program.ties[t].first];
+    const std::vector<int>& second = step.program.placement[step.program.ties[t].second];
+    for (std::size_t r = 1; r < first.size(); ++r)
+      require((first[r] == second[r]) == (first[0] == second[0]), "both uses of ",
+              step.tie_names[t],
+              " are with one owner for some clients and with two for others; "
+              "let the cuts of all clients leave them together, or part them");
+  }
+}
+
 /// A gradient is made where somebody wants it, which follows from what is trained. A stage runs I
 /// through its own layers even if no gradient leaves it.
 void leave_out_frozen(CompiledStep& step) {
@@ -133,6 +146,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
   if (options.purpose == Purpose::Train) leave_out_frozen(step);
   parallel::check_same_order(step.shares);
   set_ties(step);
+  check_ties_of_cuts(step);
   set_collecting(step, options);
   step.fold = fold_of(options);
   plan::check_zero(layout.zero, layout.replicas());

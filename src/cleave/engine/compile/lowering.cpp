@@ -30,7 +30,7 @@ std::vector<std::vector<plan::Keep>> keep_of(std::span<const std::vector<Segment
 
 schedule::LowerOptions lowering_of(std::span<const std::vector<plan::Keep>> keep,
                                    const Layout& layout) {
-  schedule::LowerOptions options{.replicas = layout.copies(),
+  schedule::LowerOptions options{.replicas = layout.copies_of_order(),
                                  .grain = schedule::Grain::Segment,
                                  .sharing = static_cast<schedule::Sharing>(layout.zero),
                                  .offload = layout.offload.value_or(schedule::Offload::Nothing),

@@ -19,7 +19,8 @@ std::vector<std::int64_t> segments_per_stage(const Graph& model, const Layout& l
       costs.push_back(static_cast<double>(flops(segment)));
     return plan::balance(costs, stages);
   }
-  plan::check_partition_stages(layout.partition, layout.pipeline, stages / layout.pipeline);
+  if (layout.cuts.empty())
+    plan::check_partition_stages(layout.partition, layout.pipeline, stages / layout.pipeline);
   plan::check_partition(layout.partition, blocks);
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(stages), 0);
   std::size_t stage = 0;

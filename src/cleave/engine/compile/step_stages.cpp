@@ -5,6 +5,7 @@
 
 #include "cleave/base/process_memory.h"
 #include "cleave/engine/compile/stage_memory.h"
+#include "cleave/engine/compile/traffic.h"
 #include "cleave/parallel/sharded_layers.h"
 
 namespace cleave::engine {
@@ -195,7 +196,11 @@ void plan_scratch(CompiledStep& step, const Stages& stages, const CompileOptions
   for (int s = 0; s < step.program.stages; ++s) {
     std::int64_t work = 0;
     for (const auto& stage : stages[s]) work = std::max(work, stage->work_bytes());
-    step.memory[s].scratch = step.kernel_scratch[step.program.placement[s][0]] + work;
+    // Where replicas cut the model differently, the devices of a stage have different others.
+    std::int64_t kernels = 0;
+    for (const int device : step.program.placement[s])
+      kernels = std::max(kernels, step.kernel_scratch[device]);
+    step.memory[s].scratch = kernels + work;
   }
 }
 
@@ -217,6 +222,26 @@ Stages plan_stages(CompiledStep& step, const CompileOptions& options) {
   plan_scratch(step, stages, options);
   step.library_bytes = heap_bytes() - heap;
   return stages;
+}
+
+std::vector<std::int64_t> collective_bytes(const CompiledStep& step, int device) {
+  const LayerKinds kinds;
+  const LayerFactory make = parallel::sharded_layers(kinds, nullptr);
+  std::vector<std::unique_ptr<Stage>> stages;
+  std::vector<const Stage*> all;
+  for (int s = 0; s < step.program.stages; ++s) {
+    stages.push_back(make_stage(step, s, step.mesh.number_of(device), make));
+    all.push_back(stages.back().get());
+  }
+  return planned_collectives({.program = step.program,
+                              .mesh = step.mesh,
+                              .stages = all,
+                              .tie_names = step.tie_names,
+                              .fold = step.fold,
+                              .pieces = std::ssize(step.pieces),
+                              .place = step.place_of(device),
+                              .device = device,
+                              .devices = step.devices()});
 }
 
 std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,

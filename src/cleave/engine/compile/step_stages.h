@@ -27,6 +27,10 @@ Wiring wiring_of(const CompiledStep& step);
 /// they are owned.
 std::int64_t parameters_of(const CompiledStep& step, int device);
 
+/// [instruction of its list] bytes that a device of a compiled step sends to all that take part in
+/// it: sums over replicas and over tied weights, what replicas share, NORM.
+std::vector<std::int64_t> collective_bytes(const CompiledStep& step, int device);
+
 /// All stages of a step that is laid out and lowered; sets what they need of memory and scratch.
 Stages plan_stages(CompiledStep& step, const CompileOptions& options);
 

@@ -42,6 +42,16 @@ class Traffic {
     return sent_;
   }
 
+  std::vector<std::int64_t> count_collectives() {
+    std::vector<std::int64_t> bytes;
+    for (const Instruction& i : program_.lists[parts_.place]) {
+      const comm::Sent before = sent_;
+      if (!schedule::is_compute(i.op) && i.op != Op::Send) add(i);
+      bytes.push_back((sent_ - before).total());
+    }
+    return bytes;
+  }
+
  private:
   const SegmentState& state(int stage, int segment) const {
     return parts_.stages[stage]->parameters().layout().segments[std::max(segment, 0)];
@@ -191,6 +201,10 @@ class Traffic {
 
 comm::Sent planned_traffic(const TrafficParts& parts) {
   return Traffic(parts).count();
+}
+
+std::vector<std::int64_t> planned_collectives(const TrafficParts& parts) {
+  return Traffic(parts).count_collectives();
 }
 
 comm::Sent emulated_traffic(const schedule::Program& program, int place, int device, int devices) {

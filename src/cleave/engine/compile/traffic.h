@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "cleave/comm/transport.h"
 #include "cleave/engine/stage/gradient_sync.h"
@@ -28,6 +29,9 @@ struct TrafficParts {
 /// Bytes that a device sends in one step, by what they are for: over edges, to its replicas, to the
 /// devices at its place, and to all for NORM. What came to a place in slices is gathered there.
 comm::Sent planned_traffic(const TrafficParts& parts);
+
+/// [instruction of its list] bytes that it sends by sums, gathering and NORM, but no messages.
+std::vector<std::int64_t> planned_collectives(const TrafficParts& parts);
 
 /// The same of an emulated device: its messages, and whether to stop in NORM.
 comm::Sent emulated_traffic(const schedule::Program& program, int place, int device, int devices);

@@ -24,7 +24,10 @@ struct Layout {
   bool sequence_parallel = false;   ///< divide norms and residuals by tokens over the tensor axis
   int chunks = 0;                   ///< stages per device; 0: what the schedule wants
   std::string schedule = "1f1b";
-  std::vector<std::int64_t> partition;    ///< blocks of each stage; empty: as even as possible
+  std::vector<std::int64_t> partition;  ///< blocks of each stage; empty: as even as possible
+  /// Where replicas cut the model at different places: [replica][stage] the stage of the schedule's
+  /// pipeline that a stage of `partition` is a part of. Empty: all have the schedule's own stages.
+  std::vector<std::vector<int>> cuts;
   Placement placement = Placement::Even;  ///< of the encoders of a model that has some
   int encoder_stages = 0;                 ///< stages that they have, where these are their own
   int encoder_data = 0;                   ///< replicas of these; 0: as many as of the others
@@ -42,6 +45,8 @@ struct Layout {
   int replicas() const { return std::max(data, encoder_data); }
   /// Of the pipeline as a whole, with all replicas that its stages have of each other's.
   int copies() const { return encoder_data == 0 ? data : std::min(data, encoder_data); }
+  /// Copies that a schedule's program is made into: it has those that cut the model differently.
+  int copies_of_order() const { return cuts.empty() ? copies() : 1; }
   /// [stage] replicas within such a copy; empty: one of each.
   std::vector<int> replicas_of_stages() const;
   /// Places along the pipeline of such a copy.

@@ -167,7 +167,7 @@ void check_kinds(const Config& c) {
 void check_partition(const Config& c) {
   if (!c.parallel.partition) return;
   plan::check_partition(*c.parallel.partition, c.model.blocks());
-  if (c.parallel.pipeline && c.parallel.chunks)
+  if (c.parallel.pipeline && c.parallel.chunks && client_cuts(c).empty())
     plan::check_partition_stages(*c.parallel.partition, *c.parallel.pipeline, *c.parallel.chunks);
 }
 

@@ -79,6 +79,9 @@ bool owners_are_apart(const Config& config);
 /// Whether device 0 is one of the server's: over a network it has the files of the run.
 bool server_comes_first(const Config& config);
 
+/// plan::Layout::cuts, where clients cut the model at different places; empty: they share one cut.
+std::vector<std::vector<int>> client_cuts(const Config& config);
+
 /// [device] -> the owner that it belongs to; empty: there is nothing to tell apart.
 std::vector<int> device_owners(const Config& config);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <set>
 
 #include "cleave/base/check.h"
 #include "cleave/base/codec.h"
@@ -24,6 +25,12 @@ const Owner& first_client(const EdgeConfig& edge) {
   return edge.owners[edge.with_role(Role::Client).front()];
 }
 
+std::string_view describe_ends(const Owner& client) {
+  return client.layers.empty()       ? "no layers"
+         : client.layers.size() == 1 ? "the first layers only"
+                                     : "layers at both ends";
+}
+
 void check_cuts(const Config& c) {
   const EdgeConfig& edge = c.edge;
   const auto servers = edge.with_role(Role::Server);
@@ -32,8 +39,9 @@ void check_cuts(const Config& c) {
   const Owner& first = first_client(edge);
   for (const int client : edge.with_role(Role::Client)) {
     const Owner& owner = edge.owners[client];
-    require(owner.layers == first.layers, "owner ", owner.name, " and owner ", first.name,
-            " have different layers; clients of one run share one cut");
+    require(owner.layers.size() == first.layers.size(), "owner ", first.name, " has ",
+            describe_ends(first), ", and owner ", owner.name, " ", describe_ends(owner),
+            "; clients may have different numbers of layers, but all at the same ends");
     require(owner.holds_inputs, "owner ", owner.name,
             " is a client and does not hold \"inputs\"; a client is whose data is trained on");
     require(owner.holds_labels || edge.owners[servers[0]].holds_labels, "neither owner ",
@@ -49,6 +57,12 @@ void check_codecs(const EdgeConfig& edge) {
             "activations; take \"bf16\", \"int8\" or \"int4\"");
 }
 
+bool has_one_cut(const EdgeConfig& edge) {
+  const auto clients = edge.with_role(Role::Client);
+  return std::ranges::all_of(
+      clients, [&](int client) { return edge.owners[client].layers == first_client(edge).layers; });
+}
+
 /// Layers of every stage: down through the devices of a pipeline, and back up where the client has
 /// the last ones too.
 std::vector<std::int64_t> cut_layers(const Config& c, const Owner& client, std::int64_t servers) {
@@ -56,13 +70,45 @@ std::vector<std::int64_t> cut_layers(const Config& c, const Owner& client, std::
   const bool both_ends = client.layers.size() == 2;
   const std::int64_t stages = servers * (both_ends ? 2 : 1);
   const std::int64_t rest = c.model.layers - own;
-  require(rest >= stages, "the client's layers leave ", rest, " of model.layers ", c.model.layers,
+  const std::string whose =
+      has_one_cut(c.edge) ? "the client's layers" : detail::concat("the layers of ", client.name);
+  require(rest >= stages, whose, " leave ", rest, " of model.layers ", c.model.layers,
           " to the server, which has ", stages,
           both_ends ? " stages, twice its devices" : " stages", "; leave it at least one for each");
   std::vector<std::int64_t> layers = {client.layers[0]};
   for (std::int64_t i = 0; i < stages; ++i)
     layers.push_back(rest * (i + 1) / stages - rest * i / stages);
   if (both_ends) layers.push_back(client.layers[1]);
+  return layers;
+}
+
+/// [replica] after how many layers each of its stages but the last ends.
+std::vector<std::vector<std::int64_t>> ends_of_stages(const Config& c) {
+  const std::int64_t servers = c.edge.owners[c.edge.with_role(Role::Server)[0]].devices;
+  std::vector<std::vector<std::int64_t>> ends;
+  for (const int client : c.edge.with_role(Role::Client)) {
+    const std::vector<std::int64_t> layers = cut_layers(c, c.edge.owners[client], servers);
+    auto& own = ends.emplace_back(layers.size() - 1);
+    std::partial_sum(layers.begin(), layers.end() - 1, own.begin());
+  }
+  return ends;
+}
+
+/// Where some replica's stages end: the common refinement of all cuts.
+std::set<std::int64_t> all_ends(const std::vector<std::vector<std::int64_t>>& ends) {
+  std::set<std::int64_t> all;
+  for (const auto& own : ends) all.insert(own.begin(), own.end());
+  return all;
+}
+
+std::vector<std::int64_t> refined_layers(const Config& c) {
+  std::vector<std::int64_t> layers;
+  std::int64_t before = 0;
+  for (const std::int64_t end : all_ends(ends_of_stages(c))) {
+    layers.push_back(end - before);
+    before = end;
+  }
+  layers.push_back(c.model.layers - before);
   return layers;
 }
 
@@ -111,15 +157,33 @@ void settle_split(const GivenKeys& given, std::int64_t replicas, Config& c) {
   settle(given, "parallel.pipeline", p.pipeline, Auto(1 + servers));
   settle(given, "parallel.data", p.data, Auto(replicas));
   settle(given, "parallel.chunks", p.chunks, Auto(both_ends ? 2 : 1));
-  settle(given, "parallel.partition", p.partition, Partition(cut_layers(c, client, servers)));
+  settle(given, "parallel.partition", p.partition,
+         Partition(has_one_cut(c.edge) ? cut_layers(c, client, servers) : refined_layers(c)));
   settle_schedule(given, both_ends, p);
   settle_memory(given, c);
 }
 
 }  // namespace
 
+std::vector<std::vector<int>> client_cuts(const Config& c) {
+  if (!c.edge.is_split() || c.edge.central || has_one_cut(c.edge)) return {};
+  const std::vector<std::vector<std::int64_t>> ends = ends_of_stages(c);
+  std::vector<std::vector<int>> cuts;
+  for (const std::vector<std::int64_t>& own : ends) {
+    auto& stages = cuts.emplace_back(1, 0);
+    for (const std::int64_t end : all_ends(ends))
+      stages.push_back(static_cast<int>(std::ranges::upper_bound(own, end) - own.begin()));
+  }
+  return cuts;
+}
+
 void derive_in_order(const GivenKeys& given, Config& c) {
   check_cuts(c);
+  for (const int client : c.edge.with_role(Role::Client))
+    require(c.edge.owners[client].layers == first_client(c.edge).layers, "owner ",
+            c.edge.owners[client].name, " and owner ", first_client(c.edge).name,
+            " have different layers, and with edge.in_order what is not the server's is averaged; "
+            "give them the same, or leave edge.in_order out");
   for (const int client : c.edge.with_role(Role::Client))
     require(c.edge.owners[client].memory == first_client(c.edge).memory, "owner ",
             c.edge.owners[client].name, " and owner ", first_client(c.edge).name,

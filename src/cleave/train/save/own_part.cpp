@@ -68,14 +68,19 @@ bool keeps_part(const engine::CompiledStep& step, const Config& config, int devi
   const int owner = device_owners(config)[static_cast<std::size_t>(device)];
   const bool client =
       config.edge.owners[static_cast<std::size_t>(owner)].role == edge::Role::Client;
-  return client || step.replica_of(device) == 0;
+  return client || step.replica_of(device) == 0 || !client_cuts(config).empty();
 }
 
 std::string server_directory(const engine::CompiledStep& step, const Config& config, int device) {
   const int stages = step.mesh.pipeline;
   const int place = step.place_of(device) % stages;
-  if (place == stages - 1) return config.train.out;
-  return (fs::path(config.train.out) / detail::concat("place-", place)).string();
+  fs::path directory(config.train.out);
+  // Where clients cut the model at different places, what is left of it differs as well.
+  if (const int replica = step.replica_of(device); replica > 0 && !client_cuts(config).empty())
+    directory /= detail::concat(
+        "for-", config.edge.owners[config.edge.with_role(edge::Role::Client)[replica]].name);
+  if (place < stages - 1) directory /= detail::concat("place-", place);
+  return directory.string();
 }
 
 Start prepare_parts(const PartOfRun& part, const StartOptions& options, std::string& warning) {

@@ -15,10 +15,11 @@ checkpoint::CheckpointLayout part_layout(const engine::CompiledStep& step,
                                          const checkpoint::CheckpointLayout& whole, int device);
 
 /// Whether a device saves: a client's does, and of the server's those of the first client's
-/// pipeline, which others are replicas of.
+/// pipeline, which others are replicas of; all of them where clients cut the model differently.
 bool keeps_part(const engine::CompiledStep& step, const Config& config, int device);
 
-/// Where a device of the server has its part: its first one in train.out itself.
+/// Where a device of the server has its part: its first one in train.out itself, those for other
+/// clients, where clients cut the model differently, below it.
 std::string server_directory(const engine::CompiledStep& step, const Config& config, int device);
 
 /// A device of a run whose owners keep what is theirs.

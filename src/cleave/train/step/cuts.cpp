@@ -1,7 +1,8 @@
 #include "cleave/train/step/cuts.h"
 
-#include <numeric>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cleave/base/check.h"
@@ -12,18 +13,24 @@ namespace cleave::train {
 namespace {
 
 /// The last segment before each cut: what clients have first, and the server's where they have the
-/// last layers as well.
+/// last layers as well. Where clients differ, the cuts of all of them.
 std::vector<int> cuts_of(const Config& config, const Graph& model) {
   const EdgeConfig& edge = config.edge;
-  std::vector<std::int64_t> layers = edge.owners[edge.with_role(edge::Role::Client).front()].layers;
-  const std::int64_t own = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
-  layers.insert(layers.begin() + 1, block_count(model) - own);
+  const std::int64_t blocks = block_count(model);
+  std::set<std::int64_t> ends;  // blocks before each cut
+  for (const int client : edge.with_role(edge::Role::Client)) {
+    const std::vector<std::int64_t>& layers = edge.owners[static_cast<std::size_t>(client)].layers;
+    ends.insert(layers.front());
+    if (layers.size() > 1) ends.insert(blocks - layers.back());
+  }
   engine::Layout layout;
-  layout.partition = layers;
+  std::int64_t before = 0;
+  for (const std::int64_t end : ends) layout.partition.push_back(end - std::exchange(before, end));
+  layout.partition.push_back(blocks - before);
   std::vector<int> cuts;
   int segment = -1;
   for (const std::int64_t size :
-       engine::segments_per_stage(model, layout, static_cast<int>(layers.size())))
+       engine::segments_per_stage(model, layout, static_cast<int>(layout.partition.size())))
     cuts.push_back(segment += static_cast<int>(size));
   cuts.pop_back();
   return cuts;

@@ -145,12 +145,10 @@ std::vector<edge::Crossing> split_flow(const Config& config, const engine::Compi
                            .owners = config.edge.owners,
                            .owner_of = std::vector<int>(owners.size()),
                            .stages = uses_of(step),
-                           .collected = std::vector<edge::CollectiveBytes>(owners.size())};
+                           .collected = std::vector<std::vector<std::int64_t>>(owners.size())};
   for (int device = 0; device < step.devices(); ++device) {
-    const comm::Sent& sent = step.traffic[device];
     owned.owner_of[step.place_of(device)] = owners[device];
-    owned.collected[step.place_of(device)] = {
-        .updates = sent.reduce, .weights = sent.gather, .numbers = sent.numbers};
+    owned.collected[step.place_of(device)] = engine::collective_bytes(step, device);
   }
   for (const int client : clients) {
     owned.data_of.push_back(client);

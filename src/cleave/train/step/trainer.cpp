@@ -82,6 +82,7 @@ engine::CompileOptions compile_options(const Config& config) {
                      .chunks = static_cast<int>(parallel.chunks.value_or(0)),
                      .schedule = parallel.schedule,
                      .partition = parallel.partition.value_or(std::vector<std::int64_t>{}),
+                     .cuts = client_cuts(config),
                      .placement = parallel.placement,
                      .encoder_stages = static_cast<int>(parallel.vision_pipeline.value_or(0)),
                      .encoder_data = static_cast<int>(parallel.vision_data.value_or(0)),
