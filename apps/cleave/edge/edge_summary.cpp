@@ -26,6 +26,10 @@ std::string describe_privacy(const train::Config& config) {
     text += fmt::format(", noise {} over updates of length {}: ε {:.4g} at δ {} after {}",
                         edge.noise, edge.clip, train::privacy_spent(config, config.train.steps),
                         edge.delta, counted(config.train.steps, "round"));
+  if (edge.by_example())
+    text +=
+        fmt::format(", noise {} over every step's examples, whose gradients are {} long at most",
+                    edge.example_noise, edge.example_clip);
   return text;
 }
 

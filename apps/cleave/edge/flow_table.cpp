@@ -12,8 +12,10 @@
 namespace cleave::app {
 namespace {
 
-/// What all rounds cost; without noise nothing bounds it.
+/// What all rounds cost; without noise nothing bounds it. What noise on examples costs depends on
+/// how many there are, and is at most what the run may cost.
 double cost_of(const train::Config& config) {
+  if (config.edge.by_example() && config.edge.epsilon > 0) return config.edge.epsilon;
   return config.edge.noise > 0 ? train::privacy_spent(config, config.train.steps)
                                : std::numeric_limits<double>::infinity();
 }

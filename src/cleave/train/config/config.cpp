@@ -226,6 +226,10 @@ std::int64_t ParallelConfig::devices() const {
          of_encoder * vision_data.value_or(*data) * vision_tensor.value_or(*tensor);
 }
 
+std::int64_t batch_of_program(const Config& config) {
+  return config.edge.by_example() ? 1 : config.train.batch;
+}
+
 data::Query data_query(const Config& config) {
   return {.config = config.data,
           .images = {.side = config.model.image,
@@ -241,7 +245,7 @@ data::Query data_query(const Config& config) {
                      .seed = config.train.seed},
           .vocabulary = config.model.vocab,
           .sequence = config.train.sequence,
-          .batch = config.train.batch,
+          .batch = batch_of_program(config),
           .microbatch = config.train.microbatch.value_or(1),
           .seed = config.train.seed,
           .leave_out = config.train.out};

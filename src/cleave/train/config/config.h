@@ -185,6 +185,10 @@ Config parse_config(std::string_view text, const std::string& name,
 /// What the run asks of its data.
 data::Query data_query(const Config& config);
 
+/// Samples that one run of the program of a step takes: train.batch of them, or one where the
+/// gradient of each example is clipped by itself.
+std::int64_t batch_of_program(const Config& config);
+
 /// The whole config as TOML, which loads back to an equal Config.
 std::string to_toml(const Config& config);
 

@@ -78,8 +78,10 @@ void derive_edge(const GivenKeys& given, Config& c) {
     if (c.edge.noise > 0 && !given.contains("edge.weights")) c.edge.weigh_samples = false;
     check_averaging(c);
     if (c.edge.in_order) derive_in_order(given, c);
+    derive_examples(given, c);
     return settle_data(given, c);
   }
+  refuse_split_examples(c.edge);
   check_given(given, c.edge);
   if (c.edge.owners.empty()) {
     require(!c.edge.central,

@@ -42,6 +42,8 @@ struct EdgeConfig {
   bool secure = false;              ///< updates are masked, and the server sees their sum alone
   double clip = 0;                  ///< what an update is at most long; 0: as it is
   double noise = 0;                 ///< on the sum, over `clip`; 0: none
+  double example_clip = 0;   ///< what the gradient of an example is at most long
+  double example_noise = 0;  ///< on the sum over a step's examples, over it; 0: none
   double delta = 1e-5;
   double epsilon = 0;               ///< what all rounds may cost; 0: any
   std::int64_t faulty = 1;          ///< clients that robust rules let send anything
@@ -51,6 +53,8 @@ struct EdgeConfig {
   /// Whether a client is declared absent in a round, counted from 0.
   bool is_absent(int client, std::int64_t round) const;
   bool averages() const { return sync_every > 0; }
+  /// Clients clip and noise what they learn from each example.
+  bool by_example() const { return example_noise > 0; }
   /// All clients, and those of a round.
   int client_count() const;
   std::int64_t per_round() const { return sample == 0 ? client_count() : sample; }

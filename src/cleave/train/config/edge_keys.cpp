@@ -224,6 +224,17 @@ std::vector<Key> privacy_keys() {
                     "deviation of the noise on the sum, in multiples of edge.clip",
                     [](auto& c) -> auto& { return c.edge.noise; }),
                 "0.0", "1.1"),
+      averaging(number(
+                    "edge.example_clip", "a number ≥ 0", is_zero_or_more,
+                    "longer gradients of single examples are shortened to this",
+                    [](auto& c) -> auto& { return c.edge.example_clip; }),
+                "0.0", "1.0"),
+      averaging(number(
+                    "edge.example_noise", "a number ≥ 0", is_zero_or_more,
+                    "deviation of the noise that a client adds to the sum of a step's examples, in "
+                    "multiples of edge.example_clip",
+                    [](auto& c) -> auto& { return c.edge.example_noise; }),
+                "0.0", "1.1"),
       averaging(
           number(
               "edge.delta", "a number from 0 to below 1", is_share,

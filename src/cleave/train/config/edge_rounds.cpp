@@ -32,8 +32,8 @@ void check_privacy(const Config& c) {
           e.per_round(), " clients; lower it");
   require(e.noise == 0 || e.clip > 0, "edge.noise is ", e.noise,
           ", and edge.clip is not set, so nothing bounds what it hides; set it");
-  require(e.epsilon == 0 || e.noise > 0, "edge.epsilon is ", e.epsilon,
-          ", and without edge.noise no ε is ever reached; set it");
+  require(e.epsilon == 0 || e.noise > 0 || e.by_example(), "edge.epsilon is ", e.epsilon,
+          ", and without edge.noise or edge.example_noise no ε is ever reached; set one of them");
   require(e.noise == 0 || !e.weigh_samples,
           "edge.weights is \"samples\", and with edge.noise how many a client has must not show; "
           "set it to \"equal\"");

@@ -16,6 +16,7 @@
 #include "cleave/train/save/background_saver.h"
 #include "cleave/train/save/own_part.h"
 #include "cleave/train/save/saving.h"
+#include "cleave/train/step/example_steps.h"
 #include "cleave/train/step/owner_flow.h"
 
 namespace cleave::train {
@@ -241,7 +242,10 @@ class DeviceRun {
       double sent = static_cast<double>(trainer_.client_bytes());
       world_.combine({&sent, 1}, comm::Combine::Sum);
       report_.averaged->sent_bytes = static_cast<std::int64_t>(sent);
-      report_.averaged->epsilon = privacy_spent(job_.config, report_.steps);
+      report_.averaged->epsilon =
+          job_.config.edge.by_example()
+              ? example_privacy_spent(job_.config, *job_.clients, report_.steps)
+              : privacy_spent(job_.config, report_.steps);
     }
     if (report_.losses.size() > kKeptLosses)
       report_.losses.erase(report_.losses.begin(), report_.losses.end() - kKeptLosses);

@@ -14,6 +14,7 @@
 #include "cleave/train/loop/state_in_memory.h"
 #include "cleave/train/save/own_part.h"
 #include "cleave/train/save/saving.h"
+#include "cleave/train/step/example_steps.h"
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/owner_flow.h"
 #include "cleave/train/step/round_server.h"
@@ -72,6 +73,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     data.emplace(query);
     check_tokenizer(config, *data);
     clients = client_data(config, *data);
+    if (clients) check_examples(config, *clients);
     if (world.rank() == 0 || options.part) start.data = to_hex(data->digest());
     compiled.emplace(in_rounds && world.rank() == 0
                          ? compile_server(config, server_evaluates(*data))

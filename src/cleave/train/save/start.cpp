@@ -89,7 +89,7 @@ Start find_start(const Config& config, const StartOptions& options,
 }
 
 void remove_old(const fs::path& out) {
-  for (const char* ours : {"checkpoints", "config.toml", "log.jsonl", "run.html", "tb"}) {
+  for (const char* ours : {"checkpoints", "config.toml", "log.jsonl", "run.html", "secret", "tb"}) {
     std::error_code error;
     fs::remove_all(out / ours, error);
     if (error) throw IoError("cannot remove " + (out / ours).string() + ": " + error.message());

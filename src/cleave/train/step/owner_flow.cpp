@@ -84,7 +84,9 @@ std::vector<edge::Crossing> round_flow(const Config& config, const Graph& model)
   for (const int client : clients) {
     const std::string path = detail::concat("data of ", owners[client].name, " → local steps → AGG",
                                             " → ", owners[server].name);
-    const Class sent = config.edge.secure ? Class::MaskedUpdate : Class::Update;
+    const Class sent = config.edge.secure         ? Class::MaskedUpdate
+                       : config.edge.by_example() ? Class::NoisedUpdate
+                                                  : Class::Update;
     rows.push_back({client, {server}, sent, {client}, bytes.up, path});
     rows.push_back({client, {server}, Class::Statistic, {client}, kStatisticBytes, path});
   }

@@ -32,6 +32,7 @@ std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
   if (clients == Clients::Apart) {
     if (codec.keeps_error) slots.emplace_back(kOwnErrorSlot);
     slots.emplace_back(kStartSlot);
+    if (edge.by_example()) slots.emplace_back(kExamplesSlot);
     return slots;
   }
   for (int client = 0; edge.keep_slots && client < edge.client_count(); ++client)
@@ -39,6 +40,7 @@ std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
   for (int client = 0; codec.keeps_error && client < edge.client_count(); ++client)
     slots.push_back(client_slot(client, kErrorSlot));
   slots.emplace_back(kStartSlot);
+  if (edge.by_example()) slots.emplace_back(kExamplesSlot);
   if (outer.robust) {
     for (std::int64_t i = 0; i < edge.per_round(); ++i) slots.push_back(update_slot(i));
   } else {

@@ -16,6 +16,8 @@ namespace cleave::train {
 inline constexpr std::string_view kStartSlot = "round.start";  ///< what every client begins with
 inline constexpr std::string_view kLowSlot = "round.low";      ///< a sum of 64 bits has two slots
 inline constexpr std::string_view kHighSlot = "round.high";
+/// What the clipped gradients of a step's examples have come to.
+inline constexpr std::string_view kExamplesSlot = "round.examples";
 inline constexpr std::string_view kMomentumSlot = "outer_momentum";
 inline constexpr std::string_view kSquaresSlot = "outer_squares";
 inline constexpr std::string_view kErrorSlot = "error";  ///< of a client: what its codec left out

@@ -32,7 +32,7 @@ BatchSource::Share share_of(const Config& config, const engine::CompiledStep& co
                             const ClientData* clients) {
   const int replicas = compiled.program.replicas;
   const int replica = compiled.replica_of(device);
-  const std::int64_t share = config.train.batch / replicas;
+  const std::int64_t share = batch_of_program(config) / replicas;
   BatchSource::Share own{.first = replica * share, .microbatch = *config.train.microbatch};
   if (deals_by_content(compiled.model, clients)) {
     const std::int64_t shards = compiled.fold.shards;
@@ -58,7 +58,7 @@ Graph model_of(const Config& config) {
                                  .dtype = config.train.dtype,
                                  .images = config.data.images,
                                  .documents = config.data.borders == data::Borders::Kept,
-                                 .step = config.train.batch},
+                                 .step = batch_of_program(config)},
                                 config.train.loss_blocks);
   if (config.lora.rank > 0 && config.trained.empty()) freeze(model.segments);
   train_only(model.segments, config.trained);
@@ -71,7 +71,7 @@ Graph model_of(const Config& config) {
 
 engine::CompileOptions compile_options(const Config& config) {
   const ParallelConfig& parallel = config.parallel;
-  const std::int64_t share = config.train.batch / parallel.replicas();
+  const std::int64_t share = batch_of_program(config) / parallel.replicas();
   const std::optional<std::int64_t> vision_shards = config.numerics.vision_tensor_shards;
   return {.layout = {.pipeline = static_cast<int>(*parallel.pipeline),
                      .data = static_cast<int>(*parallel.data),
@@ -144,6 +144,7 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
     rounds_.emplace(config, compiled, data, device_, world);
     optimizer_.set_shared(shared_part(config, compiled.model).parameters);
     optimizer_.hold_to(kStartSlot, config.edge.proximal);
+    if (config.edge.by_example()) examples_.emplace(config, *data.clients, world, optimizer_);
   } else if (clients_ != nullptr) {
     source_.deal_to(*clients_, config.train.batch / clients_->clients());
   }
@@ -183,19 +184,24 @@ void Trainer::share_start() {
   if (rounds_) continue_after(rounds_->share_start(steps_done_));
 }
 
+engine::StepResult Trainer::train_batch(const ClientTurn& turn, std::int64_t step, bool stop) {
+  source_.begin_batch_of(*clients_, turn.client, turn.first + step * config_->train.batch);
+  const auto losses = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
+  return device_.executor().run({.source = &source_,
+                                 .optimizer = &optimizer_,
+                                 .loss_scale = static_cast<float>(1.0 / losses),
+                                 .stop = stop});
+}
+
 ClientResult Trainer::train_client(const ClientTurn& turn, bool stop) {
   ClientResult result;
   for (std::int64_t i = 0; i < turn.steps; ++i) {
     optimizer_.begin_step(turn.round, turn.taken + i, turn.shared + i);
-    source_.begin_batch_of(*clients_, turn.client, turn.first + i * config_->train.batch);
-    const auto losses = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
     const comm::Sent before = world_.sent();
     try {
       const engine::StepResult step =
-          device_.executor().run({.source = &source_,
-                                  .optimizer = &optimizer_,
-                                  .loss_scale = static_cast<float>(1.0 / losses),
-                                  .stop = stop});
+          examples_ ? examples_->run({turn.client, turn.round, i}, device_, source_, stop)
+                    : train_batch(turn, i, stop);
       result.loss += step.loss / static_cast<double>(turn.steps);
       result.gradient_norm += step.gradient_norm / static_cast<double>(turn.steps);
       result.stop = result.stop || step.stop;

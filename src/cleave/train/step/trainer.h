@@ -14,6 +14,7 @@
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/batch_source.h"
 #include "cleave/train/step/dealing.h"
+#include "cleave/train/step/example_steps.h"
 #include "cleave/train/step/rounds.h"
 #include "cleave/train/step/run_optimizer.h"
 #include "cleave/train/step/validation.h"
@@ -108,14 +109,16 @@ class Trainer {
  private:
   StepReport play_round(bool stop);
   ClientResult train_client(const ClientTurn& turn, bool stop);
+  engine::StepResult train_batch(const ClientTurn& turn, std::int64_t step, bool stop);
 
   const Config* config_;
   const engine::CompiledStep* compiled_;
   comm::Communicator& world_;
   engine::Device device_;
   RunOptimizer optimizer_;
-  const ClientData* clients_;     ///< null: data are nobody's in particular
-  std::optional<Rounds> rounds_;  ///< where what they train is averaged
+  const ClientData* clients_;             ///< null: data are nobody's in particular
+  std::optional<Rounds> rounds_;          ///< where what they train is averaged
+  std::optional<ExampleSteps> examples_;  ///< where these are clipped one by one
   BatchSource source_;
   std::optional<Validation> validation_;
   engine::StateWatch* watch_ = nullptr;
