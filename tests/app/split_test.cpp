@@ -140,7 +140,13 @@ TEST(Split, RefusesOwnersThatMakeNoLayout) {
             "update\", \"noised update\" and \"statistic\"\n");
   const Answer small = EdgeRun(split(1, "[1, 1]", "memory = \"64KiB\"\n"), 1).train("");
   EXPECT_EQ(small.exit, 3);
-  EXPECT_NE(small.err.find("device 0 needs "), std::string::npos) << small.err;
+  EXPECT_NE(small.err.find("owner clinic-0 has memory for 64.0 KiB (65536 bytes), and its part "
+                           "needs "),
+            std::string::npos)
+      << small.err;
+  EXPECT_NE(small.err.find(" bytes), the largest share for block 0 (203264 bytes); "),
+            std::string::npos)
+      << small.err;
 }
 
 TEST(Split, GoesOnFromACheckpointOfTheCentralRun) {

@@ -42,8 +42,8 @@ struct EdgeConfig {
   bool secure = false;              ///< updates are masked, and the server sees their sum alone
   double clip = 0;                  ///< what an update is at most long; 0: as it is
   double noise = 0;                 ///< on the sum, over `clip`; 0: none
-  double example_clip = 0;   ///< what the gradient of an example is at most long
-  double example_noise = 0;  ///< on the sum over a step's examples, over it; 0: none
+  double example_clip = 0;          ///< what the gradient of an example is at most long
+  double example_noise = 0;         ///< on the sum over a step's examples, over it; 0: none
   double delta = 1e-5;
   double epsilon = 0;               ///< what all rounds may cost; 0: any
   std::int64_t faulty = 1;          ///< clients that robust rules let send anything

@@ -43,8 +43,8 @@ enum class Clients : std::uint8_t {
 };
 
 /// What rounds need beside a parameter that has these slots of its optimizer; the transient last.
-/// Clients that are apart keep their optimizer's slots as they are; the server has what they sent on
-/// disk, and trains nothing.
+/// Clients that are apart keep their optimizer's slots as they are; the server has what they sent
+/// on disk, and trains nothing.
 std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
                                      const std::vector<std::string>& optimizer);
 
