@@ -21,6 +21,7 @@ struct EdgeConfig {
   // Averaging: clients train by themselves for a while, then their updates become one.
   std::int64_t sync_every = 0;  ///< local steps of a round, or epochs; 0: no averaging
   bool sync_epochs = false;     ///< it counts epochs of each client's data
+  std::int64_t fragments = 1;   ///< of the model; a round averages one of them
   std::int64_t clients = 0;     ///< that share [data]; 0: those among the owners
   std::int64_t sample = 0;      ///< clients in each round; 0: all
   std::string partition = "iid";

@@ -119,6 +119,10 @@ std::vector<Key> client_keys() {
 
 std::vector<Key> outer_keys() {
   return {
+      averaging(whole(
+                    "edge.fragments", {1, 1024}, "parts of the model; rounds average one by turns",
+                    [](auto& c) -> auto& { return c.edge.fragments; }),
+                "1", "4"),
       averaging(choice<std::string>(
                     "edge.outer", named(outer_names()),
                     "what the weights of all make of the clients' updates",

@@ -48,6 +48,18 @@ void check_privacy(const Config& c) {
           "parallel.tensor and parallel.zero");
 }
 
+/// Rounds that average a part of the model each.
+void check_fragments(const EdgeConfig& e) {
+  if (e.fragments == 1) return;
+  const auto refuse = [&](bool given, const char* key, const char* why) {
+    require(!given, key, " does not go with edge.fragments ", e.fragments, ", ", why,
+            "; leave one of them out");
+  };
+  refuse(e.in_order, "edge.in_order", "whose rounds end with all of the clients' layers averaged");
+  refuse(e.clip > 0 || e.noise > 0, "edge.clip", "since it is for whole updates");
+  refuse(edge::find_outer(e.outer)->robust, "edge.outer", "since it compares whole updates");
+}
+
 /// Clients that take turns at one copy of the server's layers.
 void check_in_order(const Config& c) {
   const EdgeConfig& e = c.edge;
@@ -109,6 +121,7 @@ void check_averaging(const Config& c) {
   const EdgeConfig& e = c.edge;
   const edge::OuterKind& outer = *edge::find_outer(e.outer);
   if (e.in_order) check_in_order(c);
+  check_fragments(e);
   require(!e.is_split() || e.in_order, "edge.sync_every is ", e.sync_every,
           ", and clients have layers; a run is split or averaged, so leave one of them out, or let "
           "clients take turns at the server's layers with edge.in_order");

@@ -30,10 +30,10 @@ std::string others_in(const fs::path& damaged, std::string_view flag) {
 /// Which data clients have seen, what they keep and what was spent of ε follow from these keys and
 /// the number of rounds.
 bool is_of_rounds(std::string_view key) {
-  constexpr std::string_view kKeys[] = {"edge.outer",        "edge.keep_slots",   "edge.clients",
-                                        "edge.sample",       "edge.drop",         "edge.codec",
-                                        "edge.clip",         "edge.noise",        "edge.in_order",
-                                        "edge.example_clip", "edge.example_noise"};
+  constexpr std::string_view kKeys[] = {
+      "edge.outer",    "edge.keep_slots",   "edge.clients",       "edge.sample",
+      "edge.drop",     "edge.codec",        "edge.clip",          "edge.noise",
+      "edge.in_order", "edge.example_clip", "edge.example_noise", "edge.fragments"};
   return std::ranges::find(kKeys, key) != std::end(kKeys);
 }
 

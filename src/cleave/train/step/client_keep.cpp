@@ -19,18 +19,19 @@ using checkpoint::TensorEntry;
 
 constexpr std::string_view kKeptPrefix = "round-";
 
-/// Whether a slot lasts from one of the client's rounds to the next.
-bool lasts(const engine::SlotState& slot, bool slots, bool error) {
-  return (slots && is_inner(slot.name)) || (error && slot.name == kOwnErrorSlot);
-}
-
 }  // namespace
 
 ClientKeep::ClientKeep(const Config& config, const RoundExchange::Tensors& tensors)
     : tensors_(tensors),
       keeps_slots_(config.edge.keep_slots),
       keeps_error_(find_codec(config.edge.codec)->keeps_error),
+      keeps_weights_(config.edge.fragments > 1),
       directory_(fs::path(config.train.out) / "kept") {}
+
+bool ClientKeep::lasts(const engine::SlotState& slot) const {
+  return (keeps_slots_ && is_inner(slot.name)) || (keeps_error_ && slot.name == kOwnErrorSlot) ||
+         (keeps_weights_ && slot.name == kOwnWeightSlot);
+}
 
 fs::path ClientKeep::path_of(std::int64_t turns) const {
   return directory_ / detail::concat(kKeptPrefix, turns, ".safetensors");
@@ -48,13 +49,13 @@ void ClientKeep::forget_before(std::int64_t turns) const {
 }
 
 void ClientKeep::load(std::int64_t turns) {
-  if (!keeps_slots_ && !keeps_error_) return;
+  if (!keeps_slots_ && !keeps_error_ && !keeps_weights_) return;
   if (turns == 0) {
     std::error_code ignored;
     fs::remove_all(directory_, ignored);
     for (const engine::TensorState* tensor : tensors_)
       for (const engine::SlotState& slot : tensor->slots)
-        if (lasts(slot, keeps_slots_, keeps_error_)) clear_elements(*tensor, slot.values);
+        if (lasts(slot)) clear_elements(*tensor, slot.values);
     return;
   }
   const fs::path path = path_of(turns);
@@ -64,7 +65,7 @@ void ClientKeep::load(std::int64_t turns) {
   const checkpoint::SafetensorsFile file(path);
   for (const engine::TensorState* tensor : tensors_) {
     for (const engine::SlotState& slot : tensor->slots) {
-      if (!lasts(slot, keeps_slots_, keeps_error_)) continue;
+      if (!lasts(slot)) continue;
       const TensorEntry* entry = file.find(detail::concat(tensor->name, ".", slot.name));
       require(entry != nullptr && entry->shape.elements() == tensor->elements(), path.string(),
               " does not have ", tensor->name, ".", slot.name,
@@ -75,12 +76,12 @@ void ClientKeep::load(std::int64_t turns) {
 }
 
 void ClientKeep::save(std::int64_t turns) {
-  if (!keeps_slots_ && !keeps_error_) return;
+  if (!keeps_slots_ && !keeps_error_ && !keeps_weights_) return;
   std::vector<TensorEntry> entries;
   std::vector<std::span<const float>> values;
   for (const engine::TensorState* tensor : tensors_) {
     for (const engine::SlotState& slot : tensor->slots) {
-      if (!lasts(slot, keeps_slots_, keeps_error_)) continue;
+      if (!lasts(slot)) continue;
       entries.push_back(
           {.name = detail::concat(tensor->name, ".", slot.name), .shape = {tensor->elements()}});
       values.push_back(whole_elements(*tensor, slot.values));

@@ -9,8 +9,9 @@
 namespace cleave::train {
 
 /// What a client on a machine of its own keeps from round to round: the slots of its optimizer
-/// (edge.keep_slots), and what its codec left out. It stays with the client, in train.out of its
-/// process, under the number of rounds that it took part in.
+/// (edge.keep_slots), what its codec left out, and its weights where rounds average a part of them.
+/// It stays with the client, in train.out of its process, under the number of rounds that it took
+/// part in.
 ///
 /// It is saved before the update of a round is sent, and what was there before stays until the
 /// round after: whether the server has taken the update up or the round begins again, the client
@@ -25,12 +26,15 @@ class ClientKeep {
   void save(std::int64_t turns);
 
  private:
+  /// Whether a slot lasts from one of the client's rounds to the next.
+  bool lasts(const engine::SlotState& slot) const;
   std::filesystem::path path_of(std::int64_t turns) const;
   void forget_before(std::int64_t turns) const;
 
   const RoundExchange::Tensors& tensors_;
   bool keeps_slots_;
   bool keeps_error_;
+  bool keeps_weights_;
   std::filesystem::path directory_;
 };
 

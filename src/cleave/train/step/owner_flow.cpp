@@ -1,11 +1,13 @@
 #include "cleave/train/step/owner_flow.h"
 
 #include <algorithm>
+#include <map>
 
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/step_stages.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/step/cuts.h"
+#include "cleave/train/step/fragments.h"
 #include "cleave/train/step/spooled_sum.h"
 
 namespace cleave::train {
@@ -118,7 +120,8 @@ std::vector<edge::Owner> flow_owners(const Config& config) {
 
 RoundBytes round_bytes(const Config& config, const Graph& model) {
   const ServerPart shared = shared_part(config, model);
-  RoundBytes bytes;
+  const Fragments fragments(config, model);
+  std::map<std::int64_t, RoundBytes> all;
   for (const SegmentSpec& segment : model.segments) {
     for (const LayerSpec& layer : segment.layers) {
       for (const ParameterSpec& parameter : layer.parameters) {
@@ -127,13 +130,17 @@ RoundBytes round_bytes(const Config& config, const Graph& model) {
           continue;
         for (const Piece& piece : parameter.pieces) {
           const std::int64_t elements = parameter.shape.with(piece.dim, piece.whole).elements();
+          RoundBytes& bytes = all[fragments.fragment_of(piece.name)];
           bytes.up += update_bytes(config.edge, elements);
           bytes.down += elements * 4;
         }
       }
     }
   }
-  return bytes;
+  RoundBytes most;
+  for (const auto& [fragment, bytes] : all)
+    if (bytes.down > most.down) most = bytes;
+  return most;
 }
 
 namespace {

@@ -15,7 +15,7 @@ std::vector<edge::Crossing> owner_flow(const Config& config, const engine::Compi
 /// that averaging takes for granted.
 std::vector<edge::Owner> flow_owners(const Config& config);
 
-/// What averaging moves between a client and the server in a round.
+/// What averaging moves between a client and the server in a round; of the largest fragment.
 struct RoundBytes {
   std::int64_t up = 0;    ///< the update
   std::int64_t down = 0;  ///< the weights of all

@@ -31,6 +31,7 @@ std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
   if (clients == Clients::Served) return slots;
   if (clients == Clients::Apart) {
     if (codec.keeps_error) slots.emplace_back(kOwnErrorSlot);
+    if (edge.fragments > 1) slots.emplace_back(kOwnWeightSlot);
     slots.emplace_back(kStartSlot);
     if (edge.by_example()) slots.emplace_back(kExamplesSlot);
     return slots;
@@ -39,6 +40,8 @@ std::vector<std::string> round_slots(const EdgeConfig& edge, Clients clients,
     for (const std::string& slot : optimizer) slots.push_back(client_slot(client, slot));
   for (int client = 0; codec.keeps_error && client < edge.client_count(); ++client)
     slots.push_back(client_slot(client, kErrorSlot));
+  for (int client = 0; edge.fragments > 1 && client < edge.client_count(); ++client)
+    slots.push_back(client_slot(client, kWeightSlot));
   slots.emplace_back(kStartSlot);
   if (edge.by_example()) slots.emplace_back(kExamplesSlot);
   if (outer.robust) {

@@ -21,7 +21,10 @@ inline constexpr std::string_view kExamplesSlot = "round.examples";
 inline constexpr std::string_view kMomentumSlot = "outer_momentum";
 inline constexpr std::string_view kSquaresSlot = "outer_squares";
 inline constexpr std::string_view kErrorSlot = "error";  ///< of a client: what its codec left out
-inline constexpr std::string_view kOwnErrorSlot = "round.error";  ///< on a client's own machine
+inline constexpr std::string_view kWeightSlot =
+    "weight";  ///< of a client, where rounds average a part
+inline constexpr std::string_view kOwnWeightSlot = "round.weight";  ///< on a client's own machine
+inline constexpr std::string_view kOwnErrorSlot = "round.error";    ///< on a client's own machine
 
 /// The update of the client that is at this place in a round, where all are needed at once.
 std::string update_slot(std::size_t place);

@@ -25,6 +25,8 @@ Rounds::Rounds(const Config& config, const engine::CompiledStep& compiled, const
       world_(world),
       sum_(config, compiled.tensor_names, device, world,
            shared_part(config, compiled.model).tensors),
+      fragments_(config, compiled.model),
+      own_weights_(fragments_, sum_.tensors(), exchange_, clients_.clients()),
       turns_(static_cast<std::size_t>(clients_.clients())) {
   for (int client = 0; client < clients_.clients(); ++client)
     most_sequences_ = std::max(most_sequences_, clients_.windows_of(client));
@@ -78,6 +80,7 @@ std::vector<int> Rounds::arriving(const std::vector<int>& clients, std::int64_t 
 /// own where its optimizer left them.
 void Rounds::begin_client(int client) {
   sum_.reset_weights();
+  own_weights_.begin(client);
   if (keep_ && config_.edge.keep_slots) return device_.refresh_values();
   for (const TensorState* tensor : sum_.tensors()) {
     for (const SlotState& slot : tensor->slots) {
@@ -123,9 +126,22 @@ std::int64_t Rounds::share_start(std::int64_t rounds) {
   exchange_->share_weights(sum_.tensors());
   rounds = static_cast<std::int64_t>(numbers[0]);
   continue_after(rounds);
-  if (keep_) keep_->load(turns_[static_cast<std::size_t>(exchange_->own().value())]);
+  if (keep_) continue_own(rounds);
   device_.refresh_values();
   return rounds;
+}
+
+/// On a client that is apart: what it kept, but for what was averaged since.
+void Rounds::continue_own(std::int64_t rounds) {
+  const int own = exchange_->own().value();
+  sum_.take_start();
+  keep_->load(turns_[static_cast<std::size_t>(own)]);
+  std::int64_t last = rounds;
+  while (last > 0 &&
+         !std::ranges::binary_search(clients_of_round(config_, last - 1).answering(), own))
+    --last;
+  own_weights_.join(last == 0 ? sum_.tensors()
+                              : fragments_.of_rounds(sum_.tensors(), last - 1, rounds));
 }
 
 /// Those of the chosen that were not declared absent: they agree on masks, whoever drops out then.
@@ -144,7 +160,10 @@ void Rounds::play_in_turn(const RoundClients& clients, std::int64_t round, const
   if (config_.edge.secure)
     masked.emplace(secure::derive(secret(), detail::concat("masks, round ", round)),
                    clients.answers);
-  sum_.begin_round();
+  const RoundExchange::Tensors averaged = fragments_.of_round(sum_.tensors(), round);
+  if (round == 0) own_weights_.join(sum_.tensors());
+  sum_.take_start();
+  sum_.begin_round(averaged);
   std::size_t arrival = 0;
   for (const int client : arriving(answering, round)) {
     begin_client(client);
@@ -152,6 +171,7 @@ void Rounds::play_in_turn(const RoundClients& clients, std::int64_t round, const
     turn.shared = (all_turns() + static_cast<std::int64_t>(arrival)) * turn.steps;
     results[client] = train(turn);
     keep_slots(client);
+    own_weights_.keep(client);
     sum_.add({.client = client,
               .round = round,
               .arrival = arrival++,
@@ -161,6 +181,7 @@ void Rounds::play_in_turn(const RoundClients& clients, std::int64_t round, const
   RoundEnd end = end_of(round, answering);
   if (masked) end.left = masked->left();
   sum_.end_round(end);
+  own_weights_.join(averaged);
 }
 
 /// On a client that is apart: its own part of the round, if it has one.
@@ -174,16 +195,19 @@ void Rounds::take_part(const RoundClients& clients, std::int64_t round, const Tr
     masks.emplace(*exchange_, static_cast<int>(place), static_cast<int>(members.size()));
   }
   if (!clients.answers[static_cast<std::size_t>(clients.place_of(own))]) return;
-  sum_.begin_round();
+  const RoundExchange::Tensors averaged = fragments_.of_round(sum_.tensors(), round);
+  if (!fragments_.streams()) sum_.take_start();
+  sum_.begin_round(averaged);
   begin_client(own);
   const ClientResult result = train(turn_of(own, round));
+  own_weights_.keep(own);
   exchange_->send_result(result);
   const ClientUpdate update{.client = own,
                             .round = round,
                             .weight = weight_of(own),
                             .masks = masks ? &masks->masks() : nullptr};
   sum_.encoder().send(
-      sum_.tensors(), update, [&] { keep_->save(turns_[static_cast<std::size_t>(own)] + 1); },
+      averaged, update, [&] { keep_->save(turns_[static_cast<std::size_t>(own)] + 1); },
       [&](std::span<const std::byte> bytes) { exchange_->send_update(bytes); });
   if (masks) masks->reveal();
 }
@@ -194,7 +218,7 @@ void Rounds::receive_all(const RoundClients& clients, std::int64_t round, Result
   const std::vector<int> members = present(clients, round);
   std::optional<MaskedRound> masked;
   if (config_.edge.secure) masked.emplace(*exchange_, members);
-  spooled_->begin_round();
+  spooled_->begin_round(fragments_.of_round(sum_.tensors(), round));
   for (const int client : arriving(answering, round))
     results[client] = spooled_->receive(*exchange_, client, weight_of(client));
   RoundEnd end = end_of(round, answering);
@@ -225,14 +249,16 @@ void Rounds::sum_up(const std::vector<int>& answering, const Results& results,
   report.gradient_norm /= weights;
 }
 
-void Rounds::share(RoundReport& report) {
+void Rounds::share(RoundReport& report, std::int64_t round) {
   if (exchange_ == nullptr) return;
   double numbers[] = {report.loss, report.gradient_norm, report.stop ? 1.0 : 0.0};
   exchange_->share_numbers(numbers);
   report.loss = numbers[0];
   report.gradient_norm = numbers[1];
   report.stop = numbers[2] > 0;
-  exchange_->share_weights(sum_.tensors());
+  const RoundExchange::Tensors averaged = fragments_.of_round(sum_.tensors(), round);
+  exchange_->share_weights(averaged);
+  own_weights_.join(averaged);
   device_.refresh_values();
 }
 

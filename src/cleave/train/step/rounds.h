@@ -12,6 +12,7 @@
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/client_data.h"
 #include "cleave/train/step/client_keep.h"
+#include "cleave/train/step/fragments.h"
 #include "cleave/train/step/round_clients.h"
 #include "cleave/train/step/round_exchange.h"
 #include "cleave/train/step/spooled_sum.h"
@@ -63,7 +64,7 @@ class Rounds {
 
   /// What the server made of the round, on all processes. It has saved that before: whoever is lost
   /// from then on, the round is not played again.
-  void share(RoundReport& report);
+  void share(RoundReport& report, std::int64_t round);
 
   /// The server's weights and rounds done, on all processes. Returns the rounds.
   std::int64_t share_start(std::int64_t rounds);
@@ -80,6 +81,7 @@ class Rounds {
   double weight_of(int client) const;
   std::int64_t all_turns() const;
   void begin_client(int client);
+  void continue_own(std::int64_t rounds);
   std::vector<int> present(const RoundClients& clients, std::int64_t round) const;
   using Results = std::vector<ClientResult>;  ///< [client]
   void play_in_turn(const RoundClients& clients, std::int64_t round, const Train& train,
@@ -97,6 +99,8 @@ class Rounds {
   engine::Device& device_;
   comm::Communicator& world_;
   UpdateSum sum_;
+  Fragments fragments_;
+  ClientWeights own_weights_;
   std::optional<SpooledSum> spooled_;  ///< on a server whose clients are apart
   std::optional<ClientKeep> keep_;     ///< on such a client
   std::int64_t most_sequences_ = 0;    ///< of a client

@@ -33,18 +33,23 @@ SpooledSum::SpooledSum(const Config& config, const RoundExchange::Tensors& tenso
     const auto slot = [&](bool kept, std::string_view name) {
       return kept ? whole_elements(*state, slot_of(*state, name)) : std::span<float>();
     };
-    tensors_.push_back({.state = state,
-                        .weights = whole_elements(*state, state->master),
-                        .momentum = slot(outer_.momentum, kMomentumSlot),
-                        .squares = slot(outer_.squares, kSquaresSlot),
-                        .offset = bytes_});
-    bytes_ += update_bytes(config.edge, state->elements());
+    all_.push_back({.state = state,
+                    .weights = whole_elements(*state, state->master),
+                    .momentum = slot(outer_.momentum, kMomentumSlot),
+                    .squares = slot(outer_.squares, kSquaresSlot)});
   }
 }
 
-void SpooledSum::begin_round() {
+void SpooledSum::begin_round(const RoundExchange::Tensors& averaged) {
   spool_.begin_round();
   arrived_.clear();
+  tensors_.clear();
+  bytes_ = 0;
+  for (const engine::TensorState* state : averaged) {
+    tensors_.push_back(*std::ranges::find(all_, state, &Tensor::state));
+    tensors_.back().offset = bytes_;
+    bytes_ += update_bytes(config_.edge, state->elements());
+  }
 }
 
 ClientResult SpooledSum::receive(RoundExchange& exchange, int client, double weight) {

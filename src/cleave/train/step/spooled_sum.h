@@ -29,7 +29,8 @@ class SpooledSum {
   /// All must outlive it.
   SpooledSum(const Config& config, const RoundExchange::Tensors& tensors);
 
-  void begin_round();
+  /// A round that averages these tensors, of those that it knows.
+  void begin_round(const RoundExchange::Tensors& averaged);
 
   /// A client's turn in a round. `weight` is what its update counts for.
   ClientResult receive(RoundExchange& exchange, int client, double weight);
@@ -77,7 +78,8 @@ class SpooledSum {
   edge::OuterHyper hyper_;
   const Codec& codec_;
   UpdateSpool spool_;
-  std::vector<Tensor> tensors_;
+  std::vector<Tensor> all_;
+  std::vector<Tensor> tensors_;   ///< those of the round
   std::int64_t bytes_ = 0;        ///< of a client's update
   std::vector<Arrived> arrived_;  ///< in the order in which they came
   std::vector<std::byte> read_;   ///< of a piece

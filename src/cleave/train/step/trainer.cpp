@@ -136,7 +136,7 @@ StepReport Trainer::play_round(bool stop) {
 
 void Trainer::share_round(StepReport& step) {
   RoundReport round{.loss = step.loss, .gradient_norm = step.gradient_norm, .stop = step.stop};
-  rounds_->share(round);
+  rounds_->share(round, step.step - 1);
   step.loss = round.loss;
   step.gradient_norm = round.gradient_norm;
   step.stop = round.stop;

@@ -60,10 +60,15 @@ UpdateSum::UpdateSum(const Config& config, const std::vector<std::string>& names
       if (tensor.trained() && !shared.contains(tensor.name)) tensors_.push_back(&tensor);
 }
 
-void UpdateSum::begin_round() {
-  arrived_.clear();
-  for (const TensorState* tensor : tensors_) {
+void UpdateSum::take_start() {
+  for (const TensorState* tensor : tensors_)
     copy_elements(*tensor, tensor->master, slot_of(*tensor, kStartSlot));
+}
+
+void UpdateSum::begin_round(std::vector<const TensorState*> averaged) {
+  averaged_ = std::move(averaged);
+  arrived_.clear();
+  for (const TensorState* tensor : averaged_) {
     if (outer_.robust || owners_are_apart(config_)) continue;
     for (const std::string_view sum : {kLowSlot, kHighSlot})
       clear_elements(*tensor, slot_of(*tensor, sum));
@@ -78,11 +83,11 @@ void UpdateSum::reset_weights() {
 void UpdateSum::add(const ClientUpdate& update) {
   arrived_.push_back(update.client);
   const std::size_t plain = update.masks == nullptr ? sizeof(float) : sizeof(std::uint64_t);
-  for (const TensorState* tensor : tensors_)
+  for (const TensorState* tensor : averaged_)
     count(*tensor, encoder_.has_codec() ? encoder_.encode(*tensor, update).size()
                                         : static_cast<std::size_t>(tensor->elements()) * plain);
   const double scale = config_.edge.clip > 0 ? encoder_.clip_scale() : 1;
-  for (const TensorState* tensor : tensors_) {
+  for (const TensorState* tensor : averaged_) {
     if (outer_.robust) {
       keep_update(*tensor, update.arrival);
     } else {
@@ -142,7 +147,7 @@ void UpdateSum::end_round(const RoundEnd& end) {
   reset_weights();
   if (end.clients == 0 && !end.noise) return;
   const std::size_t chosen = outer_.robust && outer_.middle == nullptr ? nearest_client() : 0;
-  for (const TensorState* tensor : tensors_) {
+  for (const TensorState* tensor : averaged_) {
     if (outer_.robust) {
       follow_kept(*tensor, chosen);
     } else {

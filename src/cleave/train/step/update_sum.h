@@ -25,10 +25,13 @@ class UpdateSum {
   UpdateSum(const Config& config, const std::vector<std::string>& names, engine::Device& device,
             comm::Communicator& world, const std::set<std::string>& shared = {});
 
-  /// The weights of now are what all clients begin with.
-  void begin_round();
+  /// The weights of now are what updates are counted from.
+  void take_start();
 
-  /// Weights as they were when the round began.
+  /// A round that averages these of tensors().
+  void begin_round(std::vector<const engine::TensorState*> averaged);
+
+  /// Weights as take_start() found them.
   void reset_weights();
 
   /// Takes up what a client made of the weights; they are no more to be used then.
@@ -59,7 +62,8 @@ class UpdateSum {
   const edge::OuterKind& outer_;
   edge::OuterHyper hyper_;
   UpdateEncoder encoder_;
-  std::vector<const engine::TensorState*> tensors_;  ///< all that are averaged, copies too
+  std::vector<const engine::TensorState*> tensors_;   ///< all that are averaged, copies too
+  std::vector<const engine::TensorState*> averaged_;  ///< those of the round
   std::vector<int> arrived_;  ///< clients of the round, in the order in which they came
   std::int64_t sent_bytes_ = 0;
 };
