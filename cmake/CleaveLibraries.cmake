@@ -1,5 +1,5 @@
-# What the engine can do without: CLEAVE_WITH_MPI, CLEAVE_WITH_ONEDNN and CLEAVE_WITH_OPENCL say whether it was asked for
-# and is there. Where it is not, a file absent.cpp stands in its place and says what is missing to whoever asks for it.
+# What the engine can do without: CLEAVE_WITH_MPI, CLEAVE_WITH_ONEDNN, CLEAVE_WITH_OPENCL and CLEAVE_WITH_CLBLAST say whether
+# it was asked for and is there. Where it is not, a file absent.cpp stands in its place and says what is missing to whoever asks for it.
 # CLEAVE_WITH_SHARED_ONLY says whether libraries may be used that Debian has no static form of.
 set(CLEAVE_WITH_SHARED_ONLY ON)
 if(CLEAVE_STATIC)
@@ -8,6 +8,7 @@ endif()
 set(CLEAVE_WITH_MPI OFF)
 set(CLEAVE_WITH_ONEDNN OFF)
 set(CLEAVE_WITH_OPENCL OFF)
+set(CLEAVE_WITH_CLBLAST OFF)
 if(CLEAVE_ENGINE)
   if(CLEAVE_MPI)
     set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is the one that lives on
@@ -21,5 +22,9 @@ if(CLEAVE_ENGINE)
   if(CLEAVE_OPENCL)
     find_package(OpenCL)
     set(CLEAVE_WITH_OPENCL ${OpenCL_FOUND})
+    if(CLEAVE_WITH_OPENCL)
+      find_package(CLBlast QUIET)
+      set(CLEAVE_WITH_CLBLAST ${CLBlast_FOUND})
+    endif()
   endif()
 endif()

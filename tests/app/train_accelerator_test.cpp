@@ -103,13 +103,15 @@ TEST(TrainAccelerator, RefusesWhatIsNotThere) {
       << answer.err;
 }
 
-TEST(TrainAccelerator, IsExactAndComputes) {
+TEST(TrainAccelerator, IsExactBesideProcessorsAndComputes) {
   const TinyRun run({"train.steps=1", "devices.kind=opencl"});
-  const Answer inexact = run.train({"numerics.exact=false"});
+  const Answer inexact = run.train(
+      {"numerics.exact=false", "devices.kind=[\"cpu\", \"opencl\"]", "parallel.pipeline=2"});
   EXPECT_EQ(inexact.exit, 2);
-  EXPECT_EQ(inexact.err,
-            "cleave: devices.kind has accelerators, which have exact arithmetic only, but "
-            "numerics.exact is false; leave it out\n");
+  EXPECT_EQ(
+      inexact.err,
+      "cleave: devices.kind has processors and accelerators, whose bits are the same in exact "
+      "arithmetic only, but numerics.exact is false; leave it out\n");
   const Answer emulated = run.train({"devices.emulate=f=1ms,i=1ms,w=1ms"});
   EXPECT_EQ(emulated.exit, 2);
   EXPECT_EQ(emulated.err,

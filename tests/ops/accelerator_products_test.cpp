@@ -1,5 +1,6 @@
 // Products and attention on the first accelerator of this machine and on the processor: all tensors
-// have the same bits afterwards. Skipped where there is no accelerator.
+// have the same bits afterwards, but for those of a library. Skipped where there is no accelerator.
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,9 +12,12 @@
 
 #include "cleave/ops/attention.h"
 #include "cleave/ops/matmul.h"
+#include "cleave/ops/product_library.h"
 
 namespace cleave::ops {
 namespace {
+
+using testing::Tensor;
 
 class ProductsOnAccelerator : public testing::OnAccelerator {};
 using Named = testing::Twins::Named;
@@ -60,6 +64,56 @@ TEST_P(ProductsOnAccelerator, MultipliesLargeMatricesWithTheBitsOfTheProcessor) 
   const ProductCase cases[] = {
       {16, 64, 16}, {70, 100, 1700}, {33, 47, 1536}, {3, 130, 1537}, {9, 20, 3100}};
   expect_same_products(twins(), dtype(), cases);
+}
+
+/// Whole numbers, so that a product has one result in every order of its sums.
+TEST_P(ProductsOnAccelerator, MultipliesByALibraryWhereBitsNeedNotBeExact) {
+  if (product_library().empty() || dtype() != DType::F32) GTEST_SKIP();
+  const auto whole = [&](Shape shape) {
+    Tensor values(DType::F32, shape);
+    for (std::int64_t i = 0; i < values.view().elements(); ++i)
+      values.view().as<float>()[i] = static_cast<float>(i * 7919 % 17 - 8);
+    return twins().put(values.view());
+  };
+  const auto some = Arithmetic::Fastest;
+  for (const auto& [m, n, k] : {std::array{1, 1, 1}, {5, 3, 2}, {17, 65, 33}, {70, 100, 170}}) {
+    const Named a = whole({m, k}), b = whole({k, n}), bias = whole({n}), out = whole({m, n});
+    const Named wide = whole({m, n + 7});
+    twins().expect_same(
+        "a library",
+        [&](Compute& c, const At& at) {
+          matmul(c, at(a), at(b), at(out), {.bias = at(bias)});
+          matmul(c, at(a), at(b), at(out), {.write = Write::Accumulate});
+          const ConstView at_b = at(b).reshaped({n, k}), at_a = at(a).reshaped({k, m});
+          matmul(c, at_a.transposed(), at_b.transposed(), at(wide).slice(1, 3, n));
+          matmul(c, at_a.transposed(), at(b), at(out),
+                 {.write = Write::Accumulate, .bias = at(bias)});
+        },
+        some);
+  }
+  const Named a = whole({3, 10, 20}), b = whole({3, 20, 30}), out = whole({3, 10, 40});
+  twins().expect_same(
+      "a library's batch",
+      [&](Compute& c, const At& at) {
+        matmul(c, at(a), at(b), at(out).slice(2, 3, 30));
+        matmul(c, at(a).slice(2, 4, 11), at(b).slice(1, 4, 11), at(out).slice(2, 3, 30),
+               {.write = Write::Accumulate});
+      },
+      some);
+}
+
+/// Sums of many numbers show the order in which they were made: the library was asked.
+TEST_P(ProductsOnAccelerator, HasBitsOfItsOwnFromALibrary) {
+  if (product_library().empty() || dtype() != DType::F32) GTEST_SKIP();
+  const Named a = twins().random(DType::F32, {9, 3100}), b = twins().random(DType::F32, {3100, 20});
+  const Named out = twins().random(DType::F32, {9, 20});
+  const auto product = [&](Arithmetic arithmetic) {
+    return twins().on_device(arithmetic, out,
+                             [&](Compute& c, const At& at) { matmul(c, at(a), at(b), at(out)); });
+  };
+  const auto exact = product(Arithmetic::Exact), fast = product(Arithmetic::Fastest);
+  EXPECT_NE(fast, exact);
+  EXPECT_EQ(fast, product(Arithmetic::Fastest));
 }
 
 /// Those, and the first of each sort of mask with documents that are kept apart.

@@ -26,9 +26,11 @@ class Twins {
         host_(kBytes),
         device_(kBytes, accelerator.memory()),
         on_host_(1, ops::Arithmetic::Exact),
-        on_device_(1, ops::Arithmetic::Exact, &accelerator) {
+        on_device_(1, ops::Arithmetic::Exact, &accelerator),
+        roughly_(1, ops::Arithmetic::Fastest, &accelerator) {
     on_host_.set_scratch({host_.at(kBytes - kScratch), kScratch});
-    on_device_.set_scratch({device_.at(kBytes - kScratch), kScratch});
+    for (ops::Compute* compute : {&on_device_, &roughly_})
+      compute->set_scratch({device_.at(kBytes - kScratch), kScratch});
   }
 
   /// A tensor, by its place.
@@ -59,15 +61,24 @@ class Twins {
   }
 
   using At = std::function<View(const Named&)>;
+
+  /// Runs it on the accelerator alone: what `result` is then.
+  std::vector<std::byte> on_device(ops::Arithmetic arithmetic, const Named& result,
+                                   const std::function<void(ops::Compute&, const At&)>& run) {
+    run(computing(arithmetic), in(device_));
+    std::vector<std::byte> copy(
+        static_cast<std::size_t>(result.shape.elements() * size_of(result.dtype)));
+    accelerator_.memory().copy_out(device_.at(result.offset), copy);
+    return copy;
+  }
+
   using Run = std::function<void(ops::Compute&, const At&)>;
 
   /// Runs it on both, and compares everything that was put here.
-  void expect_same(const char* what, const Run& run) {
-    const auto in = [](const Arena& arena) {
-      return [&arena](const Named& n) { return View(arena.at(n.offset), n.dtype, n.shape); };
-    };
+  void expect_same(const char* what, const Run& run,
+                   ops::Arithmetic on_device = ops::Arithmetic::Exact) {
     run(on_host_, in(host_));
-    run(on_device_, in(device_));
+    run(computing(on_device), in(device_));
     std::vector<std::byte> copy(static_cast<std::size_t>(next_));
     accelerator_.memory().copy_out(device_.at(0), copy);
     std::int64_t differ = 0, first = -1;
@@ -80,9 +91,16 @@ class Twins {
   }
 
  private:
+  static At in(const Arena& arena) {
+    return [&arena](const Named& n) { return View(arena.at(n.offset), n.dtype, n.shape); };
+  }
+  ops::Compute& computing(ops::Arithmetic arithmetic) {
+    return arithmetic == ops::Arithmetic::Exact ? on_device_ : roughly_;
+  }
+
   ops::Accelerator& accelerator_;
   Arena host_, device_;
-  ops::Compute on_host_, on_device_;
+  ops::Compute on_host_, on_device_, roughly_;
   std::int64_t next_ = 0;
   std::uint32_t seed_ = 0;
 };

@@ -18,6 +18,7 @@
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/layers/activation.h"
+#include "cleave/ops/product_library.h"
 #include "cleave/spec/lora.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/step/run_optimizer.h"
@@ -55,6 +56,7 @@ struct Training {
   std::vector<std::string> devices = {};
   std::string optimizer = "adamw";
   int tensor_shards = kShards;
+  ops::Arithmetic arithmetic = ops::Arithmetic::Exact;
 };
 
 Outcome train(const Training& t) {
@@ -68,7 +70,7 @@ Outcome train(const Training& t) {
                                 .data_shards = kShards,
                                 .tensor_shards = t.tensor_shards,
                                 .device_kinds = t.devices,
-                                .arithmetic = ops::Arithmetic::Exact,
+                                .arithmetic = t.arithmetic,
                                 .optimizer = &optimizer_kind,
                                 .hyper = hyper_of(config, optimizer_kind)});
   std::mutex mutex;
@@ -182,6 +184,24 @@ TEST(AcceleratedMessages, MoveBesideKernelsInBuffersThatArePlanned) {
       EXPECT_LE(span.begin, span.end);
       EXPECT_GE(span.begin, 0);
     }
+  }
+}
+
+TEST(AcceleratedLibrary, GivesTheSameBitsInEveryLayout) {
+  const ops::Accelerators found = ops::find_accelerators();
+  if (found.all.empty()) GTEST_SKIP() << found.problem;
+  if (ops::product_library().empty()) GTEST_SKIP() << "built without a library for products";
+  const Graph model = model_of(&model::gpt, DType::F32);
+  const auto fastest = ops::Arithmetic::Fastest;
+  const Outcome expected = train({.model = model, .devices = {"opencl"}, .arithmetic = fastest});
+  for (const Case& c : cases()) {
+    if (c.devices != std::vector<std::string>{"opencl"}) continue;
+    SCOPED_TRACE(c.name);
+    const Outcome outcome =
+        train({.model = model, .layout = c.layout, .devices = c.devices, .arithmetic = fastest});
+    EXPECT_EQ(outcome.losses, expected.losses);
+    EXPECT_EQ(outcome.weights, expected.weights);
+    EXPECT_TRUE(outcome.as_planned);
   }
 }
 

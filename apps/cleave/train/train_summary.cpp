@@ -200,8 +200,7 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
   text += describe_look_ahead(config);
   text += describe_grid(config);
   if (!config.devices.emulate)
-    text += fmt::format("bits {}\n", train::describe_bits(step.arithmetic, config.train.dtype,
-                                                          ops::instruction_set()));
+    text += fmt::format("bits {}\n", train::describe_bits(config, ops::instruction_set()));
   std::vector<std::vector<std::string>> rows = {{"device", "stages", "weights", "gradients",
                                                  "optimizer", "activations", "scratch", "saving",
                                                  "planned", "budget"}};

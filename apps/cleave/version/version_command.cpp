@@ -11,6 +11,7 @@
 #ifdef CLEAVE_ENGINE
 #include "cleave/comm/mpi/session.h"
 #include "cleave/ops/accelerator.h"
+#include "cleave/ops/product_library.h"
 #include "cleave/ops/instruction_set.h"
 #endif
 
@@ -32,6 +33,7 @@ std::vector<std::string> features() {
   if (!comm::mpi_version().empty()) names.push_back("mpi");
   if (!ops::instruction_set().onednn.empty()) names.push_back("onednn");
   if (ops::built_with_opencl()) names.push_back("opencl");
+  if (!ops::product_library().empty()) names.push_back("clblast");
   return names;
 #else
   return {"plan"};

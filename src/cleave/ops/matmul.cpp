@@ -163,8 +163,11 @@ std::int64_t matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec) {
 
 void matmul(Compute& compute, ConstView a, ConstView b, View out, const MatmulOptions& options) {
   const MatmulSpec spec = describe(a, b, out, options);
-  if (Accelerator* device = compute.accelerator())
+  if (Accelerator* device = compute.accelerator()) {
+    const bool library = compute.arithmetic() == Arithmetic::Fastest;
+    if (library && device::multiply_by_library(*device, spec, a, b, out, options.bias)) return;
     return device::matmul(*device, spec, a, b, out, options.bias);
+  }
   if (uses_amx(compute, spec.in)) {
     return onednn::amx_matmul(compute, spec, a, b, out, options.bias);
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "cleave/ops/device/elementwise.h"
 #include "cleave/ops/device/run.h"
+#include "cleave/ops/product_library.h"
 
 namespace cleave::ops::device {
 namespace {
@@ -120,6 +122,16 @@ void matmul(Accelerator& device, const MatmulSpec& spec, ConstView a, ConstView 
              spec.b_batch_stride, out, spec.out_stride, spec.out_batch_stride,
              std::int64_t{spec.out == DType::BF16}, std::int64_t{spec.write == Write::Accumulate},
              bias, std::int64_t{spec.bias_dtype == DType::BF16});
+}
+
+bool multiply_by_library(Accelerator& device, const MatmulSpec& spec, ConstView a, ConstView b,
+                         View out, ConstView bias) {
+  const bool adds = spec.bias == Bias::Add;
+  if (spec.k == 0 || (adds && (out.rank() != 2 || spec.bias_dtype != spec.out))) return false;
+  if (!ops::multiply_by_library(device, spec, a, b, out)) return false;
+  // One row for all of them.
+  if (adds) add(device, out, ConstView(bias.bytes(), spec.out, out.shape(), {0, 1, 0, 0}), out);
+  return true;
 }
 
 void attention(Accelerator& device, const AttentionShape& shape, const AttentionGradient& at,

@@ -11,6 +11,10 @@ namespace cleave::ops::device {
 
 void matmul(Accelerator& device, const MatmulSpec& spec, ConstView a, ConstView b, View out,
             ConstView bias);
+/// The same by a library, with bits of its own; false, and nothing happens, if there is none for
+/// it.
+bool multiply_by_library(Accelerator& device, const MatmulSpec& spec, ConstView a, ConstView b,
+                         View out, ConstView bias);
 
 /// As many heads at once as have room in `scratch`, which has what a processor's thread would need
 /// at least.

@@ -2,8 +2,17 @@
 
 #include "cleave/base/check.h"
 #include "cleave/ops/accelerator.h"
+#include "cleave/ops/product_library.h"
 
 namespace cleave::ops {
+
+std::string_view product_library() {
+  return {};
+}
+
+bool multiply_by_library(Accelerator&, const MatmulSpec&, ConstView, ConstView, View) {
+  return false;
+}
 
 bool built_with_opencl() {
   return false;

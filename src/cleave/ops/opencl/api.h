@@ -1,6 +1,8 @@
 #pragma once
 
+#ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 120
+#endif
 #include <memory>
 #include <string>
 #include <type_traits>

@@ -10,6 +10,8 @@
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
 #include "cleave/ops/opencl/api.h"
+#include "cleave/ops/opencl/library_product.h"
+#include "cleave/ops/product_library.h"
 
 namespace cleave::ops {
 namespace opencl {
@@ -175,11 +177,28 @@ class Device final : public Accelerator {
     // Now, so that a driver that cannot is told from the start.
     program(DType::F32);
   }
-  ~Device() override { clFinish(queue_.get()); }
+  ~Device() override {
+    clFinish(queue_.get());
+    forget_library();
+  }
 
   const std::string& name() const override { return info_.name; }
   Memory& memory() override { return memory_; }
   void finish() override { memory_.finish(); }
+
+  bool multiply(const MatmulSpec& spec, ConstView a, ConstView b, View out) {
+    if (product_library().empty() || spec.in != DType::F32 || spec.out != DType::F32) return false;
+    const auto place = [&](const std::byte* at) {
+      const auto [buffer, offset] = memory_.place_of(at);
+      return Place{buffer, offset / sizeof(float)};
+    };
+    if (!library_prepared_) check(prepare_library(device_), "CLBlast");
+    library_prepared_ = true;
+    const cl_int code = opencl::multiply_by_library(spec, place(a.bytes()), place(b.bytes()),
+                                                    place(out.bytes()), queue_.get());
+    check_running(code, "CLBlast", info_);
+    return true;
+  }
 
   void launch(const KernelCall& call) override {
     cl_kernel kernel = kernel_of(call);
@@ -259,10 +278,17 @@ class Device final : public Accelerator {
   DeviceMemory memory_;
   std::array<Program, 2> programs_;  ///< for f32 and for bf16
   std::map<std::pair<std::string_view, bool>, Kernel> kernels_;
+  bool library_prepared_ = false;
 };
 
 }  // namespace
 }  // namespace opencl
+
+bool multiply_by_library(Accelerator& device, const MatmulSpec& spec, ConstView a, ConstView b,
+                         View out) {
+  auto* opened = dynamic_cast<opencl::Device*>(&device);
+  return opened != nullptr && opened->multiply(spec, a, b, out);
+}
 
 std::unique_ptr<Accelerator> open_accelerator(const AcceleratorInfo& info) {
   const std::vector<cl_device_id> devices = opencl::all_devices();

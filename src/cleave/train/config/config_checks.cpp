@@ -153,9 +153,11 @@ void check_outside(const Config& c) {
 
 void check_kinds(const Config& c) {
   check_per_device("devices.kind", c.devices.kind.size(), c.devices.count);
-  require(!c.devices.accelerated() || c.numerics.exact.value_or(true),
-          "devices.kind has accelerators, which have exact arithmetic only, but numerics.exact is "
-          "false; leave it out");
+  const bool mixed = c.devices.accelerated() && std::ranges::count(c.devices.kind, "cpu") > 0;
+  require(
+      !mixed || c.numerics.exact.value_or(true),
+      "devices.kind has processors and accelerators, whose bits are the same in exact arithmetic "
+      "only, but numerics.exact is false; leave it out");
   require(!c.devices.accelerated() || !c.devices.emulate,
           "devices.kind has accelerators, but devices.emulate says that no device computes; leave "
           "one of them out");

@@ -90,7 +90,7 @@ Config stage_by_stage(const Config& config, schedule::Recompute recompute,
   small.devices = {
       .count = 1, .threads = config.devices.threads, .transport = config.devices.transport};
   if (kind != "cpu") small.devices.kind = {kind};
-  if (config.devices.accelerated()) small.numerics.exact = true;
+  if (config.devices.accelerated()) small.numerics.exact = config.numerics.exact.value_or(true);
   small.parallel = {};
   small.parallel.chunks = small.model.blocks() + 2;
   small.parallel.schedule = "interleaved";
