@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "comm/bytes.h"
 #include "comm/pattern.h"
@@ -256,6 +258,22 @@ TEST(Identity, SignsTextsThatItsCertificateChecks) {
   EXPECT_FALSE(is_signed_by(server.certificate, "what leaves whom", "no digits"));
   const Identity other = make_authority("other", std::chrono::hours(1));
   EXPECT_FALSE(is_signed_by(other.certificate, "what leaves whom", signature));
+}
+
+TEST(Registry, HasOneKeyForAllThatOpenItAtOnce) {
+  const TemporaryDirectory directory;
+  std::mutex mutex;
+  std::set<std::string> fingerprints;
+  std::vector<std::thread> programs;
+  for (int i = 0; i < 8; ++i) {
+    programs.emplace_back([&] {
+      const std::string mine = Registry(directory.path() / "server").fingerprint();
+      const std::lock_guard lock(mutex);
+      fingerprints.insert(mine);
+    });
+  }
+  for (std::thread& program : programs) program.join();
+  EXPECT_EQ(fingerprints.size(), 1u);
 }
 
 TEST(Registry, KeepsKeysToItself) {

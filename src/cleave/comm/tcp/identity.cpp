@@ -1,26 +1,19 @@
 #include "cleave/comm/tcp/identity.h"
 
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <span>
 
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cleave/base/check.h"
-#include "cleave/base/file.h"
 #include "cleave/comm/tcp/openssl.h"
 
 namespace cleave::comm {
 namespace {
 
-namespace fs = std::filesystem;
 using std::chrono::hours;
 using std::chrono::system_clock;
 
@@ -114,26 +107,17 @@ std::string pem_of(X509* certificate) {
   return to_pem([&](BIO* bio) { return PEM_write_bio_X509(bio, certificate); });
 }
 
+Identity signed_by_itself(X509& certificate, EVP_PKEY& key) {
+  check_openssl(X509_set_issuer_name(&certificate, X509_get_subject_name(&certificate)) == 1);
+  check_openssl(X509_sign(&certificate, &key, nullptr) > 0);
+  const std::string pem = pem_of(&certificate);
+  return {.key = pem_of(&key), .certificate = pem, .authority = pem};
+}
+
 system_clock::time_point time_of(const ASN1_TIME* time) {
   std::tm parts{};
   check_openssl(ASN1_TIME_to_tm(time, &parts) == 1);
   return system_clock::from_time_t(timegm(&parts));
-}
-
-[[noreturn]] void throw_io(const char* what, const fs::path& file) {
-  throw IoError(detail::concat("cannot ", what, " ", file.string(), ": ", std::strerror(errno)));
-}
-
-void write_private(const fs::path& file, const std::string& text, mode_t mode) {
-  const fs::path temporary = file.string() + ".new";
-  fs::remove(temporary);
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (fd < 0) throw_io("write", temporary);
-  const ssize_t written = write(fd, text.data(), text.size());
-  const bool whole = written == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
-  close(fd);
-  if (!whole) throw_io("write", temporary);
-  fs::rename(temporary, file);
 }
 
 }  // namespace
@@ -189,13 +173,20 @@ CertificateFacts read_certificate(const std::string& pem) {
 Identity make_authority(const std::string& name, hours valid) {
   const KeyPointer key = new_key();
   const X509Pointer certificate = new_certificate(*key, name, valid);
-  check_openssl(X509_set_issuer_name(certificate.get(), X509_get_subject_name(certificate.get())) ==
-                1);
   add_extension(*certificate, *certificate, NID_basic_constraints, "critical,CA:TRUE");
   add_extension(*certificate, *certificate, NID_subject_key_identifier, "hash");
-  check_openssl(X509_sign(certificate.get(), key.get(), nullptr) > 0);
-  const std::string pem = pem_of(certificate.get());
-  return {.key = pem_of(key.get()), .certificate = pem, .authority = pem};
+  return signed_by_itself(*certificate, *key);
+}
+
+Identity make_web_identity(const std::string& host, hours valid) {
+  const KeyPointer key(EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256"));
+  check_openssl(key != nullptr);
+  const X509Pointer certificate = new_certificate(*key, host, valid);
+  const bool is_number =
+      host.find(':') != host.npos || host.find_first_not_of("0123456789.") == host.npos;
+  const std::string entry = (is_number ? "IP:" : "DNS:") + host;
+  add_extension(*certificate, *certificate, NID_subject_alt_name, entry.c_str());
+  return signed_by_itself(*certificate, *key);
 }
 
 std::string make_key() {
@@ -260,28 +251,6 @@ std::string sha256(std::string_view text) {
   check_openssl(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) ==
                 1);
   return hexadecimal(std::span(digest).first(size));
-}
-
-void store_key(const std::string& key, const fs::path& directory) {
-  fs::create_directories(directory);
-  write_private(directory / "key.pem", key, 0600);
-}
-
-void store_identity(const Identity& identity, const fs::path& directory) {
-  store_key(identity.key, directory);
-  write_private(directory / "certificate.pem", identity.certificate, 0644);
-  write_private(directory / "authority.pem", identity.authority, 0644);
-}
-
-Identity load_identity(const fs::path& directory) {
-  const fs::path key = directory / "key.pem";
-  struct stat status {};
-  if (stat(key.c_str(), &status) != 0) throw_io("read", key);
-  require((status.st_mode & 077) == 0, "others may read the private key ", key.string(),
-          "; chmod 600 it, or make a new one if it may have been copied");
-  return {.key = read_text(key),
-          .certificate = read_text(directory / "certificate.pem"),
-          .authority = read_text(directory / "authority.pem")};
 }
 
 }  // namespace cleave::comm

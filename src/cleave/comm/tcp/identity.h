@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,10 @@ CertificateFacts read_certificate(const std::string& certificate);
 
 /// A new key of a server, with a certificate that it signed itself.
 Identity make_authority(const std::string& name, std::chrono::hours valid);
+
+/// The same for a server that browsers talk to: on P-256, since they do not know Ed25519, and for
+/// one name or number of a host.
+Identity make_web_identity(const std::string& host, std::chrono::hours valid);
 
 /// A new private key, and the public half of one.
 std::string make_key();
@@ -54,6 +59,12 @@ std::string sha256(std::string_view text);
 /// throws IoError naming the file, and UserError if others may read the key.
 void store_identity(const Identity& identity, const std::filesystem::path& directory);
 Identity load_identity(const std::filesystem::path& directory);
+
+/// The one in the directory, made if there is none that is good. Programs that ask at the same time
+/// get the same one.
+Identity kept_identity(
+    const std::filesystem::path& directory, const std::function<Identity()>& make,
+    const std::function<bool(const Identity&)>& is_good = [](const Identity&) { return true; });
 
 /// Only the key, for a device that has no certificate yet.
 void store_key(const std::string& key, const std::filesystem::path& directory);

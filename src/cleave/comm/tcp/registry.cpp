@@ -98,12 +98,8 @@ struct Registry::Database {
 
 Registry::Registry(const std::filesystem::path& directory)
     : database_(std::make_unique<Database>()) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) throw IoError("cannot make " + directory.string() + ": " + error.message());
-  if (!std::filesystem::exists(directory / "key.pem"))
-    store_identity(make_authority("cleave server", kAuthorityValid), directory);
-  authority_ = load_identity(directory);
+  authority_ =
+      kept_identity(directory, [] { return make_authority("cleave server", kAuthorityValid); });
   const std::string file = (directory / "registry.sqlite").string();
   if (sqlite3_open(file.c_str(), &database_->handle) != SQLITE_OK)
     throw IoError("cannot open " + file + ": " + sqlite3_errmsg(database_->handle));
