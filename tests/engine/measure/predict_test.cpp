@@ -132,9 +132,14 @@ std::string weights_after(int devices, bool profiled) {
     const StepInput input{.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / 64};
     optimizer.begin_step(0);
     if (profiled) {
-      const plan::Costs costs = profile(step, device, input, world, {.steps = 1});
-      plan::check(step.program, costs);
-      for (const plan::StageCosts& stage : costs.stages) EXPECT_GT(stage.forward * stage.input, 0);
+      const Profile measured = profile(step, device, input, world, {.steps = 1});
+      plan::check(step.program, measured.costs);
+      for (std::size_t s = 0; s < measured.costs.stages.size(); ++s) {
+        const plan::StageCosts& stage = measured.costs.stages[s];
+        EXPECT_GT(stage.forward * stage.input, 0);
+        EXPECT_LE(measured.quick.stages[s].forward, stage.forward);
+        EXPECT_GE(measured.slow.stages[s].forward, stage.forward);
+      }
     }
     device.initialise(7);
     for (int s = 0; s < 2; ++s) {

@@ -94,16 +94,17 @@ class Turns {
 /// every TIE, everything of every stage]. Replicas of a stage may differ: the slowest counts. The
 /// devices at a place wait for each other now in this pass, now in that, so that the longest of
 /// each would add up to more than all of them: one speaks for the place.
-plan::Costs share(const Rehearsal& mine, const CompiledStep& step, int place,
+plan::Costs share(const Rehearsal& mine, double quantile, const CompiledStep& step, int place,
                   comm::Communicator& world) {
   const schedule::Program& program = step.program;
-  std::vector<double> numbers = {mine.norm.median()};
-  for (int d = 0; d < program.devices; ++d) numbers.push_back(d == place ? mine.step.median() : 0);
+  std::vector<double> numbers = {mine.norm.quantile(quantile)};
   for (int d = 0; d < program.devices; ++d)
-    numbers.push_back(d == place ? mine.outside.median() : 0);
-  for (const Samples& tie : mine.ties) numbers.push_back(tie.median());
+    numbers.push_back(d == place ? mine.step.quantile(quantile) : 0);
+  for (int d = 0; d < program.devices; ++d)
+    numbers.push_back(d == place ? mine.outside.quantile(quantile) : 0);
+  for (const Samples& tie : mine.ties) numbers.push_back(tie.quantile(quantile));
   for (int s = 0; s < program.stages; ++s) {
-    const plan::StageCosts costs = mine.costs(s);
+    const plan::StageCosts costs = mine.costs(s, quantile);
     for (const auto cost : kStageCosts) numbers.push_back(costs.*cost);
   }
   if (step.mesh.number_of(world.rank()) > 0) std::ranges::fill(numbers, 0.0);
@@ -145,8 +146,8 @@ std::vector<plan::LinkCosts> links_of(const CompiledStep& step, comm::Communicat
 
 }  // namespace
 
-plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
-                    comm::Communicator& world, const ProfileOptions& options) {
+Profile profile(const CompiledStep& step, Device& device, const StepInput& input,
+                comm::Communicator& world, const ProfileOptions& options) {
   const schedule::Program& program = step.program;
   device.fill_roughly();  // pages that were never written cost less to read
   const int places = std::max(1, static_cast<int>(options.at_once / step.mesh.devices_per_place()));
@@ -157,12 +158,20 @@ plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& i
       Turns(program, device, input, world).run(turns ? program.devices : places, options.steps);
   device.clear_slots();
 
-  plan::Costs costs = share(mine, step, device.place(), world);
-  // All devices add up their squares at the same time, as far as there are cores for them.
-  costs.norm *= std::max(1.0, static_cast<double>(program.devices) / places);
-  costs.edges = links_of(step, world);
-  costs.norm += profile_combine(world, static_cast<int>(step.tensor_names.size()));
-  return costs;
+  const std::vector<plan::LinkCosts> links = links_of(step, world);
+  const double combine = profile_combine(world, static_cast<int>(step.tensor_names.size()));
+  const auto costs_at = [&](double quantile) {
+    plan::Costs costs = share(mine, quantile, step, device.place(), world);
+    // All devices add up their squares at the same time, as far as there are cores for them.
+    costs.norm *= std::max(1.0, static_cast<double>(program.devices) / places);
+    costs.norm += combine;
+    costs.edges = links;
+    return costs;
+  };
+  Profile profile{.costs = costs_at(0.5)};
+  profile.quick = costs_at(0.25);
+  profile.slow = costs_at(0.75);
+  return profile;
 }
 
 }  // namespace cleave::engine

@@ -18,12 +18,19 @@ struct ProfileOptions {
   std::int64_t steps = 1000;
 };
 
+/// What everything in a step takes, each piece by itself.
+struct Profile {
+  plan::Costs costs;  ///< medians
+  plan::Costs quick;  ///< lower quartiles
+  plan::Costs slow;   ///< upper quartiles
+};
+
 /// Measures what every stage, link, collective, NORM and STEP of `step` takes here and now; all
 /// devices of the run call it together and get the same costs.
 ///
 /// Before the weights are initialised or loaded: it leaves garbage in them, and zeros in the
 /// optimizer's state.
-plan::Costs profile(const CompiledStep& step, Device& device, const StepInput& input,
-                    comm::Communicator& world, const ProfileOptions& options);
+Profile profile(const CompiledStep& step, Device& device, const StepInput& input,
+                comm::Communicator& world, const ProfileOptions& options);
 
 }  // namespace cleave::engine

@@ -1,6 +1,7 @@
 #include "cleave/engine/run/rehearsal.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <ctime>
 #include <map>
@@ -58,11 +59,14 @@ int first_to_rehearse(const LinkedProgram& program, int microbatches, int count)
 
 }  // namespace
 
-double Samples::median() const {
+double Samples::quantile(double share) const {
   if (values_.empty()) return 0;
   std::vector<double> values = values_;
   std::ranges::sort(values);
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+  const double at = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return std::lerp(values[below], values[above], at - static_cast<double>(below));
 }
 
 Samples& Rehearsal::of(Op op, int index) {
@@ -81,19 +85,19 @@ Samples& Rehearsal::of(Op op, int index) {
   }
 }
 
-plan::StageCosts Rehearsal::costs(int stage) const {
+plan::StageCosts Rehearsal::costs(int stage, double share) const {
   const Stage& measured = stages.at(stage);
   // A list has a stage's backward in two parts, or in one, or both: the parts tell more.
   const bool split = !measured.input.empty();
-  return {.forward = measured.forward.median(),
-          .input = split ? measured.input.median() : measured.backward.median(),
-          .weight = measured.weight.median(),
-          .recompute = measured.recompute.median(),
-          .gather = measured.gather.seconds.median(),
-          .gather_work = measured.gather.work.median(),
-          .reduce = measured.reduce.seconds.median(),
-          .reduce_work = measured.reduce.work.median(),
-          .collect = measured.collect.seconds.median()};
+  return {.forward = measured.forward.quantile(share),
+          .input = split ? measured.input.quantile(share) : measured.backward.quantile(share),
+          .weight = measured.weight.quantile(share),
+          .recompute = measured.recompute.quantile(share),
+          .gather = measured.gather.seconds.quantile(share),
+          .gather_work = measured.gather.work.quantile(share),
+          .reduce = measured.reduce.seconds.quantile(share),
+          .reduce_work = measured.reduce.work.quantile(share),
+          .collect = measured.collect.seconds.quantile(share)};
 }
 
 // What follows belongs to Executor: it runs the device's own instructions, without the others.

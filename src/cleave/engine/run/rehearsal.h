@@ -14,8 +14,9 @@ class Samples {
   bool empty() const { return values_.empty(); }
   std::size_t count() const { return values_.size(); }
 
-  /// What is disturbed now and then does not count. 0 of nothing.
-  double median() const;
+  /// The value that this share of them does not exceed, by the line between the two next to it. The
+  /// middle one, of which what is disturbed now and then is no part, is at 0.5. 0 of nothing.
+  double quantile(double share) const;
 
  private:
   std::vector<double> values_;
@@ -45,8 +46,8 @@ struct Rehearsal {
 
   Samples& of(schedule::Op op, int stage);
 
-  /// Zeros for a stage of another device.
-  plan::StageCosts costs(int stage) const;
+  /// That quantile of everything. Zeros for a stage of another device.
+  plan::StageCosts costs(int stage, double share) const;
 
   std::vector<Stage> stages;
   std::vector<Samples> ties;

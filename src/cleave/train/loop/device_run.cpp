@@ -7,6 +7,7 @@
 
 #include "cleave/base/process_memory.h"
 #include "cleave/checkpoint/directory.h"
+#include "cleave/engine/measure/profile.h"
 #include "cleave/train/keep/state_copies.h"
 #include "cleave/train/loop/first_state.h"
 #include "cleave/train/loop/forecast.h"
@@ -139,11 +140,18 @@ class DeviceRun {
 
   void predict() {
     const std::int64_t heap = heap_bytes();
-    const plan::Costs costs = trainer_.profile(job_.at_once);
+    const engine::Profile profile = trainer_.profile(job_.at_once);
     library_heap_ = heap_bytes() - heap;
-    report_.predicted = predicted_step(
-        job_.compiled, costs, {.at_once = job_.at_once / job_.compiled.mesh.devices_per_place()});
+    const auto simulated = [&](const plan::Costs& costs) {
+      return predicted_step(job_.compiled, costs,
+                            {.at_once = job_.at_once / job_.compiled.mesh.devices_per_place()});
+    };
+    report_.predicted = simulated(profile.costs);
     report_.predicted_step_seconds = report_.predicted->summary.makespan;
+    // Devices that share cores do not take turns as regularly as the simulator lets them.
+    const double error = job_.at_once < job_.compiled.devices() ? kErrorOnSharedCores : kError;
+    report_.predicted_range = {.low = (1 - error) * simulated(profile.quick).summary.makespan,
+                               .high = (1 + error) * simulated(profile.slow).summary.makespan};
     if (index_ == 0) job_.observer.on_predicted(*report_.predicted_step_seconds);
   }
 

@@ -63,6 +63,8 @@ RunReport run_device(const Config& config, const RunOptions& options,
   RunReport report;
   report.predicted = predicted_step(compiled, costs, {});
   report.predicted_step_seconds = report.predicted->summary.makespan;
+  report.predicted_range = {.low = (1 - kError) * *report.predicted_step_seconds,
+                            .high = (1 + kError) * *report.predicted_step_seconds};
 
   const comm::Sent sent = world.sent();
   const StepTimes steps = run_steps(device.executor(), config.train.steps);

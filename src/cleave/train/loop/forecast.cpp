@@ -21,7 +21,8 @@ plan::Costs profile_device(const Config& config, const engine::CompiledStep& ste
   RunOptimizer optimizer(config.train);
   optimizer.begin_step(0);
   return engine::profile(step, device, {.source = &source, .optimizer = &optimizer}, world,
-                         {.at_once = at_once});
+                         {.at_once = at_once})
+      .costs;
 }
 
 plan::Costs profile_run(const Config& config, const engine::CompiledStep& step,

@@ -26,6 +26,13 @@ namespace cleave::train {
 /// log.jsonl has them all.
 inline constexpr std::size_t kKeptLosses = 1 << 16;
 
+struct SecondsRange {
+  double low = 0;
+  double high = 0;
+
+  bool contains(double seconds) const { return low <= seconds && seconds <= high; }
+};
+
 /// How a run went.
 struct RunReport {
   std::int64_t steps = 0;
@@ -35,6 +42,8 @@ struct RunReport {
   double step_seconds = 0;             ///< median
   std::optional<double> load_seconds;  ///< what the slowest device took to read its first state
   std::optional<double> predicted_step_seconds;
+  std::optional<SecondsRange> predicted_range;  ///< within which a step is to be
+  std::optional<double> others;  ///< the share of the processors that other programs took meanwhile
   double tokens_per_second = 0;
   double bubble = 0;               ///< plan::Summary::bubble_rate of the median step
   double idle = 0;                 ///< the share of the devices' time in which they did not work

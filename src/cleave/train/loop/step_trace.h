@@ -14,6 +14,11 @@ struct TracedStep {
   plan::Summary summary;
 };
 
+/// How far a prediction may be off where nothing disturbs a run, besides what the times that it is
+/// made of differ: what bench/predicted.py holds it to.
+inline constexpr double kError = 0.1;
+inline constexpr double kErrorOnSharedCores = 0.2;
+
 /// What the simulator makes of `costs`: of a run whose steps differ, the step that takes as long as
 /// the middle one of them all.
 TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Costs& costs,

@@ -61,7 +61,7 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
   }
 }
 
-plan::Costs Trainer::profile(double at_once) {
+engine::Profile Trainer::profile(double at_once) {
   RandomSource source(1, compiled_->model);
   optimizer_.begin_step(0);
   return engine::profile(*compiled_, device_, {.source = &source, .optimizer = &optimizer_}, world_,

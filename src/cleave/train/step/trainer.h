@@ -19,6 +19,10 @@
 #include "cleave/train/step/run_optimizer.h"
 #include "cleave/train/step/validation.h"
 
+namespace cleave::engine {
+struct Profile;
+}
+
 namespace cleave::train {
 
 /// What one step came to.
@@ -61,7 +65,7 @@ class Trainer {
 
   /// What everything in a step takes, measured with random tokens; all devices together, before the
   /// weights are set. `at_once`: how many devices can compute at the same time.
-  plan::Costs profile(double at_once);
+  engine::Profile profile(double at_once);
 
   /// Fresh weights, step 0.
   void initialise();

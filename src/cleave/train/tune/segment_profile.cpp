@@ -118,8 +118,10 @@ SegmentProfile measure(const Config& small, comm::Launcher& launcher) {
   RandomSource source(1, step.model);
   RunOptimizer optimizer(small.train);
   optimizer.begin_step(0);
-  const plan::Costs costs = engine::profile(
-      step, device, {.source = &source, .optimizer = &optimizer}, alone, {.steps = 1});
+  const plan::Costs costs =
+      engine::profile(step, device, {.source = &source, .optimizer = &optimizer}, alone,
+                      {.steps = 1})
+          .costs;
   const double parameters = static_cast<double>(trained_count(step.model.segments));
   SegmentProfile profile{.step = costs.steps[0] / parameters, .norm = costs.norm / parameters};
   for (const plan::StageCosts& stage : costs.stages)
