@@ -1,7 +1,11 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace cleave::app {
 
@@ -19,6 +23,20 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   }
   parts.push_back(trim(text));
   return parts;
+}
+
+/// "813", "44.4K", "124M", "1.10B": three significant digits, as sizes of models are said.
+inline std::string rounded_count(std::int64_t count) {
+  constexpr std::string_view kUnits = "KMBT";
+  auto value = static_cast<double>(count);
+  std::size_t unit = 0;  // of thousands taken away
+  while (value >= 999.5 && unit < kUnits.size()) {
+    value /= 1000;
+    ++unit;
+  }
+  if (unit == 0) return std::to_string(count);
+  const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return fmt::format("{:.{}f}{}", value, decimals, kUnits[unit - 1]);
 }
 
 }  // namespace cleave::app

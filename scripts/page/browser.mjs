@@ -18,6 +18,7 @@ export const pause = milliseconds => new Promise(done => setTimeout(done, millis
 export function launch() {
   const puppeteer = require('puppeteer-core');
   return (puppeteer.default || puppeteer).launch({executablePath: process.env.CHROMIUM || '/usr/bin/chromium', headless: true,
+    acceptInsecureCerts: true,  // a dashboard signs its own
     args: ['--no-sandbox', '--disable-gpu', '--force-color-profile=srgb']});
 }
 
@@ -44,11 +45,12 @@ export function pageOf(data, title = 'cleave: long') {
 /** Starts `cleave train run.toml` with a dashboard, in a directory that `cleave init text` has filled. */
 export async function startRun(directory, settings, flags = ['--dashboard=0']) {
   const words = ['train', 'run.toml', ...flags, ...settings.flatMap(setting => ['--set', setting])];
-  const process = spawn(cleave, words, {cwd: directory, stdio: ['ignore', 'pipe', 'pipe']});
+  const env = {...globalThis.process.env, XDG_STATE_HOME: path.join(directory, 'state')};
+  const process = spawn(cleave, words, {cwd: directory, env, stdio: ['ignore', 'pipe', 'pipe']});
   const run = {process, out: '', err: '', done: new Promise(end => process.on('close', end))};
   process.stdout.on('data', text => { run.out += text; });
   process.stderr.on('data', text => { run.err += text; });
-  if (!flags.includes('--dashboard=0')) return run;
+  if (!flags.some(flag => flag.startsWith('--dashboard='))) return run;
   for (let i = 0; i < 600; ++i) {
     const found = /dashboard: (http\S+)/.exec(run.out + run.err);
     if (found) { run.url = found[1]; return run; }

@@ -69,7 +69,7 @@ bool has_event(const std::vector<json>& events, const std::string& kind, const s
 TEST(ElasticSameBits, WithoutADeviceThatWasKilledWhileAnotherComes) {
   const TinyRun alone(kLong), run(kLong);
   const json undisturbed = alone.report();
-  Served served(run, {"parallel.pipeline=3"}, {"--insecure"});
+  Served served(run, {"parallel.pipeline=3"}, {"--insecure", "--dashboard=0"});
   served.join("good");
   Process& weak = served.join("weak");
   ASSERT_TRUE(await_step(run, served, 20)) << served.server().err();
@@ -84,6 +84,12 @@ TEST(ElasticSameBits, WithoutADeviceThatWasKilledWhileAnotherComes) {
   const std::vector<json> events = events_of(run);
   EXPECT_TRUE(has_event(events, "lost", "(weak) is lost: closed by the other end"));
   EXPECT_TRUE(has_event(events, "plan", "plan 2 for "));
+  // One page shows all plans, and what happened between them.
+  const std::string said = served.server().err();
+  EXPECT_EQ(said.find("dashboard: "), said.rfind("dashboard: ")) << said;
+  const std::string page = testing::read_text(run.out() + "/run.html");
+  EXPECT_NE(page.find("(weak) is lost: closed by the other end"), std::string::npos);
+  EXPECT_NE(page.find("plan 2 for "), std::string::npos);
   for (const json& device : report["devices"])
     EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
 }

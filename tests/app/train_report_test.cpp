@@ -105,6 +105,16 @@ TEST(TrainReport, HasTheBubbleOfItsTimeline) {
   EXPECT_GT(report["bubble"], 0);
 }
 
+TEST(TrainReport, HasARangeAroundThePrediction) {
+  const json report = TinyRun({"parallel.pipeline=2", "train.steps=2"}).report();
+
+  const json& range = report["predicted_range"];
+  EXPECT_LT(range[0], report["predicted_step_seconds"]);
+  EXPECT_GT(range[1], report["predicted_step_seconds"]);
+  EXPECT_GE(report["others"], 0);
+  EXPECT_LE(report["others"], 1);
+}
+
 // Two microbatches of 3 ms on each device; the second tensor group is as slow as device 3.
 TEST(TrainReport, CoversTensorGroupsOfEmulatedDevices) {
   const TinyRun run({"devices.count=4", "parallel.pipeline=2", "parallel.tensor=2",

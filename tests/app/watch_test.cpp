@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <thread>
@@ -96,8 +97,58 @@ TEST(Dashboard, ShowsWhatTheLogHasWhileTheRunGoesOn) {
   EXPECT_NE(testing::read_text(run.out() + "/run.html").find("\"done\":true"), std::string::npos);
 }
 
+/// What the server says over TLS: status, cookie, and the first line of the rest.
+std::string get_by_tls(int port, const std::string& path, const std::string& header = "") {
+  const std::string script =
+      "import http.client, ssl, sys\n"
+      "port, path, header = sys.argv[1:]\n"
+      "line = http.client.HTTPSConnection('127.0.0.1', int(port), timeout=20,\n"
+      "                                   context=ssl._create_unverified_context())\n"
+      "line.request('GET', path, headers=dict([header.split(': ', 1)]) if header else {})\n"
+      "reply = line.getresponse()\n"
+      "print(reply.status, reply.getheader('Set-Cookie') or '-', reply.read(60).decode())\n";
+  return testing::run({"/usr/bin/python3", "-c", script, std::to_string(port), path, header}).out;
+}
+
+TEST(Dashboard, SpeaksTlsAndAsksForItsTokenWhereOthersReachIt) {
+  const TinyRun run;
+  setenv("XDG_STATE_HOME", run.path("state").c_str(), /*replace=*/1);
+  Process process(run.command({"train.steps=1000000"}, {"--dashboard=0.0.0.0:0"}));
+  ASSERT_TRUE(process.prints("/?token=")) << process.err();
+  const std::string out = process.out();
+  const std::string address = out.substr(out.find("https://"));
+  const int port = std::stoi(address.substr(address.find(':', 8) + 1));
+  const std::string token = address.substr(address.find("token=") + 6, 32);
+  const std::string cookie = "cleave_" + std::to_string(port) + "=" + token;
+
+  EXPECT_TRUE(get_by_tls(port, "/").starts_with("401 - this dashboard asks for its token"));
+  EXPECT_TRUE(get_by_tls(port, "/data?token=" + std::string(32, '0')).starts_with("401 - "));
+  EXPECT_TRUE(get_by_tls(port, "/data", "Host: localhost").starts_with("401 - "));
+  EXPECT_TRUE(get_by_tls(port, "/?token=" + token)
+                  .starts_with("302 " + cookie + "; HttpOnly; Secure; SameSite=Strict"));
+  EXPECT_TRUE(get_by_tls(port, "/", "Cookie: " + cookie).starts_with("200 - <!doctype html>"));
+  EXPECT_TRUE(get_by_tls(port, "/metrics", "Authorization: Bearer " + token)
+                  .starts_with("200 - # HELP cleave_steps_planned"));
+  EXPECT_EQ(body(get(port, "/metrics")), "") << "without TLS there is no answer";
+  process.signal(SIGINT);
+  EXPECT_EQ(process.wait().exit, 0);
+
+  // The certificate stays, so that a browser that has accepted it is not asked again.
+  Process again(run.command({"train.steps=1000000", "train.out=" + run.path("again")},
+                            {"--dashboard=0.0.0.0:0"}));
+  EXPECT_TRUE(again.prints("/?token=" + token)) << again.out();
+  again.signal(SIGINT);
+  EXPECT_EQ(again.wait().exit, 0);
+  EXPECT_EQ(run.train({"train.out=" + run.path("nowhere")}, {"--dashboard=192.0.2.7:8421"}).err,
+            "cleave: --dashboard cannot have 192.0.2.7:8421: it is taken or not allowed; choose "
+            "another, or 0 for any that is free\n");
+  unsetenv("XDG_STATE_HOME");
+}
+
 TEST(Dashboard, RefusesWhatIsNoPort) {
   const TinyRun run;
+  EXPECT_EQ(run.train({}, {"--dashboard=here:"}).err,
+            "cleave: \"here:\" is no address; write HOST:PORT, as 192.0.2.7:4242\n");
   EXPECT_EQ(
       run.train({}, {"--dashboard=http"}).err,
       "cleave: --dashboard=http is no port; give a number from 0 (any that is free) to 65535\n");

@@ -2,7 +2,7 @@
 
 #include "command.h"
 #include "files.h"
-#include <fmt/format.h>
+#include "words.h"
 #include <nlohmann/json.hpp>
 
 #include "cleave/model/family.h"
@@ -37,21 +37,12 @@ nlohmann::json presets_json() {
   return {{"presets", all}};
 }
 
-/// "124M", "1.10B": as models are called.
-std::string rounded(std::int64_t parameters) {
-  const auto count = static_cast<double>(parameters);
-  if (count >= 1e12) return fmt::format("{:.2f}T", count / 1e12);
-  if (count >= 1e9) return fmt::format("{:.{}f}B", count / 1e9, count < 1e10 ? 2 : 0);
-  if (count >= 1e6) return fmt::format("{:.0f}M", count / 1e6);
-  return fmt::format("{:.0f}K", count / 1e3);
-}
-
 std::string presets_text() {
   std::vector<std::vector<std::string>> rows = {
       {"preset", "parameters", "layers", "hidden", "heads", "context"}};
   for (const model::Preset& preset : model::presets()) {
     const ModelShape& shape = preset.shape;
-    rows.push_back({std::string(preset.name), rounded(parameters_of(shape)),
+    rows.push_back({std::string(preset.name), rounded_count(parameters_of(shape)),
                     std::to_string(shape.layers), std::to_string(shape.hidden),
                     std::to_string(shape.heads), std::to_string(shape.context)});
   }

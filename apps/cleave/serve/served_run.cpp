@@ -64,7 +64,7 @@ class ServedRun::Output final : public TrainOutput {
     if (run_.epochs_ == 0) return;
     const std::string text = fmt::format("goes on after step {} from {}", step, from);
     complain("cleave serve: {}\n", text);
-    log_event(run_.config_.train.out, {"state", step, text});
+    run_.note_event({"state", step, text});
   }
 
   void on_step(const train::StepReport& step) override {
@@ -213,7 +213,9 @@ bool ServedRun::train_epoch(comm::TcpWorld& device, const std::string& program) 
     device.run(program, [&](comm::Communicator& everyone) {
       take_part(everyone, {config_, epoch_options(), kept_},
                 [&](comm::Launcher& launcher, const train::RunOptions& options) {
+                  if (!watch_) watch_ = begin_watch(config_, flags_, launcher);
                   Output output(*this, flags_.style());
+                  if (watch_) output.show_on(*watch_);
                   const train::RunReport report =
                       train_as(config_, flags_, options, launcher, output);
                   over = !(options.pause && report.paused);
@@ -280,7 +282,7 @@ void ServedRun::plan_again(comm::TcpWorld& device, const std::string& failure) {
     if (plan.run) return take_plan(*plan.run, candidates);
     const std::string lack = fmt::format("{} cannot hold the model: {}",
                                          counted(std::ssize(candidates), "device"), plan.lack);
-    log_event(config_.train.out, {"lack", step_, lack});
+    note_event({"lack", step_, lack});
     if (!flags_.wait)
       throw DeviceLost(lack + "; start cleave serve --resume with more devices, or pass --wait");
     complain("cleave serve: {}; waiting for more\n", lack);
@@ -331,7 +333,7 @@ void ServedRun::go_on_with_those_here(const std::string& failure) {
       fmt::format("plan {} from round {}: {}", epochs_ + 1, step_ + 1,
                   missing.empty() ? "all clients are here" : "without " + missing);
   complain("cleave serve: {}\n", text);
-  log_event(config_.train.out, {"plan", step_, text});
+  note_event({"plan", step_, text});
 }
 
 /// For the first of `candidates`. Those of the others who took part before may have state that is
@@ -353,7 +355,12 @@ void ServedRun::take_plan(const train::PlannedRun& plan, std::vector<Candidate> 
       fmt::format("plan {} for {}: {}", epochs_ + 1, counted(config_.devices.count, "device"),
                   train::describe(config_));
   complain("cleave serve: {}\n", text);
-  log_event(config_.train.out, {"plan", step_, text});
+  note_event({"plan", step_, text});
+}
+
+void ServedRun::note_event(const train::RunEvent& event) {
+  log_event(config_.train.out, event);
+  if (watch_) watch_->on_event(fmt::format("after step {}: {}", event.step, event.text));
 }
 
 /// Whether every device of the last epoch could take part in the next.
@@ -365,7 +372,7 @@ bool ServedRun::all_are_among(const std::vector<Candidate>& candidates) const {
 
 void ServedRun::log_events() {
   for (const MemberEvent& event : server_.take_events()) {
-    log_event(config_.train.out, {to_string(event.kind), step_, event.text});
+    note_event({to_string(event.kind), step_, event.text});
     const bool ended_an_epoch = event.kind == MemberEvent::Kind::Lost;
     if (noticed_ && ended_an_epoch) noticed_ = std::min(*noticed_, event.at);
   }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,6 +64,7 @@ class ServedRun {
   void take_plan(const train::PlannedRun& plan, std::vector<comm::Candidate> candidates);
   bool all_are_among(const std::vector<comm::Candidate>& candidates) const;
   void log_events();
+  void note_event(const train::RunEvent& event);
   void foresee_a_loss() const;
 
   const train::Config first_;  ///< as it began
@@ -78,6 +80,7 @@ class ServedRun {
   OwnRate rate_;
   train::KeptState kept_;  ///< of the state, from one epoch to the next
   std::vector<std::optional<data::Announced>> announced_;  ///< [client] of its data
+  std::unique_ptr<RunWatch> watch_;  ///< of all epochs; nothing before the first
   int epochs_ = 0;
   std::string saved_;                         ///< the last checkpoint of this run; empty: none yet
   std::int64_t step_ = 0;                     ///< done

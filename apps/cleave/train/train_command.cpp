@@ -52,7 +52,9 @@ void train(const TrainFlags& flags, comm::Launcher& launcher) {
     return;
   }
   check_started(config, launcher);
+  const std::unique_ptr<RunWatch> watch = begin_watch(config, flags, launcher);
   TrainOutput output(config, flags.style());
+  if (watch) output.show_on(*watch);
   train_as(config, flags, options_of(flags), launcher, output);
 }
 

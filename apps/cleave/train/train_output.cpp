@@ -9,6 +9,7 @@
 #include "command.h"
 #include "signals.h"
 #include "streams.h"
+#include "train/run_summary.h"
 #include "train/train_summary.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

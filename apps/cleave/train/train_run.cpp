@@ -1,8 +1,8 @@
 #include "train/train_run.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -17,23 +17,12 @@
 #include "cleave/comm/together.h"
 #include "cleave/data/dataset.h"
 #include "cleave/engine/measure/machine.h"
+#include "cleave/engine/measure/other_work.h"
 
 namespace cleave::app {
 namespace {
 
 constexpr const char* kLatest = "latest";
-
-/// The port of --dashboard; nothing without it.
-std::optional<int> dashboard_port(const TrainFlags& flags) {
-  if (flags.dashboard.empty()) return std::nullopt;
-  int port = -1;
-  const char* const end = flags.dashboard.data() + flags.dashboard.size();
-  const auto [after, error] = std::from_chars(flags.dashboard.data(), end, port);
-  require(error == std::errc() && after == end && port >= 0 && port < 65536,
-          "--dashboard=", flags.dashboard,
-          " is no port; give a number from 0 (any that is free) to 65535");
-  return port;
-}
 
 /// Refuses what is wrong at first sight.
 void check_first(const train::Config& config, const TrainFlags& flags) {
@@ -102,6 +91,26 @@ train::Config planned(const train::Config& config, const TrainFlags& flags,
   return plan.choice().config;
 }
 
+std::unique_ptr<RunWatch> begin_watch(const train::Config& config, const TrainFlags& flags,
+                                      comm::Launcher& launcher) {
+  std::unique_ptr<RunWatch> watch;
+  const auto begin = [&] {
+    if (launcher.processes().rank() != 0) return;
+    std::optional<comm::Address> dashboard;
+    if (!flags.dashboard.empty()) dashboard = parse_dashboard(flags.dashboard);
+    watch = std::make_unique<RunWatch>(config, dashboard);
+  };
+  // Devices that have joined over a network come to the run by another way.
+  if (launcher.shares_files()) {
+    comm::together(launcher.processes(), begin);
+  } else {
+    begin();
+  }
+  if (watch && !watch->address().empty())
+    fmt::print(flags.json ? stderr : stdout, "dashboard: {}\n", watch->address());
+  return watch;
+}
+
 train::RunReport train_as(const train::Config& config, const TrainFlags& flags,
                           const train::RunOptions& options, comm::Launcher& launcher,
                           TrainOutput& output) {
@@ -109,20 +118,10 @@ train::RunReport train_as(const train::Config& config, const TrainFlags& flags,
   const std::string warning =
       engine::thread_warning(config.devices.threads, engine::allowed_threads());
   if (first && !warning.empty()) complain("cleave: warning: {}\n", warning);
-  std::optional<RunWatch> watch;
-  const auto begin_watch = [&] {
-    if (first) watch.emplace(config, dashboard_port(flags));
-  };
-  // Devices that have joined over a network come to the run by another way.
-  if (launcher.shares_files()) {
-    comm::together(launcher.processes(), begin_watch);
-  } else {
-    begin_watch();
-  }
-  if (first) output.show_on(*watch);
-  if (first && !watch->address().empty())
-    fmt::print(flags.json ? stderr : stdout, "dashboard: {}\n", watch->address());
+  const engine::OtherWork others;
   train::RunReport report = train::run(config, options, output, launcher);
+  // Of a run of several processes this one knows only what itself has taken.
+  if (!launcher.devices()) report.others = others.share();
   if (!first || (options.pause && report.paused)) return report;
   output.finish(report);
   if (!flags.trace.empty() && !report.stopped_at_start) write_trace(flags.trace, report);
@@ -146,7 +145,8 @@ void add_train_flags(CLI::App& command, TrainFlags& flags) {
       ->capture_default_str();
   command.add_flag("--dashboard{8421}", flags.dashboard,
                    "Show the run while it goes on, at http://localhost:8421/; --dashboard=PORT for "
-                   "another port, 0 for any");
+                   "another port, 0 for any; --dashboard=HOST:PORT for other machines too, with "
+                   "TLS and a token");
   command.add_flag("--remeasure", flags.remeasure,
                    "Measure this machine again where something is \"auto\"");
   command.add_flag("--print-config", flags.print_config, "Print the resolved config and stop");

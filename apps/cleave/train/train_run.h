@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct TrainFlags {
   std::string resume;  ///< "latest", a checkpoint, or empty: do not
   std::string trace;
   double patience = 300;  ///< seconds
-  std::string dashboard;  ///< a port, or empty: none
+  std::string dashboard;  ///< PORT or HOST:PORT; empty: none
   bool overwrite = false;
   bool print_config = false;
   bool remeasure = false;
@@ -46,6 +47,11 @@ train::Config load_run(const TrainFlags& flags, comm::Launcher& launcher);
 /// With everything decided that was "auto".
 train::Config planned(const train::Config& config, const TrainFlags& flags,
                       comm::Launcher& launcher);
+
+/// What shows the run, on the first device; nothing on others. Says where the dashboard is. Throws
+/// UserError on all devices if it cannot be there.
+std::unique_ptr<RunWatch> begin_watch(const train::Config& config, const TrainFlags& flags,
+                                      comm::Launcher& launcher);
 
 /// Runs, and on the first device prints the summary and writes the trace; not if the run was only
 /// paused, as `options` may ask for.

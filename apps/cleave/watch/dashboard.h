@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "cleave/comm/tcp/address.h"
+
 namespace cleave::app {
 
 /// What the dashboard answers with; called on threads of its own.
@@ -15,15 +17,21 @@ struct DashboardPages {
   std::function<std::string()> metrics;  ///< text of Prometheus
 };
 
-/// A web server on the loopback interface, for as long as it lives. It answers only requests that
+/// Where --dashboard=PORT, on this machine, or --dashboard=HOST:PORT listens. Throws UserError.
+comm::Address parse_dashboard(const std::string& text);
+
+/// A web server for as long as it lives. On the loopback interface it answers only requests that
 /// name this machine as localhost, so that pages from elsewhere cannot read it through a browser.
+/// On any other it speaks TLS and answers only those who have its token: as `?token=` once, then by
+/// a cookie, or as `Authorization: Bearer`.
 class Dashboard {
  public:
-  /// Port 0: any that is free. Throws UserError if the port cannot be had.
-  Dashboard(int port, DashboardPages pages);
+  /// Port 0: any that is free. Throws UserError if the address cannot be had.
+  Dashboard(const comm::Address& at, DashboardPages pages);
   ~Dashboard();
 
-  int port() const;
+  /// What to open in a browser; with the token, if there is one.
+  std::string address() const;
 
  private:
   struct Server;

@@ -64,6 +64,28 @@ StepMetrics metrics_of(const json& line) {
   return metrics;
 }
 
+/// "after step 12: lost: device 3 …"
+std::string event_text(const json& event) {
+  return fmt::format("after step {}: {}", event.value("after_step", std::int64_t{0}),
+                     event.value("text", std::string()));
+}
+
+/// Leaves half as many as there may be. The newest stay as they are, since a browser may not have
+/// asked for them yet.
+void thin(std::vector<StepMetrics>& lines) {
+  constexpr std::ptrdiff_t kNewest = kMostLines / 8;
+  const auto validations = std::ranges::count_if(
+      lines, [](const StepMetrics& m) { return m.validation_loss.has_value(); });
+  const bool keeps_validations = validations < static_cast<std::ptrdiff_t>(kMostLines / 4);
+  for (std::int64_t stride = 2; lines.size() > kMostLines / 2; stride *= 2) {
+    const auto end =
+        std::remove_if(lines.begin(), lines.end() - kNewest, [&](const StepMetrics& m) {
+          return (m.step - 1) % stride != 0 && !(keeps_validations && m.validation_loss);
+        });
+    lines.erase(end, lines.end() - kNewest);
+  }
+}
+
 }  // namespace
 
 json to_json(const RunHistory& run, const Known& known) {
@@ -97,17 +119,29 @@ json to_json(const RunHistory& run, const Known& known) {
   return value;
 }
 
-std::vector<StepMetrics> read_log(const std::filesystem::path& log) {
-  std::vector<StepMetrics> lines;
+void note_step(RunHistory& run, const StepMetrics& metrics) {
+  while (!run.lines.empty() && run.lines.back().step >= metrics.step) run.lines.pop_back();
+  run.lines.push_back(metrics);
+  if (run.lines.size() > kMostLines) thin(run.lines);
+}
+
+void note_event(RunHistory& run, const std::string& text) {
+  if (run.events.size() == kMostEvents) run.events.erase(run.events.begin());
+  run.events.push_back(text);
+}
+
+void read_log(const std::filesystem::path& log, RunHistory& run) {
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);) {
-    if (train::MetricsLog::is_event(line)) continue;
     const json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (train::MetricsLog::is_event(line) && parsed.is_object()) {
+      note_event(run, event_text(parsed));
+      continue;
+    }
     require(parsed.is_object() && parsed.contains("step"), log.string(), " has a line \"",
             line.substr(0, 40), "\", which is not of a step; it was changed, or cut off");
-    lines.push_back(metrics_of(parsed));
+    run.lines.push_back(metrics_of(parsed));
   }
-  return lines;
 }
 
 RunHistory read_history(const std::filesystem::path& out) {
@@ -119,7 +153,7 @@ RunHistory read_history(const std::filesystem::path& out) {
     run.config = read_text(out / "config.toml");
     run.steps = train::parse_config(run.config, (out / "config.toml").string()).train.steps;
   }
-  run.lines = read_log(log);
+  read_log(log, run);
   if (run.steps == 0 && !run.lines.empty()) run.steps = run.lines.back().step;
   return run;
 }

@@ -37,8 +37,8 @@ struct RunHistory {
   std::string config;  ///< as TOML
   std::int64_t steps = 0;
   std::optional<double> predicted_seconds;  ///< of a step
-  std::vector<train::StepMetrics> lines;    ///< one per step
-  std::vector<std::string> events;
+  std::vector<train::StepMetrics> lines;    ///< of steps; fewer than one per step after very many
+  std::vector<std::string> events;          ///< sentences, oldest first
   std::vector<Device> devices;
   Lanes lanes;
   bool done = false;
@@ -54,8 +54,19 @@ struct Known {
 /// As watch.js takes it: what comes after `known`.
 nlohmann::json to_json(const RunHistory& run, const Known& known = {});
 
-/// The lines of a log.jsonl. Throws UserError on a line that is not of a step.
-std::vector<train::StepMetrics> read_log(const std::filesystem::path& log);
+/// A page has that many steps and events at most, so that a run of any length takes no more memory.
+inline constexpr std::size_t kMostLines = 65'536;
+inline constexpr std::size_t kMostEvents = 1'000;
+
+/// Adds a step in place of those that are done again with it. Where there are too many, every
+/// second, fourth, … of the older ones stays, counted from the first, and those with a validation.
+void note_step(RunHistory& run, const train::StepMetrics& metrics);
+
+void note_event(RunHistory& run, const std::string& text);
+
+/// Adds the steps and events of a log.jsonl, all of them. Throws UserError on a line that is
+/// neither.
+void read_log(const std::filesystem::path& log, RunHistory& run);
 
 /// What a run has left in its directory. Throws UserError if there is no log.jsonl in it.
 RunHistory read_history(const std::filesystem::path& out);

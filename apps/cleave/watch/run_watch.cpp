@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "files.h"
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cleave/report/lanes.h"
@@ -24,11 +24,12 @@ constexpr int kLaneColumns = 800;
 
 }  // namespace
 
-RunWatch::RunWatch(const train::Config& config, std::optional<int> port) : out_(config.train.out) {
+RunWatch::RunWatch(const train::Config& config, const std::optional<comm::Address>& dashboard)
+    : out_(config.train.out) {
   history_.name = (out_ / "").parent_path().filename().string();
   history_.config = train::to_toml(config);
   history_.steps = config.train.steps;
-  if (!port) return;
+  if (!dashboard) return;
   const auto data = [this](std::int64_t after, std::int64_t lanes) {
     const std::lock_guard lock(mutex_);
     const Known known{.step = after, .lanes = lanes, .most_steps = kStepsAtOnce};
@@ -39,7 +40,7 @@ RunWatch::RunWatch(const train::Config& config, std::optional<int> port) : out_(
     const std::lock_guard lock(mutex_);
     return metrics_text(history_);
   };
-  dashboard_.emplace(*port,
+  dashboard_.emplace(*dashboard,
                      DashboardPages{.page = [this] { return run_page(title(), {}, Watch::Live); },
                                     .data = data,
                                     .metrics = metrics});
@@ -50,11 +51,12 @@ std::string RunWatch::title() const {
 }
 
 std::string RunWatch::address() const {
-  return dashboard_ ? fmt::format("http://localhost:{}/", dashboard_->port()) : "";
+  return dashboard_ ? dashboard_->address() : "";
 }
 
 void RunWatch::on_compiled(const engine::CompiledStep& step) {
   const std::lock_guard lock(mutex_);
+  history_.devices.clear();
   for (int d = 0; d < step.devices(); ++d) {
     history_.devices.push_back({.planned_bytes = step.planned_on(d),
                                 .budget_bytes = step.budgets.empty() ? 0 : step.budgets[d],
@@ -64,7 +66,10 @@ void RunWatch::on_compiled(const engine::CompiledStep& step) {
 
 void RunWatch::on_step(const train::StepMetrics& metrics) {
   const double now = seconds_since_1970();
-  if (!events_) events_.emplace(out_ / "tb", now, metrics.step > 1 ? metrics.step : 0);
+  // After the loss of a device some steps are done again; no other thread changes the lines.
+  const bool again = !history_.lines.empty() && history_.lines.back().step >= metrics.step;
+  if (!events_ || again)
+    events_.emplace(out_ / "tb", now, again || metrics.step > 1 ? metrics.step : 0);
   report::TensorBoardFile::Scalars scalars = {{"loss", metrics.loss},
                                               {"gradient_norm", metrics.gradient_norm},
                                               {"lr", metrics.lr},
@@ -73,12 +78,16 @@ void RunWatch::on_step(const train::StepMetrics& metrics) {
   if (metrics.accuracy) scalars.emplace_back("accuracy", *metrics.accuracy);
   events_->write(metrics.step, now, scalars);
   const std::lock_guard lock(mutex_);
-  // A resumed run shows what came before as well; its log has the line of this step already.
+  // A resumed run shows what came before as well.
   if (history_.lines.empty() && metrics.step > 1) {
-    history_.lines = read_log(out_ / "log.jsonl");
-  } else {
-    history_.lines.push_back(metrics);
+    const std::vector<std::string> fresh = std::exchange(history_.events, {});
+    read_log(out_ / "log.jsonl", history_);
+    for (const std::string& event : fresh) {
+      if (std::ranges::find(history_.events, event) == history_.events.end())
+        note_event(history_, event);
+    }
   }
+  note_step(history_, metrics);
 }
 
 void RunWatch::on_predicted(const train::TracedStep& step) {
@@ -102,7 +111,7 @@ void RunWatch::on_timeline(std::int64_t step, const train::TracedStep& timeline)
 
 void RunWatch::on_event(const std::string& text) {
   const std::lock_guard lock(mutex_);
-  history_.events.push_back(text);
+  note_event(history_, text);
 }
 
 void RunWatch::finish(const train::RunReport& report) {

@@ -16,12 +16,13 @@ namespace cleave::app {
 /// dashboard if it is wanted, and train.out/run.html at the end.
 class RunWatch {
  public:
-  /// `port` of the dashboard; nothing: none. Throws UserError if the port cannot be had.
-  RunWatch(const train::Config& config, std::optional<int> port);
+  /// `dashboard`: where it listens; nothing: there is none. Throws UserError if it cannot.
+  RunWatch(const train::Config& config, const std::optional<comm::Address>& dashboard);
 
   /// Where the dashboard is; empty without one.
   std::string address() const;
 
+  /// Once for every plan that the run has in the course of time.
   void on_compiled(const engine::CompiledStep& step);
   void on_step(const train::StepMetrics& metrics);  ///< of a line that the log has already
   void on_predicted(const train::TracedStep& step);

@@ -20,14 +20,16 @@ function decimate(run, key, first, span, width) {
   const steps = run.columns.step, values = run.columns[key] || [];
   const low = new Float64Array(width).fill(Infinity), high = new Float64Array(width).fill(-Infinity);
   const scale = (width - 1) / span;
+  let points = 0;
   for (let i = 0; i < steps.length; ++i) {
     const value = values[i];
     if (value === null || value === undefined) continue;
+    ++points;
     const x = (steps[i] - first) * scale | 0;
     if (value < low[x]) low[x] = value;
     if (value > high[x]) high[x] = value;
   }
-  return {low, high};
+  return {low, high, points};
 }
 
 // Of what is finite; a little room where all values are the same.
@@ -49,15 +51,23 @@ function stepsOf(runs) {
   return [first, end];
 }
 
-const tick = value => value === 0 ? '0' : Math.abs(value) >= 1000 ? (value / 1000).toPrecision(3) + 'k'
-  : Math.abs(value) < 0.01 ? value.toExponential(1) : value.toPrecision(3);
+const tick = value => value === 0 ? '0' : Math.abs(value) >= 1000 ? Number((value / 1000).toPrecision(3)) + 'k'
+  : Math.abs(value) < 0.01 ? value.toExponential(1) : String(Number(value.toPrecision(3)));
+
+// Three to seven round numbers from `low` to `high`: multiples of 1, 2 or 5 of a power of ten.
+function roundTicks(low, high) {
+  const span = high - low, power = 10 ** Math.floor(Math.log10(span / 3));
+  const step = power * ([1, 2, 5, 10].find(factor => span / (power * factor) <= 6) || 10), ticks = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) ticks.push(i * step);
+  return ticks;
+}
 
 function drawAxes(g, chart, low, high, Y, shown) {
   const {left, w, top, h} = chart;
   g.font = '11px system-ui, sans-serif'; g.fillStyle = colours.quiet; g.strokeStyle = colours.line; g.lineWidth = 1;
   g.textAlign = 'right'; g.textBaseline = 'middle';
-  for (let i = 0; i <= 4; ++i) {
-    const value = low + (high - low) * i / 4, y = Math.round(Y(value)) + .5;
+  for (const value of logarithmicOf(chart) ? [0, 1, 2, 3, 4].map(i => low + (high - low) * i / 4) : roundTicks(low, high)) {
+    const y = Math.round(Y(value)) + .5;
     g.beginPath(); g.moveTo(left, y); g.lineTo(left + w, y); g.stroke();
     g.fillText(tick(shown(value)), left - 6, y);
   }
@@ -65,9 +75,21 @@ function drawAxes(g, chart, low, high, Y, shown) {
   g.textAlign = 'right'; g.fillText(chart.end, left + w, top + h + 4);
 }
 
+const logarithmicOf = chart => chart.key === 'loss' && logarithmic;
+
+// Straight from value to value where there are few.
+const kFewPoints = 400;
+function drawLine(g, chart, d, Y, map) {
+  g.lineWidth = 1.5; g.lineJoin = 'round';
+  g.beginPath();
+  for (let x = 0; x < chart.w; ++x) if (d.low[x] !== Infinity) g.lineTo(chart.left + x + .5, Y(map(d.low[x])));
+  g.stroke();
+}
+
 // A bar from the lowest to the highest value of each column that reaches to the column before: a stroke of so many points
 // would take ten times as long.
 function drawCurve(g, chart, d, Y, map) {
+  if (d.points > 1 && d.points <= Math.min(kFewPoints, chart.w)) return drawLine(g, chart, d, Y, map);
   let x0 = -1, low0 = 0, high0 = 0;
   for (let x = 0; x < chart.w; ++x) {
     if (d.low[x] === Infinity) continue;
@@ -101,7 +123,7 @@ function drawChart(chart, runs) {
   g.setTransform(ratio, 0, 0, ratio, 0, 0);
   g.clearRect(0, 0, chart.width, chart.height);
   if (!curves) return;
-  const useLog = chart.key === 'loss' && logarithmic, map = useLog ? v => Math.log10(Math.max(v, 1e-12)) : v => v;
+  const useLog = logarithmicOf(chart), map = useLog ? v => Math.log10(Math.max(v, 1e-12)) : v => v;
   if (chart.key === 'loss') for (const run of runs) extra.push(run.validation.map(v => v[1]));
   if (chart.key === 'seconds') for (const run of runs) if (run.predicted_seconds) extra.push([run.predicted_seconds]);
   const [low, high] = bounds([...curves.flatMap(d => [d.low, d.high]), ...extra], map);
@@ -144,13 +166,20 @@ function paintChart(chart, runs) {
   readOut(chart, runs);
 }
 
+// The last step up to `at`: of a very long run not every step is here.
+function indexOf(steps, at) {
+  let low = 0, high = steps.length - 1;
+  while (low < high) { const middle = (low + high + 1) >> 1; if (steps[middle] <= at) low = middle; else high = middle - 1; }
+  return low;
+}
+
 // What stands at the cursor, or at the end: read aloud when the cursor moves.
 function readOut(chart, runs) {
   const parts = [];
   for (const run of runs) {
     const steps = run.columns.step, values = run.columns[chart.key] || [];
     if (!steps.length) continue;
-    const index = at === null ? steps.length - 1 : Math.min(steps.length - 1, Math.max(0, at - steps[0]));
+    const index = at === null ? steps.length - 1 : indexOf(steps, at);
     parts.push((runs.length > 1 ? run.name + ' ' : '') + number(values[index], chart.digits));
     if (chart.key === 'loss' && run.validation.length) {
       const seen = at === null ? run.validation : run.validation.filter(v => v[0] <= at);

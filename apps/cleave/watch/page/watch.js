@@ -153,7 +153,7 @@ function merge(fresh) {
   }
   run.validation = fresh.validation;
   if (fresh.lanes) { run.lanes = fresh.lanes; toDraw.add(kLanes); }
-  if (fresh.events.length !== run.events.length) { run.events = fresh.events; texts(); }
+  if (fresh.events.length !== run.events.length || last(fresh.events) !== last(run.events)) { run.events = fresh.events; texts(); }
   if (JSON.stringify(fresh.devices) !== JSON.stringify(run.devices)) { run.devices = fresh.devices; memory(); }
   run.predicted_seconds = fresh.predicted_seconds; run.done = fresh.done; run.steps = fresh.steps;
 }
