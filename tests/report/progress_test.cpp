@@ -139,6 +139,8 @@ TEST(Progress, FitsEveryWidth) {
       progress.show(at(8), 0);
       progress.show(at(500), 1000);
       EXPECT_LT(columns_of(out), static_cast<std::size_t>(columns)) << out;
+      const bool has_total = out.find('/') != out.npos;
+      EXPECT_EQ(out.find("step 500/1000") != out.npos, has_total) << "half of the number: " << out;
     }
   }
 }

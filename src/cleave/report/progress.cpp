@@ -126,9 +126,11 @@ std::string Progress::left(const ProgressStep& s) const {
 
 std::string Progress::redraw(const ProgressStep& s, const Terminal& terminal) const {
   const double share = steps_ > 0 ? static_cast<double>(s.step) / static_cast<double>(steps_) : 1;
-  const std::string counter = fmt::format("step {}/{}", s.step, steps_);
-  const std::string rest = left(s);
   const int columns = terminal.columns - 1;  // the last column would wrap on some terminals
+  std::string counter = fmt::format("step {}/{}", s.step, steps_);
+  // Half a number would be another number.
+  if (static_cast<int>(counter.size()) > columns) counter = fmt::format("step {}", s.step);
+  const std::string rest = left(s);
   const int fixed = static_cast<int>(counter.size() + rest.size()) + kBarCells + 5;
   const bool with_bar = columns - fixed >= 12;  // room for the loss at least
   std::string line = counter;
