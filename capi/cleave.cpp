@@ -24,8 +24,8 @@ struct Verb {
 constexpr std::array kVerbs = {Verb{"plan", "config", ".toml"}, Verb{"schedule", "kind", ".txt"},
                                Verb{"verify", "file", ".txt"},  Verb{"checkpoint", "dir", ""},
                                Verb{"report", "dir", ""},       Verb{"presets", "", ""},
-                               Verb{"generate", "dir", ""},     Verb{"doctor", "", ""},
-                               Verb{"version", "", ""}};
+                               Verb{"generate", "dir", ""},     Verb{"evaluate", "dir", ""},
+                               Verb{"doctor", "", ""},          Verb{"version", "", ""}};
 
 const Verb& verb_of(std::string_view name) {
   std::string known;

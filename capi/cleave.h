@@ -43,12 +43,12 @@ typedef enum cleave_status {
 CLEAVE_API const char* cleave_version(void);
 
 /* What a verb of the program answers with --json: "plan", "schedule", "verify", "checkpoint",
- * "report", "presets", "generate", "doctor" or "version".
+ * "report", "presets", "generate", "evaluate", "doctor" or "version".
  *
  * `options` is a JSON object, or NULL for none: {"stages": 4} stands for --stages=4, {"remeasure":
  * true} for --remeasure, a list for an option that is repeated, and the name of the verb's argument
- * (as its help has it) for the argument. "text" takes the place of the file that a verb reads: a
- * config for "plan", a program for "verify".
+ * (as its help has it) for the argument, or for several: {"dir": ["verify", "out"]} of "checkpoint".
+ * "text" takes the place of the file that a verb reads: a config for "plan", a program for "verify".
  *
  * *answer is JSON, or NULL; *error a sentence, or NULL. A verb that says no may give both: a plan
  * that does not fit is an answer too. Either may be NULL if it is not wanted. */

@@ -67,6 +67,7 @@ Options options_of(const char* text, std::string_view argument) {
   if (!object.is_object())
     throw Failure(CLEAVE_BAD_USAGE, std::string("the options \"") + text +
                                         "\" are no JSON object; give one such as {\"stages\": 4}");
+  std::ptrdiff_t arguments = 0;  // which come first, in their order
   for (const auto& [name, value] : object.items()) {
     if (name == "text") {
       options.text = text_of(value);
@@ -74,7 +75,7 @@ Options options_of(const char* text, std::string_view argument) {
     }
     for (const json& one : values_of(value)) {
       if (name == argument) {
-        options.words.insert(options.words.begin(), text_of(one));
+        options.words.insert(options.words.begin() + arguments++, text_of(one));
       } else {
         options.words.push_back(one == true ? flag_of(name) : flag_of(name) + "=" + text_of(one));
       }

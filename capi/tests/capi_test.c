@@ -85,6 +85,8 @@ static void test_training(void) {
   expect(train(&training) == CLEAVE_DONE && heard.lines == 5 && has(answer, "\"stopped\":false") && has(answer, "\"steps\":5"),
          "a training hears of every step");
   expect(has(heard.last, "\"step\":5,\"loss\":"), "to the last");
+  expect(ask("checkpoint", "{\"dir\": [\"verify\", \"capi_out\"]}") == CLEAVE_DONE && has(answer, "\"verified\":true"),
+         "several arguments keep their order");
 
   training.options = "{\"overwrite\": true, \"set\": \"train.stepz=5\"}";
   expect(train(&training) == CLEAVE_BAD_USAGE && has(error, "train.stepz"), "a key that there is not");

@@ -116,7 +116,7 @@ def verify(program):
 
 def evaluate(directory, data, **options):
     """Loss, tokens, perplexity and bytes per token of a run's model over all of a file."""
-    return _run("evaluate", str(directory), "--data", str(data), *_flags(options))
+    return _ask("evaluate", {"dir": str(directory), "data": str(data), **options})
 
 
 def generate(directory, prompt, **options):
@@ -125,6 +125,8 @@ def generate(directory, prompt, **options):
 
 
 def _toml(value):
+    if hasattr(value, "tolist"):  # numpy's numbers and arrays
+        value = value.tolist()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
@@ -141,10 +143,11 @@ def _config_text(config):
     if not isinstance(config, dict):
         text = str(config)
         return text if "\n" in text else pathlib.Path(text).read_text()
-    lines = []
+    lines = [f"{key} = {_toml(value)}" for key, value in config.items() if not isinstance(value, dict)]
     for section, keys in config.items():
-        lines.append(f"[{section}]")
-        lines += [f"{key} = {_toml(value)}" for key, value in keys.items()]
+        if isinstance(keys, dict):
+            lines.append(f"[{section}]")
+            lines += [f"{key} = {_toml(value)}" for key, value in keys.items() if value is not None]
     return "\n".join(lines) + "\n"
 
 

@@ -70,6 +70,15 @@ class Cleave(unittest.TestCase):
         two = cleave.train(tiny(self.path("two"), self.data), settings={"parallel.pipeline": 2})
         self.assertEqual(one["weights"], two["weights"])
 
+    def test_evaluates_and_generates_what_was_trained(self):
+        out = self.path("out")
+        report = cleave.train({"cleave": "0.1", **tiny(out, self.data)})
+        evaluated = cleave.evaluate(out, self.data)
+        self.assertEqual(evaluated["step"], report["steps"])
+        self.assertEqual(evaluated["loss"], cleave.evaluate(out, self.data, devices=2)["loss"])
+        generated = cleave.generate(out, "the quick", tokens=4, temperature=0)
+        self.assertEqual(generated["prompt"], "the quick")
+
     def test_raises_what_the_program_refuses(self):
         with self.assertRaisesRegex(cleave.UsageError, "there is no key train.stepz"):
             cleave.train(tiny(self.path("out"), self.data), settings={"train.stepz": 1})
@@ -91,7 +100,9 @@ class Cleave(unittest.TestCase):
     def test_takes_tokens_and_gives_weights_as_arrays(self):
         import numpy
         config = tiny(self.path("out"), "unused")
-        report = cleave.train(config, tokens=numpy.arange(3000) % 200)
+        settings = {"train.lr": numpy.float32(0.25), "train.betas": numpy.array([0.5, 0.75])}
+        report = cleave.train(config, tokens=numpy.arange(3000) % 200, settings=settings)
+        self.assertIn("lr = 0.25\n", pathlib.Path(self.path("out"), "config.toml").read_text())
         arrays = cleave.weights(report["checkpoint"])
         self.assertEqual(arrays["transformer.wte.weight"].shape, (256, 16))
         self.assertTrue(all(numpy.isfinite(array).all() for array in arrays.values()))
