@@ -46,6 +46,7 @@ void apply(const Entry& entry, Config& config) {
 Key Key::with(const Notes& notes) && {
   otherwise = notes.otherwise;
   example = notes.example;
+  since = notes.since;
   return std::move(*this);
 }
 

@@ -19,6 +19,10 @@ std::string cell(std::string_view text) {
   return out;
 }
 
+std::string since_of(const Key& key) {
+  return key.since == kFirstVersion ? "" : fmt::format(" (since {})", key.since);
+}
+
 constexpr std::string_view kPreface =
     "# Every key of a config\n"
     "\n"
@@ -31,7 +35,9 @@ constexpr std::string_view kPreface =
     "\n"
     "A first line `cleave = \"0.1\"` says for which version a config was written: an older cleave "
     "then\n"
-    "says that it is too old, instead of stumbling over a key that it does not know.\n";
+    "says that it is too old, instead of stumbling over a key that it does not know. Keys are "
+    "there\n"
+    "since 0.1 unless their meaning says since when.\n";
 
 }  // namespace
 
@@ -60,9 +66,9 @@ std::string config_reference() {
           "| --- | --- | --- | --- | --- |\n",
           section);
     }
-    text +=
-        fmt::format("| `{}` | {} | {} | {} | `{} = {}` |\n", key.short_name(), cell(key.help),
-                    cell(key.rule), cell(default_of(key)), key.short_name(), cell(example_of(key)));
+    text += fmt::format("| `{}` | {}{} | {} | {} | `{} = {}` |\n", key.short_name(), cell(key.help),
+                        since_of(key), cell(key.rule), cell(default_of(key)), key.short_name(),
+                        cell(example_of(key)));
   }
   return text;
 }

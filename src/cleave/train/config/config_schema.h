@@ -11,6 +11,9 @@
 
 namespace cleave::train {
 
+/// Of cleave: keys without another note are there since then.
+inline constexpr std::string_view kFirstVersion = "0.1";
+
 /// All that is known of one key. Parsing, messages, printing and help are driven by this alone.
 struct Key {
   std::string_view name;  ///< "train.steps"
@@ -32,13 +35,16 @@ struct Key {
 
   std::string_view example = {};  ///< a value as TOML writes it; empty: the default is one
 
+  std::string_view since = kFirstVersion;  ///< the version that brought it
+
   std::string_view section() const { return name.substr(0, name.rfind('.')); }      ///< "train"
   std::string_view short_name() const { return name.substr(name.rfind('.') + 1); }  ///< "steps"
 
-  /// The key with these two: `whole(…).with({.otherwise = "model.heads"})`.
+  /// The key with these: `whole(…).with({.otherwise = "model.heads"})`.
   struct Notes {
     std::string_view otherwise = {};
     std::string_view example = {};
+    std::string_view since = kFirstVersion;
   };
   Key with(const Notes& notes) &&;
 };
