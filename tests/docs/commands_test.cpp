@@ -3,7 +3,9 @@
 // program has.
 
 #include <cstdlib>
+#include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -46,9 +48,16 @@ std::string transcript(const std::string& text) {
   return script + "END_OF_OUTPUT\n";
 }
 
+/// A block that a test cannot run says why, after this word.
+constexpr std::string_view kElsewhere = "elsewhere: ";
+
+bool is_elsewhere(const testing::Block& block) {
+  return block.note.starts_with(kElsewhere);
+}
+
 /// What a block does when a reader follows the page: nothing if it only shows something.
 std::string script_of(const testing::Block& block) {
-  if (block.note == "elsewhere") return "";
+  if (is_elsewhere(block)) return "";
   const std::string here = "<<'END_OF_BLOCK'\n" + block.text + "END_OF_BLOCK\n";
   if (!block.note.empty()) return "cat > " + block.note + " " + here;
   if (block.language == "sh") return block.text;
@@ -57,8 +66,7 @@ std::string script_of(const testing::Block& block) {
   return "";
 }
 
-// Blocks marked "elsewhere" need a cluster, root, the network or minutes: their syntax is checked
-// here, their verbs and options below.
+// Of blocks for elsewhere the syntax is checked here; verbs, options, targets and files below.
 TEST(Commands, RunAsTheyStandInEveryPage) {
   int run = 0;
   for (const fs::path& page : testing::pages()) {
@@ -70,7 +78,7 @@ TEST(Commands, RunAsTheyStandInEveryPage) {
                          " CLEAVE_LIBRARY=" + bin + "/libcleave.so\n";
     for (const testing::Block& block : testing::blocks(page)) {
       script += script_of(block);
-      if (block.language == "sh" && block.note == "elsewhere")
+      if (block.language == "sh" && is_elsewhere(block))
         script += "bash -n <<'END_OF_BLOCK'\n" + block.text + "END_OF_BLOCK\n";
       ++run;
     }
@@ -84,19 +92,55 @@ TEST(Commands, RunAsTheyStandInEveryPage) {
 
 TEST(Commands, StandInBlocksThatSayWhatTheyAre) {
   const std::set<std::string> known = {"sh", "toml", "python", "console", "text", "csv", "cmake"};
+  // Minutes of two cores; packages that a network brings; root; several machines; the package that
+  // scripts/check_package installs, and tries this against.
+  const std::set<std::string> reasons = {"minutes", "network", "root", "cluster", "installed"};
   for (const fs::path& page : testing::pages()) {
-    for (const testing::Block& block : testing::blocks(page))
+    for (const testing::Block& block : testing::blocks(page)) {
       EXPECT_EQ(known.count(block.language), 1) << page << ":" << block.line;
+      if (!block.note.starts_with("elsewhere")) continue;
+      const std::string reason =
+          is_elsewhere(block) ? block.note.substr(kElsewhere.size()) : "none";
+      EXPECT_EQ(reasons.count(reason), 1) << page << ":" << block.line << " for reason " << reason;
+    }
     if (page.filename() == "ARCHITECTURE.md") continue;  // which has drawings
     EXPECT_EQ(testing::indented_code(page), std::vector<std::string>()) << page;
   }
 }
 
+/// Whether the front door of the project has the target.
+bool is_target(const std::string& name) {
+  std::ifstream makefile(testing::source_path("Makefile"));
+  for (std::string line; std::getline(makefile, line);) {
+    const std::string targets = " " + line.substr(0, line.find(':')) + " ";
+    if (line.find(':') != line.npos && targets.find(" " + name + " ") != targets.npos) return true;
+  }
+  return false;
+}
+
+TEST(Commands, ThatRunElsewhereNameTargetsAndFilesThatAreThere) {
+  const std::regex target(R"((?:^|\n)make ([a-z-]+))");
+  const std::regex file(R"((?:^|\s)((?:bench|scripts|examples)/[\w/.-]*\w))");
+  int found = 0;
+  for (const fs::path& page : testing::pages()) {
+    for (const testing::Block& block : testing::blocks(page)) {
+      if (!is_elsewhere(block)) continue;
+      const std::string& text = block.text;
+      for (std::sregex_iterator at(text.begin(), text.end(), target), end; at != end; ++at, ++found)
+        EXPECT_TRUE(is_target((*at)[1])) << page << ": make " << (*at)[1];
+      for (std::sregex_iterator at(text.begin(), text.end(), file), end; at != end; ++at, ++found)
+        EXPECT_TRUE(fs::exists(testing::source_path((*at)[1]))) << page << ": " << (*at)[1];
+    }
+  }
+  EXPECT_GE(found, 25) << "the pages are not being read";
+}
+
+// Those that are written to a file are loaded by the commands of their page.
 TEST(Commands, LoadEveryConfigOfThePages) {
   int loaded = 0;
   for (const fs::path& page : testing::pages()) {
     for (testing::Block& block : testing::blocks(page)) {
-      if (block.language != "toml") continue;
+      if (block.language != "toml" || !block.note.empty()) continue;
       if (block.text.find("model") == block.text.npos)
         block.text += "[model]\npreset = \"gpt-tiny\"\n";
       EXPECT_NO_THROW(train::parse_config(block.text, page.filename().string())) << block.text;

@@ -85,7 +85,7 @@ void add_plan_command(CLI::App& app, Exit& answer) {
   verb->add_flag("--json", options->run.json, "Print one JSON object");
   verb->footer(
       "Examples:\n"
-      "  cleave plan run.toml --set parallel.pipeline=auto --set parallel.data=auto\n"
+      "  cleave plan run.toml --set parallel.pipeline=auto --set devices.count=4\n"
       "  cleave plan --model gpt3-175b --cluster a100-80gb:1024 --batch 1536\n"
       "  cleave plan --model preset=llava-1.5-7b,sequence=2048 --train projector,language "
       "--cluster "
