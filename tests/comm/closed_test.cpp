@@ -156,6 +156,7 @@ TEST_F(ClosedTest, OutlivesFramesThatEndInTheMiddle) {
     Stranger stranger(*server_);
     stranger.send(std::span(bytes).first(length));
   }
+  EXPECT_TRUE(logged(": it ended in the middle of its first letter"));
   expect_peace();
 }
 
@@ -199,6 +200,20 @@ TEST_F(ClosedTest, OutlivesAThousandWhoSayNothing) {
     silent.emplace_back(*server_);
     if (i % 100 == 0) own_->line().say({"alive"}), other_->line().say({"alive"});
   }
+  EXPECT_TRUE(logged(": 128 others have come since, and it has said nothing yet"));
+  expect_peace();
+}
+
+TEST_F(ClosedTest, TakesASeatFromADeviceWhoseLetterIsTooLong) {
+  begin_run();
+  {
+    Stranger guest(*server_);
+    guest.say({"join", kVersion, "guest", "0", "1", "0", "", ""});
+    EXPECT_TRUE(logged("\"guest\" at "));
+    guest.send(frame({.kind = FrameKind::Letter, .length = kLongestLetter + 1}, 0));
+    EXPECT_TRUE(logged("where at most " + std::to_string(kLongestLetter) + " B are allowed"));
+  }
+  EXPECT_TRUE(logged("\"guest\" has left: a frame of "));
   expect_peace();
 }
 
@@ -214,6 +229,18 @@ TEST_F(ClosedTest, SpeaksOnlyTlsWhereItIsAskedTo) {
   Stranger plain(*server_);
   plain.say({"status", kVersion});
   EXPECT_THROW(plain.answer({"status", kVersion}), ConnectionBroken);
+  EXPECT_TRUE(logged(": no TLS: "));
+}
+
+// A greeting that knows no newer version than 1.2: one cipher suite, no extensions.
+TEST_F(ClosedTest, SpeaksNoOlderTls) {
+  start(1);
+  std::string hello = {0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3};
+  hello += std::string(32, 'r') + std::string{0, 0, 2, '\xc0', 0x2f, 1, 0};
+  Stranger old(*server_);
+  old.send(hello);
+  EXPECT_TRUE(logged(": no TLS: "));
+  EXPECT_TRUE(logged("unsupported protocol"));
 }
 
 TEST_F(ClosedTest, SpeaksNoTlsWhereItIsNotAskedTo) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "comm/server_fixture.h"
+#include <sys/stat.h>
 
 #include "cleave/base/check.h"
 #include "cleave/comm/tcp/tcp_world.h"
@@ -71,6 +72,23 @@ TEST_F(CredentialsTest, AreRevokedWithAllThatTheyWereRenewedTo) {
   EXPECT_EQ(registry_.revoke("phone").name, "phone");
   for (const Identity& each : {old, renewed, again})
     EXPECT_EQ(refusal(each), "the server refuses: its certificate was revoked");
+}
+
+TEST_F(CredentialsTest, AreNeededForAsLongAsADeviceTakesPart) {
+  start(2);
+  const Identity own = enrol("own"), phone = enrol("phone");
+  const Tls tls_own(own), tls_phone(phone);
+  ServerLine first(contact(tls_own)), second(contact(tls_phone));
+  first.open();
+  first.join({.name = "own", .port = 1, .key = server_->own_key()});
+  second.open();
+  second.join({.name = "phone", .port = 1});
+  server_->set_silence(1h);
+  begin(2);
+  ASSERT_TRUE(first.await_epoch({}).has_value());
+  registry_.revoke("phone");
+  EXPECT_TRUE(logged("device 1 (phone) is lost: its certificate was revoked"));
+  EXPECT_EQ(refusal(phone), "the server refuses: its certificate was revoked");
 }
 
 TEST_F(CredentialsTest, OfTwoDevicesWithOneNameAreRevokedByFingerprint) {
@@ -147,6 +165,46 @@ TEST_F(CredentialsTest, DoNotHelpADeviceWithAnotherProgram) {
             "this device compiles the run to program 0dd, and the server has program 5eed; build "
             "cleave from the same source on both");
   EXPECT_TRUE(logged("(odd) is lost: this device compiles the run to program 0dd"));
+}
+
+TEST(Identity, SignsTextsThatItsCertificateChecks) {
+  const Identity server = make_authority("server", std::chrono::hours(1));
+  const std::string signature = sign(server.key, "what leaves whom");
+  EXPECT_EQ(signature.size(), 128u);
+  EXPECT_TRUE(is_signed_by(server.certificate, "what leaves whom", signature));
+  EXPECT_FALSE(is_signed_by(server.certificate, "what leaves who", signature));
+  EXPECT_FALSE(is_signed_by(server.certificate, "what leaves whom", "no digits"));
+  const Identity other = make_authority("other", std::chrono::hours(1));
+  EXPECT_FALSE(is_signed_by(other.certificate, "what leaves whom", signature));
+}
+
+TEST(Registry, KeepsKeysToItself) {
+  const testing::TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "server";
+  const std::string first = Registry(path).fingerprint();
+  EXPECT_EQ(Registry(path).fingerprint(), first);
+  struct stat status {};
+  ASSERT_EQ(stat((path / "key.pem").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+
+  chmod((path / "key.pem").c_str(), 0644);
+  EXPECT_NE(
+      testing::user_error([&] { Registry registry(path); }).find("others may read the private key"),
+      std::string::npos);
+}
+
+TEST(Identity, OfADeviceIsReadableByItsOwnerAlone) {
+  const testing::TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "phone";
+  store_identity(make_authority("phone", kDay), path);
+  struct stat status {};
+  ASSERT_EQ(stat((path / "key.pem").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+
+  chmod((path / "key.pem").c_str(), 0640);
+  EXPECT_NE(
+      testing::user_error([&] { load_identity(path); }).find("others may read the private key"),
+      std::string::npos);
 }
 
 }  // namespace

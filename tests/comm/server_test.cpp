@@ -13,7 +13,6 @@
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include "cleave/base/check.h"
 #include "cleave/comm/communicator.h"
@@ -196,6 +195,31 @@ TEST_F(ServerTest, GivesUpADeviceThatIsSilentAndKeepsOneThatShowsLife) {
   EXPECT_NE(silent.over(), "") << "what was given up must not come back over its connection";
 }
 
+TEST_F(ServerTest, TellsWhomItWaitsFor) {
+  start(2, /*insecure=*/true);
+  const ServerContact contact{.address = server_->address()};
+  // What happened last stands between the eleven fields of the run and whom it waits for.
+  const auto waits = [&] {
+    const Letter status = ask_server(contact, {"status"});
+    const std::int64_t events = number_in(status.at(8)), names = number_in(status.at(9));
+    const auto first = status.begin() + 11 + events;
+    return std::vector<std::string>(first, first + names);
+  };
+  EXPECT_EQ(waits(), std::vector<std::string>{"1 device to join"});
+  Caller own(*server_, "a", server_->own_key());
+  Caller silent(*server_, "b");
+  server_->set_silence(1h);
+  begin(2);
+  EXPECT_EQ(own.epoch(), 1u);
+  std::vector<std::string> names;
+  for (int look = 0; look < 1000 && names.empty(); ++look) {
+    names = waits();
+    std::this_thread::sleep_for(10ms);
+  }
+  ASSERT_EQ(names.size(), 1u);
+  EXPECT_TRUE(names[0].starts_with("device 1 (b), silent for ")) << names[0];
+}
+
 TEST_F(ServerTest, GoesOnWithThoseWhoAreLeftAndThoseWhoCome) {
   start(2, /*insecure=*/true, Latecomers::Welcome);
   Caller own(*server_, "a", server_->own_key());
@@ -249,17 +273,6 @@ TEST_F(ServerTest, TellsAllThatTheRunIsOver) {
   EXPECT_FALSE(other.line().await_epoch({}).has_value());
 }
 
-TEST(Identity, SignsTextsThatItsCertificateChecks) {
-  const Identity server = make_authority("server", std::chrono::hours(1));
-  const std::string signature = sign(server.key, "what leaves whom");
-  EXPECT_EQ(signature.size(), 128u);
-  EXPECT_TRUE(is_signed_by(server.certificate, "what leaves whom", signature));
-  EXPECT_FALSE(is_signed_by(server.certificate, "what leaves who", signature));
-  EXPECT_FALSE(is_signed_by(server.certificate, "what leaves whom", "no digits"));
-  const Identity other = make_authority("other", std::chrono::hours(1));
-  EXPECT_FALSE(is_signed_by(other.certificate, "what leaves whom", signature));
-}
-
 TEST(Registry, HasOneKeyForAllThatOpenItAtOnce) {
   const TemporaryDirectory directory;
   std::mutex mutex;
@@ -274,20 +287,6 @@ TEST(Registry, HasOneKeyForAllThatOpenItAtOnce) {
   }
   for (std::thread& program : programs) program.join();
   EXPECT_EQ(fingerprints.size(), 1u);
-}
-
-TEST(Registry, KeepsKeysToItself) {
-  const TemporaryDirectory directory;
-  const std::filesystem::path path = directory.path() / "server";
-  const std::string first = Registry(path).fingerprint();
-  EXPECT_EQ(Registry(path).fingerprint(), first);
-  struct stat status {};
-  ASSERT_EQ(stat((path / "key.pem").c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0777, 0600u);
-
-  chmod((path / "key.pem").c_str(), 0644);
-  EXPECT_NE(user_error([&] { Registry registry(path); }).find("others may read the private key"),
-            std::string::npos);
 }
 
 }  // namespace

@@ -18,34 +18,48 @@ struct StatusFlags : NetworkFlags {
   bool json = false;
 };
 
-// Fields of the server's answer: of the run, what happened last, then of each link and device.
-constexpr std::size_t kOfRun = 10, kOfLink = 5, kOfDevice = 5;
+// Fields of the server's answer: of the run; what happened last and whom it waits for, one each;
+// then of each link and device.
+constexpr std::size_t kOfRun = 11, kOfLink = 5, kOfDevice = 6;
+
+nlohmann::json link_of(const comm::Letter& letter, std::size_t at) {
+  const std::string& relayed = letter[at + 2];
+  return {{"devices", {std::stoll(letter[at]), std::stoll(letter[at + 1])}},
+          {"way", relayed.empty() ? "direct" : "relayed"},
+          {"relayed_bytes", relayed.empty() ? 0 : std::stoll(relayed)},
+          {"latency_seconds", std::stod(letter[at + 3])},
+          {"seconds_per_byte", std::stod(letter[at + 4])}};
+}
+
+nlohmann::json device_of(const comm::Letter& letter, std::size_t at) {
+  return {
+      {"device", letter[at].empty() ? nlohmann::json() : nlohmann::json(std::stoll(letter[at]))},
+      {"name", letter[at + 1]},
+      {"address", letter[at + 2]},
+      {"memory_bytes", std::stoll(letter[at + 3])},
+      {"state", letter[at + 4]},
+      {"stages", letter[at + 5]}};
+}
 
 /// Nothing if the letter is no such answer.
 std::optional<nlohmann::json> json_of(const comm::Letter& letter) {
   if (letter.size() < kOfRun) return std::nullopt;
-  const auto events = static_cast<std::size_t>(comm::number_in(letter[kOfRun - 2]));
-  const auto links = static_cast<std::size_t>(comm::number_in(letter[kOfRun - 1]));
-  const std::size_t rest = letter.size() - kOfRun;
-  if (events > rest || links > (rest - events) / kOfLink ||
-      (rest - events - links * kOfLink) % kOfDevice != 0)
+  const auto count = [&](std::size_t field) {
+    return static_cast<std::size_t>(comm::number_in(letter[field]));
+  };
+  const std::size_t events = count(kOfRun - 3), waits = count(kOfRun - 2);
+  const std::size_t links = count(kOfRun - 1), rest = letter.size() - kOfRun;
+  if (events > rest || waits > rest - events || links > (rest - events - waits) / kOfLink ||
+      (rest - events - waits - links * kOfLink) % kOfDevice != 0)
     return std::nullopt;
-  nlohmann::json happened = nlohmann::json::array(), devices = nlohmann::json::array();
-  for (std::size_t i = 0; i < events; ++i) happened.push_back(letter[kOfRun + i]);
-  nlohmann::json ways = nlohmann::json::array();
-  std::size_t at = kOfRun + events;
-  for (std::size_t i = 0; i < links; ++i, at += kOfLink)
-    ways.push_back({{"devices", {std::stoll(letter[at]), std::stoll(letter[at + 1])}},
-                    {"way", letter[at + 2]},
-                    {"latency_seconds", std::stod(letter[at + 3])},
-                    {"seconds_per_byte", std::stod(letter[at + 4])}});
-  for (; at < letter.size(); at += kOfDevice)
-    devices.push_back(
-        {{"device", letter[at].empty() ? nlohmann::json() : nlohmann::json(std::stoll(letter[at]))},
-         {"name", letter[at + 1]},
-         {"address", letter[at + 2]},
-         {"memory_bytes", std::stoll(letter[at + 3])},
-         {"state", letter[at + 4]}});
+  const auto first = letter.begin() + kOfRun;
+  const std::vector<std::string> happened(first, first + static_cast<std::ptrdiff_t>(events));
+  const std::vector<std::string> awaited(first + static_cast<std::ptrdiff_t>(events),
+                                         first + static_cast<std::ptrdiff_t>(events + waits));
+  nlohmann::json ways = nlohmann::json::array(), devices = nlohmann::json::array();
+  std::size_t at = kOfRun + events + waits;
+  for (std::size_t i = 0; i < links; ++i, at += kOfLink) ways.push_back(link_of(letter, at));
+  for (; at < letter.size(); at += kOfDevice) devices.push_back(device_of(letter, at));
   return nlohmann::json{{"state", letter[1]},
                         {"step", std::stoll(letter[2])},
                         {"steps", std::stoll(letter[3])},
@@ -53,6 +67,7 @@ std::optional<nlohmann::json> json_of(const comm::Letter& letter) {
                         {"step_seconds", std::stod(letter[5])},
                         {"plan", std::stoll(letter[6])},
                         {"layout", letter[7]},
+                        {"waits_for", awaited},
                         {"events", happened},
                         {"links", ways},
                         {"devices", devices}};
@@ -60,13 +75,15 @@ std::optional<nlohmann::json> json_of(const comm::Letter& letter) {
 
 /// A row for each two devices.
 std::string links_of(const nlohmann::json& links) {
-  std::vector<std::vector<std::string>> rows = {{"link", "way", "latency", "bandwidth"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"link", "way", "latency", "bandwidth", "passed on"}};
   for (const auto& link : links) {
     const auto per_byte = link["seconds_per_byte"].get<double>();
     rows.push_back(
         {fmt::format("{}-{}", link["devices"][0].get<int>(), link["devices"][1].get<int>()),
          link["way"], format_seconds(link["latency_seconds"].get<double>()),
-         per_byte > 0 ? format_bytes(static_cast<std::int64_t>(1 / per_byte)) + "/s" : ""});
+         per_byte > 0 ? format_bytes(static_cast<std::int64_t>(1 / per_byte)) + "/s" : "",
+         link["way"] == "relayed" ? format_bytes(link["relayed_bytes"].get<std::int64_t>()) : ""});
   }
   return report::text_table(rows);
 }
@@ -79,11 +96,14 @@ std::string text_of(const nlohmann::json& status) {
                         status["steps"].get<std::int64_t>(), status["loss"].get<double>(),
                         format_seconds(status["step_seconds"].get<double>()),
                         status["plan"].get<std::int64_t>(), status["layout"].get<std::string>());
-  std::vector<std::vector<std::string>> rows = {{"device", "name", "address", "memory", ""}};
+  for (const auto& name : status["waits_for"]) text += "\nwaits for " + name.get<std::string>();
+  std::vector<std::vector<std::string>> rows = {
+      {"device", "name", "address", "memory", "state", "stages"}};
   for (const auto& device : status["devices"]) {
     const auto memory = device["memory_bytes"].get<std::int64_t>();
     rows.push_back({device["device"].is_null() ? "" : device["device"].dump(), device["name"],
-                    device["address"], memory == 0 ? "" : format_bytes(memory), device["state"]});
+                    device["address"], memory == 0 ? "" : format_bytes(memory), device["state"],
+                    device["stages"]});
   }
   text += "\n" + report::text_table(rows);
   if (!status["links"].empty()) text += links_of(status["links"]);

@@ -64,7 +64,11 @@ void Door::welcome(Stream stream) {
   session->limit(setup_.first_word_within);
   std::erase_if(strangers_, [](const auto& stranger) { return stranger.expired(); });
   if (strangers_.size() >= kMostStrangers) {
-    if (const SessionPointer oldest = strangers_.front().lock()) oldest->close();
+    if (const SessionPointer oldest = strangers_.front().lock()) {
+      setup_.log(detail::concat("refused ", oldest->remote(), ": ", kMostStrangers,
+                                " others have come since, and it has said nothing yet"));
+      oldest->close();
+    }
     strangers_.pop_front();
   }
   strangers_.push_back(session);
@@ -73,11 +77,14 @@ void Door::welcome(Stream stream) {
 
 asio::awaitable<void> Door::serve(SessionPointer session) {
   std::string who = session->remote(), refused;
+  Stage stage = Stage::Opening;
   try {
     co_await session->open();
+    stage = Stage::Listening;
     identify(*session, who);
     const Letter letter = co_await session->next();
     session->allow();
+    stage = Stage::Answering;
     std::erase_if(strangers_, [&](const auto& stranger) { return stranger.lock() == session; });
     session->letters().limit(kLongestLetter);
     admit(letter.size() >= 2, "a letter of ", letter.size(), " fields");
@@ -90,7 +97,7 @@ asio::awaitable<void> Door::serve(SessionPointer session) {
   } catch (const ProtocolError& error) {
     refused = error.what();
   } catch (const std::exception& error) {
-    if (session->was_late()) note_late(who);
+    note_end(session, stage, who, error.what());
     setup_.on_end(*session, error.what());
   }
   if (refused.empty()) co_return;
@@ -104,9 +111,19 @@ asio::awaitable<void> Door::serve(SessionPointer session) {
   }
 }
 
-void Door::note_late(const std::string& who) const {
+/// Of connections that broke before they had said what they want; what becomes of the others is
+/// known to who answers them. One that only came and went needs no mention.
+void Door::note_end(const SessionPointer& session, Stage stage, const std::string& who,
+                    const std::string& why) const {
   const std::chrono::duration<double> longest = setup_.first_word_within;
-  setup_.log("refused " + who + ": no letter within " + format_seconds(longest.count()));
+  if (session->was_late())
+    return setup_.log("refused " + who + ": no letter within " + format_seconds(longest.count()));
+  const bool gave_way = std::ranges::none_of(
+      strangers_, [&](const auto& stranger) { return stranger.lock() == session; });
+  if (gave_way) return;
+  if (stage == Stage::Opening && tls_) setup_.log("refused " + who + ": no TLS: " + why);
+  if (stage == Stage::Listening && session->letters().is_within_letter())
+    setup_.log("refused " + who + ": it ended in the middle of its first letter");
 }
 
 /// Who shows a certificate must have one that is good; who shows none may only ask for one.
@@ -116,9 +133,14 @@ void Door::identify(Session& session, std::string& who) const {
   if (!peer) return;
   who += " (" + peer->name + ")";
   admit(peer->fault.empty(), "its certificate is not accepted: ", peer->fault);
-  if (peer->fingerprint == setup_.registry->fingerprint()) return;
-  const std::string fault = setup_.registry->fault_of(peer->fingerprint);
+  const std::string fault = fault_of(peer->fingerprint);
   admit(fault.empty(), fault);
+}
+
+/// The server's own certificate is in no list.
+std::string Door::fault_of(const std::string& fingerprint) const {
+  if (!tls_ || fingerprint == setup_.registry->fingerprint()) return "";
+  return setup_.registry->fault_of(fingerprint);
 }
 
 std::string Door::fingerprint_of(Session& session) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -52,6 +53,10 @@ class Door {
   /// none.
   std::string fingerprint_of(Session& session) const;
 
+  /// Why a device that shows such a certificate is not let in any more; empty if it is, as it is
+  /// without TLS.
+  std::string fault_of(const std::string& fingerprint) const;
+
  private:
   asio::awaitable<void> accept();
   asio::awaitable<void> serve(std::shared_ptr<Session> session);
@@ -59,7 +64,10 @@ class Door {
   asio::awaitable<void> enrol(std::shared_ptr<Session> session, const Letter& letter);
   asio::awaitable<void> renew(std::shared_ptr<Session> session, const Letter& letter);
   void welcome(Stream stream);
-  void note_late(const std::string& who) const;
+  /// How far a connection has come.
+  enum class Stage : std::uint8_t { Opening, Listening, Answering };
+  void note_end(const std::shared_ptr<Session>& session, Stage stage, const std::string& who,
+                const std::string& why) const;
   void identify(Session& session, std::string& who) const;
 
   asio::io_context& context_;

@@ -98,6 +98,9 @@ class FrameReader {
   /// Forgets a frame that has begun.
   void reset();
 
+  /// Whether a frame has begun and not ended.
+  bool is_within_frame() const { return at_ != At::Header || begin_ < end_; }
+
  private:
   bool fill(ByteSource& source);
   std::size_t take(ByteSource& source, std::span<std::byte> into);

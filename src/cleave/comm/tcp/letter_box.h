@@ -32,6 +32,9 @@ class LetterBox final : private FrameSink {
   /// The next letter, or nothing yet.
   std::optional<Letter> take(Stream& stream);
 
+  /// Whether a letter has begun and not ended.
+  bool is_within_letter() const { return reader_.is_within_frame(); }
+
   /// What has been read beyond the last letter goes with it.
   FrameReader release_reader() { return std::move(reader_); }
 

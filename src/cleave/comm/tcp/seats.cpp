@@ -1,6 +1,7 @@
 #include "cleave/comm/tcp/seats.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iomanip>
 #include <sstream>
 
@@ -11,6 +12,9 @@ namespace {
 
 // Of those who are gone, so many are remembered for who asks.
 constexpr std::ptrdiff_t kRemembered = 32;
+
+// Devices show life twice a second; one that has not for so long is on its way to be given up.
+constexpr std::chrono::milliseconds kSilenceToMention{1500};
 
 /// "device 2 (weak)", or "\"weak\"" if it has no part in the epoch.
 std::string who_is(const Seat& seat) {
@@ -194,30 +198,72 @@ const Seat* Seats::device(std::int64_t number) const {
   return found == all_.end() ? nullptr : &*found;
 }
 
+/// Whether the present epoch has lost a device, so that it cannot go on.
+bool Seats::is_broken_up() const {
+  return std::ranges::any_of(
+      all_, [](const Seat& seat) { return seat.device != kNobody && !seat.is_here(); });
+}
+
+/// Those without whom nothing goes on, each as a sentence has it.
+std::vector<std::string> Seats::waits_for(const RunStatus& run) const {
+  std::vector<std::string> names;
+  if (epoch_ == 0) {
+    for (const std::string& owner : owners_)
+      if (owner != owners_[0] && std::ranges::none_of(all_, [&](const Seat& seat) {
+            return seat.is_here() && seat.owner == owner;
+          }))
+        names.push_back(owner);
+    if (owners_.empty() && to_come() > 0)
+      names.push_back(
+          detail::concat(to_come(), to_come() == 1 ? " device" : " devices", " to join"));
+    return names;
+  }
+  const Clock::time_point now = Clock::now();
+  const bool over = is_broken_up();
+  for (const Seat& seat : all_) {
+    if (seat.presence != Seat::Presence::Running || seat.is_own()) continue;
+    const std::chrono::duration<double> silence = now - seat.heard;
+    if (silence > kSilenceToMention)
+      names.push_back(who_is(seat) + ", silent for " + format_seconds(silence.count()));
+    else if (over)
+      names.push_back(who_is(seat) + ", which gives up its step");
+  }
+  if (names.empty() && running().empty() && !run.lack.empty()) names.push_back(run.lack);
+  return names;
+}
+
 Letter Seats::status(const RunStatus& run, const std::deque<std::string>& events) const {
-  const char* state = epoch_ == 0 ? "waiting" : running().empty() ? "planning" : "running";
+  const bool runs = !running().empty() && !is_broken_up();
+  const char* state = epoch_ == 0 ? "waiting" : runs ? "running" : "planning";
+  const std::vector<std::string> waits = waits_for(run);
   Letter letter = {"status",
                    state,
                    std::to_string(run.step),
                    std::to_string(run.steps),
                    std::to_string(run.loss),
                    std::to_string(run.step_seconds),
-                   std::to_string(epoch_),
+                   std::to_string(run.plan),
                    run.layout,
                    std::to_string(events.size()),
+                   std::to_string(waits.size()),
                    std::to_string(run.links.size())};
   letter.insert(letter.end(), events.begin(), events.end());
-  for (const LinkStatus& link : run.links)
-    letter.insert(letter.end(),
-                  {std::to_string(link.first), std::to_string(link.second),
-                   relayed_.contains({link.first, link.second}) ? "relayed" : "direct",
-                   in_full(link.latency), in_full(link.per_byte)});
-  for (const Seat& seat : all_)
+  letter.insert(letter.end(), waits.begin(), waits.end());
+  for (const LinkStatus& link : run.links) {
+    const auto relayed = relayed_.find({link.first, link.second});
+    letter.insert(letter.end(), {std::to_string(link.first), std::to_string(link.second),
+                                 relayed == relayed_.end() ? "" : std::to_string(relayed->second),
+                                 in_full(link.latency), in_full(link.per_byte)});
+  }
+  for (const Seat& seat : all_) {
+    const bool has_part = 0 <= seat.device && seat.device < std::ssize(run.parts);
     letter.insert(letter.end(),
                   {seat.device == kNobody ? "" : std::to_string(seat.device), seat.name,
-                   seat.session->remote(), std::to_string(seat.memory), to_string(seat.presence)});
+                   seat.session->remote(), std::to_string(seat.memory), to_string(seat.presence),
+                   has_part ? run.parts[static_cast<std::size_t>(seat.device)] : ""});
+  }
   for (std::size_t i = epoch_ == 0 ? to_come() : 0; i > 0; --i)
-    letter.insert(letter.end(), {"", "", "", "0", "awaited"});
+    letter.insert(letter.end(), {"", "", "", "0", "awaited", ""});
   return letter;
 }
 

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -97,8 +97,11 @@ class Seats {
 
   const std::vector<Seat>& all() const { return all_; }
 
-  /// Two devices of the present epoch reach each other through the server.
-  void note_relayed(int first, int second) { relayed_.insert(std::minmax(first, second)); }
+  /// Two devices of the present epoch reach each other through the server, which has passed on so
+  /// many more bytes between them. Those of an older epoch are not counted.
+  void note_relayed(std::uint32_t epoch, int first, int second, std::size_t bytes) {
+    if (epoch == epoch_) relayed_[std::minmax(first, second)] += static_cast<std::int64_t>(bytes);
+  }
 
   /// What somebody is told who asks how things are.
   Letter status(const RunStatus& run, const std::deque<std::string>& events) const;
@@ -108,6 +111,8 @@ class Seats {
 
  private:
   Seat* find(const Session& session);
+  bool is_broken_up() const;
+  std::vector<std::string> waits_for(const RunStatus& run) const;
   std::size_t own_devices() const;
   std::size_t device_for(const Seat& seat) const;
   void forget_the_oldest();
@@ -116,7 +121,7 @@ class Seats {
   std::vector<std::string> owners_;
   Latecomers latecomers_;
   std::vector<Seat> all_;
-  std::set<std::pair<int, int>> relayed_;  ///< devices of the present epoch
+  std::map<std::pair<int, int>, std::int64_t> relayed_;  ///< bytes, by devices of the present epoch
   std::int64_t next_ = 1;
   std::uint32_t epoch_ = 0;
 };

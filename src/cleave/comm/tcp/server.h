@@ -67,12 +67,15 @@ struct LinkStatus {
 
 /// How far the run is.
 struct RunStatus {
+  int plan = 0;  ///< counted from 1; 0: there is none yet
   std::int64_t step = 0;
   std::int64_t steps = 0;
   double loss = 0;
   double step_seconds = 0;
   std::string layout;
   std::vector<LinkStatus> links = {};
+  std::vector<std::string> parts = {};  ///< [device] what it has of the model
+  std::string lack = {};                ///< what the next plan waits for, if not for who is here
 };
 
 /// Where the devices of a run meet: lets them in, tells them of each other, passes on what two of

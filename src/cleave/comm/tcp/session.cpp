@@ -86,13 +86,15 @@ void Session::post(Letter letter) {
       context_, [self = shared_from_this()] { return self->flush(); }, asio::detached);
 }
 
-asio::awaitable<void> Session::pass_on_to(Session& other) {
+asio::awaitable<void> Session::pass_on_to(Session& other,
+                                          const std::function<void(std::size_t bytes)>& count) {
   std::vector<std::byte> buffer(kPassedOn);
   for (;;) {
-    const std::size_t count = stream_.read(buffer);
-    if (count == 0) co_await ready();
-    for (std::size_t at = 0; at < count;) {
-      const std::size_t written = other.stream_.write(std::span(buffer).first(count).subspan(at));
+    const std::size_t read = stream_.read(buffer);
+    if (read == 0) co_await ready();
+    count(read);
+    for (std::size_t at = 0; at < read;) {
+      const std::size_t written = other.stream_.write(std::span(buffer).first(read).subspan(at));
       at += written;
       if (written == 0)
         co_await other.waiter_.async_wait(asio::posix::stream_descriptor::wait_write,

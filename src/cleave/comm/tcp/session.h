@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,8 +33,9 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Sends in the background.
   void post(Letter letter);
 
-  /// Copies all that comes from here to `other`, until one of them ends.
-  asio::awaitable<void> pass_on_to(Session& other);
+  /// Copies all that comes from here to `other`, until one of them ends; `count` hears how much.
+  asio::awaitable<void> pass_on_to(Session& other,
+                                   const std::function<void(std::size_t bytes)>& count);
 
   /// Whoever waits for it is told that it is over.
   void close();

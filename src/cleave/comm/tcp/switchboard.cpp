@@ -19,35 +19,35 @@ constexpr std::chrono::seconds kLongestRelayWait{10};
 
 }  // namespace
 
-void Switchboard::call(const SessionPointer& caller, Session& callee) {
-  std::erase_if(calls_, [](const auto& call) { return call.second->was_late(); });
+void Switchboard::call(const SessionPointer& caller, Session& callee, Count count) {
+  std::erase_if(calls_, [](const auto& call) { return call.second.caller->was_late(); });
   const std::string number = random_token();
-  calls_[number] = caller;
+  calls_[number] = {caller, std::move(count)};
   caller->limit(kLongestRelayWait);
   callee.post({"call", number});
 }
 
-SessionPointer Switchboard::take(const std::string& number) {
-  const auto call = calls_.find(number);
-  admit(call != calls_.end(), "nobody has called");
-  SessionPointer caller = std::move(call->second);
-  calls_.erase(call);
-  caller->allow();
-  return caller;
+Switchboard::Call Switchboard::take(const std::string& number) {
+  const auto found = calls_.find(number);
+  admit(found != calls_.end(), "nobody has called");
+  Call call = std::move(found->second);
+  calls_.erase(found);
+  call.caller->allow();
+  return call;
 }
 
 asio::awaitable<void> Switchboard::answer(SessionPointer session, const std::string& number) {
-  const SessionPointer caller = take(number);
+  const Call call = take(number);
   const Letter connected(1, "connected");
   co_await session->send(connected);
-  co_await caller->send(connected);
-  asio::co_spawn(context_, pass_on(caller, session), asio::detached);
-  co_await pass_on(session, caller);
+  co_await call.caller->send(connected);
+  asio::co_spawn(context_, pass_on(call.caller, session, call.count), asio::detached);
+  co_await pass_on(session, call.caller, call.count);
 }
 
-asio::awaitable<void> Switchboard::pass_on(SessionPointer from, SessionPointer to) {
+asio::awaitable<void> Switchboard::pass_on(SessionPointer from, SessionPointer to, Count count) {
   try {
-    co_await from->pass_on_to(*to);
+    co_await from->pass_on_to(*to, count);
   } catch (const std::exception&) {
     // One end is gone; the other is told by the end of its connection.
   }

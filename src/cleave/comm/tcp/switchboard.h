@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,19 +19,28 @@ class Switchboard {
  public:
   explicit Switchboard(asio::io_context& context) : context_(context) {}
 
+  /// Hears of every piece that is passed on.
+  using Count = std::function<void(std::size_t bytes)>;
+
   /// `caller` waits until the one whom `callee` is the server's line to has opened a connection of
   /// its own.
-  void call(const std::shared_ptr<Session>& caller, Session& callee);
+  void call(const std::shared_ptr<Session>& caller, Session& callee, Count count);
 
   /// Of a call, by its number. Ends when one of the two ends. Throws Refusal if nobody has called.
   asio::awaitable<void> answer(std::shared_ptr<Session> session, const std::string& number);
 
  private:
-  std::shared_ptr<Session> take(const std::string& number);
-  static asio::awaitable<void> pass_on(std::shared_ptr<Session> from, std::shared_ptr<Session> to);
+  struct Call {
+    std::shared_ptr<Session> caller;
+    Count count;
+  };
+
+  Call take(const std::string& number);
+  static asio::awaitable<void> pass_on(std::shared_ptr<Session> from, std::shared_ptr<Session> to,
+                                       Count count);
 
   asio::io_context& context_;
-  std::map<std::string, std::shared_ptr<Session>> calls_;  ///< by their number
+  std::map<std::string, Call> calls_;  ///< by their number
 };
 
 }  // namespace cleave::comm
