@@ -35,7 +35,12 @@ class Served {
   }
 
   Process& join(const std::string& name, TinyRun::Keys flags = {}) {
-    flags.insert(flags.begin(), {"join", address_, "--name", name});
+    return join_at(address_, name, std::move(flags));
+  }
+
+  /// The same by another way to the server.
+  Process& join_at(const std::string& address, const std::string& name, TinyRun::Keys flags = {}) {
+    flags.insert(flags.begin(), {"join", address, "--name", name});
     flags.push_back(insecure_ ? "--insecure" : "--keys=" + run_.path(name));
     return start(std::move(flags), name);
   }

@@ -66,6 +66,11 @@ TEST(MetricsLog, KeepsWhatHappenedThoughStepsAreDoneAgain) {
   MetricsLog(path, MetricsLog::kAllSteps).write(RunEvent{"lost", 3, "device 1 (\"w\") is gone"});
   EXPECT_EQ(read_text(path), line(1) + line(2) + line(3) + lost);
 
+  const auto timed = dir.write("timed.jsonl", "");
+  MetricsLog(timed).write(RunEvent{"plan", 0, "plan 1", 1'700'000'000.25});
+  EXPECT_EQ(read_text(timed),
+            "{\"event\":\"plan\",\"after_step\":0,\"time\":1700000000.250,\"text\":\"plan 1\"}\n");
+
   MetricsLog(path, 2).write(at(3));
   EXPECT_EQ(read_text(path), line(1) + line(2) + lost + line(3));
   MetricsLog(path, 0).write(at(1));

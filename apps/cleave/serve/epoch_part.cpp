@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "serve/network.h"
+#include <fmt/format.h>
+
+#include "cleave/base/units.h"
 
 namespace cleave::app {
 
@@ -24,6 +27,15 @@ void take_part(comm::Communicator& everyone, EpochPart part, const Train& train)
   comm::ProcessLauncher launcher(group ? *group : everyone,
                                  comm::ProcessLauncher::Files::OfTheFirst);
   train(launcher, options);
+}
+
+std::string describe_memory(int device, const train::PlanMemory& memory) {
+  if (memory.planned_bytes == 0) return "";
+  if (memory.peak_bytes == memory.planned_bytes)
+    return fmt::format("device {} held {} at most, as planned", device,
+                       format_bytes(memory.peak_bytes));
+  return fmt::format("device {} held {} B at most, where {} B were planned", device,
+                     memory.peak_bytes, memory.planned_bytes);
 }
 
 }  // namespace cleave::app

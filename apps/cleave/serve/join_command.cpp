@@ -101,10 +101,12 @@ void run_epoch(const JoinFlags& flags, const std::string& authority, comm::TcpWo
   const engine::CompiledStep step = train::compile_step(config);
   part.device = assignment.device;
   part.failure.clear();
+  train::PlanMemory memory;
   try {
     device.run(program_hash(step), [&](comm::Communicator& everyone) {
       const OwnerCheck check{flags.owner, flags.policy, authority, assignment.signature};
-      const train::RunOptions mine = options_of_owner(flags, check, config, step);
+      train::RunOptions mine = options_of_owner(flags, check, config, step);
+      if (flags.owner.empty()) mine.memory = &memory;
       if (mine.part) config.train.out = out_of(flags);
       take_part(everyone, {config, mine, part.kept},
                 [&](comm::Launcher& launcher, const train::RunOptions& options) {
@@ -118,6 +120,7 @@ void run_epoch(const JoinFlags& flags, const std::string& authority, comm::TcpWo
     part.failure = std::string(error.what()) + " and says why";
   }
   if (!part.failure.empty()) complain("cleave join: {}\n", part.failure);
+  if (memory.planned_bytes > 0) complain("cleave join: {}\n", describe_memory(part.device, memory));
 }
 
 /// One that is not there at the end makes the server ask again, or do without.

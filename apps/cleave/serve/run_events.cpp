@@ -1,5 +1,6 @@
 #include "serve/run_events.h"
 
+#include <chrono>
 #include <filesystem>
 
 #include "streams.h"
@@ -7,6 +8,18 @@
 #include "cleave/base/file.h"
 
 namespace cleave::app {
+
+train::RunEvent event_now(const std::string& kind, std::int64_t step, const std::string& text) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return {kind, step, text, std::chrono::duration<double>(now).count()};
+}
+
+train::RunEvent event_of(const comm::MemberEvent& event, std::int64_t step) {
+  train::RunEvent told = event_now(to_string(event.kind), step, event.text);
+  const std::chrono::duration<double> since = comm::Clock::now() - event.at;
+  told.time -= since.count();
+  return told;
+}
 
 void log_event(const std::string& out, const train::RunEvent& event) {
   const std::filesystem::path directory = out;

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "edge/flow_table.h"
-#include "serve/budgets.h"
 #include "serve/epoch_part.h"
 #include "serve/network.h"
 #include "serve/run_events.h"
@@ -26,8 +25,8 @@ namespace {
 using comm::Candidate;
 using comm::MemberEvent;
 
-// A device that shows no life for so many predicted steps is lost.
-constexpr double kSilentSteps = 20;
+constexpr const char* kStoppedWaiting =
+    "stopped while it waited for devices; cleave serve --resume goes on";
 
 constexpr std::chrono::milliseconds kLook{200};
 
@@ -45,63 +44,13 @@ std::vector<std::int64_t> seats_of(const std::vector<Candidate>& devices) {
 
 }  // namespace
 
-/// What the run's user sees, and what those see who ask the server.
-class ServedRun::Output final : public TrainOutput {
- public:
-  Output(ServedRun& run, Style style)
-      : TrainOutput(run.config_, style),
-        run_(run),
-        layout_(train::describe(run.config_)),
-        links_(run.known_.links(run.devices_)) {}
-
-  void on_predicted(double step_seconds) override {
-    const std::chrono::duration<double> silence(kSilentSteps * step_seconds);
-    run_.server_.set_silence(std::chrono::duration_cast<comm::Clock::duration>(silence));
-  }
-
-  void on_resumed(std::int64_t step, const std::string& from, const std::string& changed) override {
-    TrainOutput::on_resumed(step, from, changed);
-    if (run_.epochs_ == 0) return;
-    const std::string text = fmt::format("goes on after step {} from {}", step, from);
-    complain("cleave serve: {}\n", text);
-    run_.note_event({"state", step, text});
-  }
-
-  void on_step(const train::StepReport& step) override {
-    TrainOutput::on_step(step);
-    run_.step_ = step.step;
-    run_.server_.publish({.step = step.step,
-                          .steps = run_.config_.train.steps,
-                          .loss = step.loss,
-                          .step_seconds = step.seconds,
-                          .layout = layout_,
-                          .links = links_});
-    if (!run_.noticed_) return;
-    const std::chrono::duration<double> since = Clock::now() - *run_.noticed_;
-    complain("cleave serve: step {} is done, {} after the notice\n", step.step,
-             format_seconds(since.count()));
-    run_.noticed_.reset();
-  }
-
-  void on_saved(std::int64_t step, const std::string& directory, double pause) override {
-    TrainOutput::on_saved(step, directory, pause);
-    run_.saved_ = directory;
-  }
-
- private:
-  ServedRun& run_;
-  std::string layout_;
-  std::vector<comm::LinkStatus> links_;
-};
-
 ServedRun::ServedRun(const train::Config& config, const train::Config& asked,
                      const ServeFlags& flags, comm::Server& server, const ServerSelf& self)
-    : first_(config),
-      asked_(asked),
-      config_(config),
+    : config_(config),
       flags_(flags),
       server_(server),
       self_(self),
+      plans_(config, asked),
       owned_(!owners_of_devices(config).empty()) {}
 
 void ServedRun::run() {
@@ -125,11 +74,7 @@ void ServedRun::run_epochs(std::optional<OwnDevices>& further) {
   further.emplace(config_, server_, self_.contact);
   if (config_.train.elastic && count > 1 && !owned_) foresee_a_loss();
   await_first_devices(device, count);
-  if (!owned_ && train::needs_plan(asked_)) {
-    plan_for_devices();
-  } else if (!owned_) {
-    hide_latency();
-  }
+  if (!owned_) take_first_plan();
   for (;;) {
     const engine::CompiledStep step = train::compile_step(config_);
     const std::string program = program_hash(step);
@@ -145,76 +90,56 @@ void ServedRun::run_epochs(std::optional<OwnDevices>& further) {
   }
 }
 
-SurveyEpoch ServedRun::survey_epoch() const {
-  return {.threads = static_cast<int>(config_.devices.threads)};
+/// While nobody else is there yet.
+void ServedRun::foresee_a_loss() const {
+  if (const std::string lack = plans_.lack_after_a_loss(); !lack.empty())
+    complain("cleave serve: should a device be lost, the others cannot go on without it: {}\n",
+             lack);
 }
 
 /// Until as many are here as the run has, and what they are like is known.
 void ServedRun::await_first_devices(comm::TcpWorld& device, std::size_t count) {
   // A plan that stays as it is asks nothing of the links.
-  const bool wants_survey =
-      count > 1 && !owned_ && (config_.train.elastic || train::needs_plan(asked_));
+  const bool wants_survey = count > 1 && !owned_ && (config_.train.elastic || plans_.are_open());
   for (int attempt = 0;; ++attempt) {
-    devices_ = server_.await_ready(count, comm::Clock::duration::max(), {});
+    devices_ = server_.await_ready(count, comm::Clock::duration::max(), train::stop_was_requested);
+    if (devices_.empty()) throw DeviceLost(kStoppedWaiting);
     if (owned_) devices_ = arrange_by_owner(config_, devices_).value();
     devices_.resize(count);
-    if (!wants_survey || known_.knows(devices_) || attempt == kSurveys) break;
-    const std::string failure = known_.survey(server_, device, devices_, survey_epoch(), rate_);
+    if (!wants_survey || plans_.known().knows(devices_) || attempt == kSurveys) break;
+    const std::string failure =
+        plans_.known().survey(server_, device, devices_, plans_.survey_epoch(), rate_);
     if (!failure.empty() && !config_.train.elastic) throw DeviceLost(failure);
   }
-  server_.take_events();
+  for (const MemberEvent& event : server_.take_events())
+    progress_.early.push_back(event_of(event, 0));
 }
 
-/// What "auto" stands for, for the devices that came: their memory, speed and links. The grid is
-/// that of the config, whoever comes.
-void ServedRun::plan_for_devices() {
-  train::Config open = asked_;
-  open.train.microbatch = config_.train.microbatch;
-  open.numerics = config_.numerics;
-  const std::vector<std::int64_t> budgets = budgets_of(asked_.devices.memory, devices_);
-  comm::LocalLauncher here;
-  const train::AutoPlan plan = train::plan_run(train::on_devices(open, budgets), here,
-                                               known_.facts(devices_, survey_epoch().threads));
-  train::require_fit(plan);
-  config_ = plan.choice().config;
-  complain("cleave serve: plan 1 for {}: {}\n", counted(config_.devices.count, "device"),
-           train::describe(config_));
-}
-
-/// The layout is given; how far the devices look ahead depends on the links that they turned out to
-/// have.
-void ServedRun::hide_latency() {
-  comm::LocalLauncher here;
+void ServedRun::take_first_plan() {
   const train::Config given = config_;
-  config_ = train::with_latency_hidden(given, here, known_.facts(devices_, survey_epoch().threads));
-  if (config_ != given)
-    complain("cleave serve: plan 1 for {}: {}\n", counted(config_.devices.count, "device"),
-             train::describe(config_));
-}
-
-/// While nobody else is there yet: so that nothing needs to be measured when somebody is lost.
-void ServedRun::foresee_a_loss() const {
-  std::vector<Candidate> left(static_cast<std::size_t>(config_.devices.count) - 1);
-  for (std::size_t i = 0; i < left.size(); ++i) left[i].seat = static_cast<std::int64_t>(i);
-  comm::LocalLauncher here;
-  const train::Regrouping plan =
-      train::regroup(config_, budgets_of(first_.devices.memory, left), here);
-  if (!plan.run)
-    complain("cleave serve: should a device be lost, the others cannot go on without it: {}\n",
-             plan.lack);
+  config_ = plans_.first(devices_);
+  const std::string text = fmt::format(
+      "plan 1 for {}: {}", counted(config_.devices.count, "device"), train::describe(config_));
+  progress_.early.push_back(event_now("plan", 0, text));
+  if (plans_.are_open() || config_ != given) complain("cleave serve: {}\n", text);
 }
 
 /// True if the run is over.
 bool ServedRun::train_epoch(comm::TcpWorld& device, const std::string& program) {
   device.await_epoch({});
+  progress_.status.links = plans_.known().links(devices_);
   std::string failure;
   bool over = false;
+  train::PlanMemory memory;
   try {
     device.run(program, [&](comm::Communicator& everyone) {
-      take_part(everyone, {config_, epoch_options(), kept_},
+      train::RunOptions mine = epoch_options();
+      if (!owned_) mine.memory = &memory;
+      take_part(everyone, {config_, mine, kept_},
                 [&](comm::Launcher& launcher, const train::RunOptions& options) {
                   if (!watch_) watch_ = begin_watch(config_, flags_, launcher);
-                  Output output(*this, flags_.style());
+                  ServedOutput output(config_, flags_.style(), server_, progress_,
+                                      [this](const train::RunEvent& event) { note_event(event); });
                   if (watch_) output.show_on(*watch_);
                   const train::RunReport report =
                       train_as(config_, flags_, options, launcher, output);
@@ -228,8 +153,9 @@ bool ServedRun::train_epoch(comm::TcpWorld& device, const std::string& program) 
   }
   if (over && failure.empty()) return true;
   if (!config_.train.elastic) throw DeviceLost(failure);
-  noticed_ = Clock::now();
-  ++epochs_;
+  progress_.recovery = Recovery{.noticed = Recovery::Clock::now()};
+  ++progress_.epochs;
+  if (memory.planned_bytes > 0) complain("cleave serve: {}\n", describe_memory(0, memory));
   plan_again(device, failure);
   return false;
 }
@@ -243,11 +169,11 @@ train::RunOptions ServedRun::epoch_options() {
   const bool waits = owned_ && !config_.edge.averages();
   if (config_.train.elastic)
     options.pause = [this, waits] { return !waits && server_.has_newcomers(); };
-  if (epochs_ == 0) return options;
+  if (progress_.epochs == 0) return options;
   // The plan's own prediction must do: measuring takes longer than some steps.
   options.predict = false;
   options.start.existing = train::Existing::Resume;
-  if (!saved_.empty()) options.start.resume_from = saved_;
+  if (!progress_.saved.empty()) options.start.resume_from = progress_.saved;
   return options;
 }
 
@@ -260,42 +186,38 @@ void ServedRun::plan_again(comm::TcpWorld& device, const std::string& failure) {
   for (;;) {
     std::vector<Candidate> candidates =
         server_.await_ready(1, options_of(flags_).patience, train::stop_was_requested);
-    if (candidates.empty())
-      throw DeviceLost("stopped while it waited for devices; cleave serve --resume goes on");
+    if (candidates.empty()) throw DeviceLost(kStoppedWaiting);
     log_events();
     // Whoever waited in vain for a device that is still there would do so again.
     if (tried.empty() && !failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
     if (tried == seats_of(candidates)) {
-      if (train::stop_was_requested())
-        throw DeviceLost("stopped while it waited for devices; cleave serve --resume goes on");
+      if (train::stop_was_requested()) throw DeviceLost(kStoppedWaiting);
       std::this_thread::sleep_for(kLook);
       continue;
     }
     // After a loss nothing is measured: a plan from what is known is there sooner.
-    if (failure.empty() && tried.empty() && !known_.knows(candidates)) {
-      known_.survey(server_, device, candidates, survey_epoch(), rate_);
+    if (failure.empty() && tried.empty() && !plans_.known().knows(candidates)) {
+      plans_.known().survey(server_, device, candidates, plans_.survey_epoch(), rate_);
       tried = {kNoSeat};
       continue;
     }
-    const train::Regrouping plan = regroup(candidates);
+    const train::Regrouping plan = plans_.next(config_, candidates);
     tried = seats_of(candidates);
     if (plan.run) return take_plan(*plan.run, candidates);
     const std::string lack = fmt::format("{} cannot hold the model: {}",
                                          counted(std::ssize(candidates), "device"), plan.lack);
-    note_event({"lack", step_, lack});
+    note_event(event_now("lack", progress_.step, lack));
     if (!flags_.wait)
       throw DeviceLost(lack + "; start cleave serve --resume with more devices, or pass --wait");
+    tell_lack("more devices: " + lack);
     complain("cleave serve: {}; waiting for more\n", lack);
   }
 }
 
-/// Puts the candidates into the order in which the plan has them.
-train::Regrouping ServedRun::regroup(std::vector<Candidate>& candidates) const {
-  const std::vector<std::int64_t> budgets = budgets_of(first_.devices.memory, candidates);
-  comm::LocalLauncher here;
-  train::Config wanted = config_;
-  wanted.train.copies = first_.train.copies;
-  return train::regroup(wanted, budgets, here, known_.facts(candidates, survey_epoch().threads));
+/// To those who ask.
+void ServedRun::tell_lack(const std::string& lack) {
+  progress_.status.lack = lack;
+  server_.publish(progress_.status);
 }
 
 /// The plan stays, since what an owner has nobody else can bring.
@@ -304,8 +226,10 @@ void ServedRun::await_owners(const std::string& failure) {
   std::vector<Candidate> candidates = server_.await_ready(1, patience, train::stop_was_requested);
   log_events();
   if (!failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
-  if (const std::string missing = missing_owners(config_, candidates); !missing.empty())
+  if (const std::string missing = missing_owners(config_, candidates); !missing.empty()) {
+    tell_lack(missing);
     complain("cleave serve: waiting for {}\n", missing);
+  }
   const std::size_t count = owners_of_devices(config_).size();
   std::optional<std::vector<Candidate>> devices;
   while (!devices) {
@@ -326,14 +250,11 @@ void ServedRun::go_on_with_those_here(const std::string& failure) {
     throw DeviceLost("stopped while it waited for clients; cleave serve --resume goes on");
   log_events();
   if (!failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
-  declare_absences(candidates, step_ + 1, config_);
+  declare_absences(candidates, progress_.step + 1, config_);
   devices_ = present_owners(config_, candidates);
   const std::string missing = missing_owners(config_, candidates);
-  const std::string text =
-      fmt::format("plan {} from round {}: {}", epochs_ + 1, step_ + 1,
-                  missing.empty() ? "all clients are here" : "without " + missing);
-  complain("cleave serve: {}\n", text);
-  note_event({"plan", step_, text});
+  note_plan(fmt::format("plan {} from round {}: {}", progress_.epochs + 1, progress_.step + 1,
+                        missing.empty() ? "all clients are here" : "without " + missing));
 }
 
 /// For the first of `candidates`. Those of the others who took part before may have state that is
@@ -349,13 +270,15 @@ void ServedRun::take_plan(const train::PlannedRun& plan, std::vector<Candidate> 
   });
   candidates.erase(others, candidates.end());
   devices_ = std::move(candidates);
-  const std::chrono::duration<double> silence(kSilentSteps * plan.predicted.step_seconds);
-  server_.set_silence(std::chrono::duration_cast<comm::Clock::duration>(silence));
-  const std::string text =
-      fmt::format("plan {} for {}: {}", epochs_ + 1, counted(config_.devices.count, "device"),
-                  train::describe(config_));
+  server_.set_silence(longest_silence(plan.predicted.step_seconds));
+  note_plan(fmt::format("plan {} for {}: {}", progress_.epochs + 1,
+                        counted(config_.devices.count, "device"), train::describe(config_)));
+}
+
+void ServedRun::note_plan(const std::string& text) {
+  if (progress_.recovery) progress_.recovery->planned = Recovery::Clock::now();
   complain("cleave serve: {}\n", text);
-  note_event({"plan", step_, text});
+  note_event(event_now("plan", progress_.step, text));
 }
 
 void ServedRun::note_event(const train::RunEvent& event) {
@@ -370,11 +293,15 @@ bool ServedRun::all_are_among(const std::vector<Candidate>& candidates) const {
   });
 }
 
+/// Once nobody is at work on the last plan any more.
 void ServedRun::log_events() {
+  if (progress_.recovery && !progress_.recovery->given_up)
+    progress_.recovery->given_up = Recovery::Clock::now();
   for (const MemberEvent& event : server_.take_events()) {
-    note_event({to_string(event.kind), step_, event.text});
+    note_event(event_of(event, progress_.step));
     const bool ended_an_epoch = event.kind == MemberEvent::Kind::Lost;
-    if (noticed_ && ended_an_epoch) noticed_ = std::min(*noticed_, event.at);
+    if (progress_.recovery && ended_an_epoch)
+      progress_.recovery->noticed = std::min(progress_.recovery->noticed, event.at);
   }
 }
 

@@ -1,15 +1,14 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "serve/known_devices.h"
 #include "serve/own_devices.h"
-#include "serve/survey_epoch.h"
+#include "serve/served_output.h"
+#include "serve/served_plans.h"
 #include "train/train_run.h"
 
 #include "cleave/comm/tcp/server.h"
@@ -47,44 +46,35 @@ class ServedRun {
   void run();
 
  private:
-  class Output;
-  using Clock = std::chrono::steady_clock;
-
   void run_epochs(std::optional<OwnDevices>& further);
   void await_first_devices(comm::TcpWorld& device, std::size_t count);
-  SurveyEpoch survey_epoch() const;
-  void plan_for_devices();
-  void hide_latency();
+  void take_first_plan();
   bool train_epoch(comm::TcpWorld& device, const std::string& program);
   train::RunOptions epoch_options();
   void plan_again(comm::TcpWorld& device, const std::string& failure);
-  train::Regrouping regroup(std::vector<comm::Candidate>& candidates) const;
+  void tell_lack(const std::string& lack);
   void await_owners(const std::string& failure);
   void go_on_with_those_here(const std::string& failure);
   void take_plan(const train::PlannedRun& plan, std::vector<comm::Candidate> candidates);
+  void note_plan(const std::string& text);
   bool all_are_among(const std::vector<comm::Candidate>& candidates) const;
   void log_events();
   void note_event(const train::RunEvent& event);
   void foresee_a_loss() const;
 
-  const train::Config first_;  ///< as it began
-  const train::Config asked_;  ///< as its user wrote it
-  train::Config config_;       ///< of the present epoch
+  train::Config config_;  ///< of the present epoch
   const ServeFlags& flags_;
   comm::Server& server_;
   const ServerSelf& self_;
+  ServedPlans plans_;
   const bool owned_;                      ///< its devices belong to owners
   std::vector<comm::Candidate> devices_;  ///< of the present epoch
   std::vector<comm::Candidate> givers_;   ///< of state to it, without another part in it
-  KnownDevices known_;
   OwnRate rate_;
   train::KeptState kept_;  ///< of the state, from one epoch to the next
   std::vector<std::optional<data::Announced>> announced_;  ///< [client] of its data
   std::unique_ptr<RunWatch> watch_;  ///< of all epochs; nothing before the first
-  int epochs_ = 0;
-  std::string saved_;                         ///< the last checkpoint of this run; empty: none yet
-  std::int64_t step_ = 0;                     ///< done
-  std::optional<Clock::time_point> noticed_;  ///< that the last epoch was over
+  ServedProgress progress_;
 };
 
 }  // namespace cleave::app

@@ -47,20 +47,6 @@ MemorySplit split_of(const engine::CompiledStep& step, int device) {
   return split;
 }
 
-std::string stage_list(const engine::CompiledStep& step, int device) {
-  std::string text;
-  for (int s = 0; s < step.program.stages; ++s) {
-    for (const int holder : holders_of(step.program, s)) {
-      if (holder != step.place_of(device)) continue;
-      const auto& segments = step.stages[s];
-      if (!text.empty()) text += "; ";
-      text += segments.front().name;
-      if (segments.size() > 1) text += " .. " + segments.back().name;
-    }
-  }
-  return text;
-}
-
 /// "1, 2 or 4": how many devices can share so many shards.
 std::string degrees_of(std::int64_t shards) {
   if (!std::has_single_bit(static_cast<std::uint64_t>(shards))) return fmt::format("{}", shards);
@@ -88,6 +74,20 @@ std::string describe_grid(const train::Config& config) {
 }
 
 }  // namespace
+
+std::string stages_on(const engine::CompiledStep& step, int device) {
+  std::string text;
+  for (int s = 0; s < step.program.stages; ++s) {
+    for (const int holder : holders_of(step.program, s)) {
+      if (holder != step.place_of(device)) continue;
+      const auto& segments = step.stages[s];
+      if (!text.empty()) text += "; ";
+      text += segments.front().name;
+      if (segments.size() > 1) text += " .. " + segments.back().name;
+    }
+  }
+  return text;
+}
 
 namespace {
 
@@ -184,7 +184,7 @@ std::string describe_plan(const train::Config& config, const engine::CompiledSte
                                                  "planned", "budget"}};
   for (int d = 0; d < step.devices(); ++d) {
     const MemorySplit split = split_of(step, step.place_of(d));
-    rows.push_back({fmt::format("{}", d), stage_list(step, d), format_bytes(split.weights),
+    rows.push_back({fmt::format("{}", d), stages_on(step, d), format_bytes(split.weights),
                     format_bytes(split.gradients), format_bytes(split.optimizer),
                     format_bytes(split.activations), format_bytes(split.scratch),
                     format_bytes(split.staging), format_bytes(step.planned_on(d)),

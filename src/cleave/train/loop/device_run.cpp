@@ -53,9 +53,11 @@ class DeviceRun {
   RunReport run() {
     try {
       RunReport report = train();
+      leave_memory();
       if (report.paused) leave_state();
       return report;
     } catch (...) {
+      leave_memory();
       leave_state();
       throw;
     }
@@ -111,6 +113,13 @@ class DeviceRun {
     copies_->copy_now(trainer_.steps_done());
     world_.barrier().wait();
     job_.options.kept->forget();
+  }
+
+  /// Where no step was done there is nothing to compare.
+  void leave_memory() {
+    if (job_.options.memory == nullptr || times_.steps() == 0) return;
+    *job_.options.memory = {.planned_bytes = trainer_.device().executor().planned_bytes(),
+                            .peak_bytes = trainer_.device().arena().peak()};
   }
 
   void leave_state() {
@@ -170,8 +179,7 @@ class DeviceRun {
   }
 
   void tell_timeline() {
-    const TracedStep step =
-        measured_step(job_.compiled, trainer_.device().executor(), world_, trainer_.pattern());
+    const TracedStep step = measured();
     if (index_ == 0) job_.observer.on_timeline(trainer_.steps_done(), step);
   }
 
@@ -263,10 +271,7 @@ class DeviceRun {
     report_.devices = gather_reports(report_of_device(), index_, job_.compiled.devices(), world_);
     report_.bubble = bubble_of(report_.devices);
     report_.idle = idle_of(report_.devices, report_.step_seconds);
-    if (job_.options.trace) {
-      report_.measured =
-          measured_step(job_.compiled, trainer_.device().executor(), world_, trainer_.pattern());
-    }
+    if (job_.options.trace) report_.measured = measured();
     report_.weights = gather_weights(job_.compiled, trainer_.device(), world_);
     return std::move(report_);
   }

@@ -95,8 +95,9 @@ void MetricsLog::write(const StepMetrics& metrics) {
 }
 
 void MetricsLog::write(const RunEvent& event) {
-  append(fmt::format("{}\"{}\",\"after_step\":{},\"text\":\"{}\"}}\n", kEventStart,
-                     escaped(event.kind), event.step, escaped(event.text)));
+  const std::string time = event.time > 0 ? fmt::format(",\"time\":{:.3f}", event.time) : "";
+  append(fmt::format("{}\"{}\",\"after_step\":{}{},\"text\":\"{}\"}}\n", kEventStart,
+                     escaped(event.kind), event.step, time, escaped(event.text)));
 }
 
 }  // namespace cleave::train

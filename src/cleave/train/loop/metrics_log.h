@@ -31,6 +31,7 @@ struct RunEvent {
   std::string kind;
   std::int64_t step = 0;  ///< updates done by then, though some may be done again
   std::string text;       ///< a sentence
+  double time = 0;        ///< seconds since 1970; 0: nobody knows
 };
 
 /// What the log has of it: a line of JSON, with its end.

@@ -114,6 +114,12 @@ class RunObserver {
   virtual void on_stuck(const std::exception& /*error*/) {}
 };
 
+/// What a device of a plan held at most, and what the plan had said.
+struct PlanMemory {
+  std::int64_t planned_bytes = 0;  ///< 0: no step of the plan was done
+  std::int64_t peak_bytes = 0;     ///< measured
+};
+
 struct RunOptions {
   StartOptions start;
   bool trace = false;    ///< keep the timeline of the last step
@@ -126,6 +132,9 @@ struct RunOptions {
   /// Where the state is left if the run ends early, and looked for at its beginning; null: nowhere.
   /// The same on all devices.
   KeptState* kept = nullptr;
+  /// Where this process finds the memory of its device when the run has ended, in whatever way;
+  /// null: nowhere.
+  PlanMemory* memory = nullptr;
   /// With `kept`: the devices of the run, then others that may have kept some of the state, and
   /// call give_state(). Null: there are no others.
   comm::Communicator* everyone = nullptr;
