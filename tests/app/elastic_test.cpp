@@ -228,6 +228,53 @@ TEST(ElasticFaults, SaysWhatIsMissingWhenTheRestCannotHoldTheModel) {
   }
 }
 
+// The state after the last checkpoint went with the device; all steps until there are kept.
+TEST(ElasticFaults, EndsWhenItIsToldToWhileItWaitsForDevices) {
+  const TinyRun alone(kLong);
+  const json undisturbed = alone.report();
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const TinyRun run(kLong);
+    const Keys keys = {"parallel.pipeline=2", "devices.memory=\"850KiB\""};
+    Served served(run, keys, {"--insecure", "--wait"});
+    Process& weak = served.join("weak");
+    ASSERT_TRUE(await_step(run, served, 20)) << served.server().err();
+    weak.signal(SIGKILL);
+    ASSERT_TRUE(served.server().prints("; waiting for more", kServedPatience));
+    EXPECT_NE(served.status("")["waits_for"].dump().find("1 device cannot hold the model"),
+              std::string::npos);
+    served.server().signal(signal);
+    const Answer answer = served.server().wait(kServedPatience);
+    EXPECT_EQ(answer.exit, 4) << answer.err;
+    EXPECT_NE(answer.err.find(
+                  "cleave: stopped while it waited for devices; cleave serve --resume goes on\n"),
+              std::string::npos)
+        << answer.err;
+
+    Served again(run, keys, {"--insecure", "--resume"});
+    again.join("strong");
+    EXPECT_EQ(again.report()["weights"], undisturbed["weights"]);
+    const std::string said = again.server().err();
+    const std::size_t resumed = said.find("resumed after step ");
+    ASSERT_NE(resumed, std::string::npos) << said;
+    EXPECT_GE(std::stoi(said.substr(resumed + 19)), 15);
+    EXPECT_EQ(logged_steps(run), 80);
+  }
+}
+
+// Whoever sends SIGUSR1, as batch systems do, need not wait until enough have come.
+TEST(ElasticFaults, EndsWhenItIsToldToBeforeItsDevicesHaveCome) {
+  const TinyRun run(kLong);
+  Served served(run, {"parallel.pipeline=3"}, {"--insecure"});
+  Process& early = served.join("early");
+  ASSERT_TRUE(early.prints("waiting for 1 more", kServedPatience)) << early.err();
+  EXPECT_EQ(served.status("")["waits_for"], json::array({"1 device to join"}));
+  served.server().signal(SIGUSR1);
+  const Answer answer = served.server().wait(kServedPatience);
+  EXPECT_EQ(answer.exit, 4) << answer.err;
+  EXPECT_NE(answer.err.find("stopped while it waited for devices"), std::string::npos);
+  EXPECT_EQ(early.wait(kServedPatience).exit, 4) << early.err();
+}
+
 /// So that the next allocation of `bytes` fails, as where there is no more memory.
 void allow_no_more(pid_t pid, std::int64_t bytes) {
   std::istringstream status(testing::read_text("/proc/" + std::to_string(pid) + "/status"));
