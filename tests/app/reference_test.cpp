@@ -34,6 +34,8 @@ TEST(Help, ShowsThatACommandFollowsTheOptions) {
   EXPECT_NE(run_cleave("help supervise").out.find(usage), std::string::npos)
       << run_cleave("help supervise").out;
   EXPECT_EQ(run_cleave("help train").out.find("COMMAND"), std::string::npos);
+  const std::string page = run_cleave("reference man supervise").out;
+  EXPECT_NE(page.find(".B cleave supervise [OPTIONS] COMMAND...\n"), std::string::npos) << page;
 }
 
 TEST(Help, KeepsOptionsWithinEightyColumns) {

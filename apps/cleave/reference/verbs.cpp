@@ -23,7 +23,8 @@ Argument describe_argument(const CLI::Option& option) {
 Verb describe_verb(const CLI::App& app, const std::string& before) {
   Verb verb{.name = before.empty() ? app.get_name() : before + " " + app.get_name(),
             .about = app.get_description(),
-            .footer = app.get_footer()};
+            .footer = app.get_footer(),
+            .runs_command = app.get_prefix_command()};
   for (const CLI::Option* option : app.get_options()) {
     auto& list = option->get_positional() ? verb.positionals : verb.options;
     list.push_back(describe_argument(*option));
@@ -65,7 +66,7 @@ std::string synopsis_of(const Verb& verb) {
   if (!verb.verbs.empty()) text += " VERB";
   for (const Argument& argument : verb.positionals)
     text += argument.required ? " " + argument.name : " [" + argument.name + "]";
-  return text + " [OPTIONS]";
+  return text + (verb.runs_command ? " [OPTIONS] COMMAND..." : " [OPTIONS]");
 }
 
 }  // namespace cleave::app

@@ -25,6 +25,7 @@ struct Verb {
   std::vector<Argument> positionals;
   std::vector<Argument> options;
   std::vector<Verb> verbs;
+  bool runs_command = false;  ///< all that follows its options is a command
 };
 
 /// The whole program, from the parser's own tables.
@@ -33,7 +34,7 @@ Verb describe_verbs(const CLI::App& app);
 /// The verb of these words, such as {"bench", "step"}. Throws UserError if there is none.
 const Verb& find_verb(const Verb& root, const std::vector<std::string>& words);
 
-/// "--set KEY", "[--json]": an argument as a synopsis has it.
+/// "cleave supervise [OPTIONS] COMMAND...": what is typed, in short.
 std::string synopsis_of(const Verb& verb);
 
 }  // namespace cleave::app
