@@ -3,6 +3,7 @@
 //   comm_bench                 devices are threads: large messages against memcpy, latency of small
 //   mpirun -np 2 comm_bench    devices are ranks: against a plain ping-pong of MPI_Send and
 //   MPI_Recv, and over our own TCP, plain and with TLS, against MPI's (--mca btl tcp,self)
+//   mpirun -np 2 comm_bench wire    the latter alone, with messages of 8 MiB and fewer trials
 //
 // Contenders alternate within the run, so that a change in the machine's mood hits both alike.
 #include <algorithm>
@@ -172,13 +173,13 @@ class TcpPair {
 };
 
 /// One direction, as between the stages of a pipeline.
-void measure_tcp(Communicator& mpi) {
+void measure_tcp(Communicator& mpi, const std::vector<std::size_t>& sizes, int trials) {
   constexpr int kMessages = 20;
   TcpPair plain(mpi, TcpPair::Wire::Plain), tls(mpi, TcpPair::Wire::Tls);
-  for (const std::size_t size : {kMiB / 4, kMiB, 8 * kMiB}) {
+  for (const std::size_t size : sizes) {
     Bytes bytes(size);
     std::vector<double> taken[3];
-    for (int trial = 0; trial < kTrials; ++trial) {
+    for (int trial = 0; trial < trials; ++trial) {
       for (int way = 0; way < 3; ++way) {
         Communicator& comm = way == 0 ? mpi : way == 1 ? plain.comm() : tls.comm();
         mpi.barrier().wait();
@@ -218,7 +219,8 @@ void measure_wake_up(Communicator& comm) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bool wire_only = argc > 1 && std::string(argv[1]) == "wire";
   const Pinning pinning = plan_pinning(allowed_cores(), 2, 1);
   if (!launched_by_mpi()) {
     fmt::print("{}\n", pinning.report);
@@ -232,8 +234,12 @@ int main() {
     fmt::print(stderr, "comm_bench: runs on 2 ranks, not {}\n", comm->size());
     mpi.abort(2);
   }
+  if (wire_only) {
+    measure_tcp(*comm, {8 * kMiB}, 5);
+    return 0;
+  }
   measure_mpi(*comm);
-  measure_tcp(*comm);
+  measure_tcp(*comm, {kMiB / 4, kMiB, 8 * kMiB}, kTrials);
   measure_wake_up(*comm);
   return 0;
 }

@@ -9,14 +9,12 @@ that without.
 """
 
 import argparse
-import json
-import os
 import pathlib
-import re
 import statistics
-import subprocess
 import sys
 import tempfile
+
+from served_pair import over_loopback
 
 CONFIG = """
 [model]
@@ -39,20 +37,6 @@ pipeline = 2
 """
 
 
-def run(cleave, directory, copies):
-    command = [cleave, "serve", f"{directory}/run.toml", "--insecure", "--json", "--overwrite", "--listen", "127.0.0.1:0",
-               "--set", f"train.copies={copies}"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    address = None
-    while address is None:
-        address = re.search(r"listening on ([\d.:]+\d)", server.stderr.readline())
-    device = subprocess.Popen([cleave, "join", address[1], "--insecure"], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, env={**os.environ, "XDG_CACHE_HOME": f"{directory}/cache"})
-    report, _ = server.communicate()
-    device.wait()
-    return json.loads(report)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cleave", default="build/release/cleave")
@@ -64,11 +48,13 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         pathlib.Path(directory, "run.toml").write_text(CONFIG.format(directory))
         pathlib.Path(directory, "data.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 2000)
-        for _ in range(arguments.rounds):
+        for number in range(arguments.rounds):
             for copies in seconds:
-                report = run(cleave, directory, copies)
+                report = over_loopback(cleave, directory, [f"train.copies={copies}"])
                 seconds[copies].append(report["step_seconds"])
                 weights.add(report["weights"])
+            print(f"round {number + 1} of {arguments.rounds}: {seconds[0][-1] * 1e3:.1f} ms, with a copy "
+                  f"{seconds[1][-1] * 1e3:.1f} ms", file=sys.stderr, flush=True)
     assert len(weights) == 1, weights
     without, with_copies = (statistics.median(seconds[copies]) for copies in (0, 1))
     print(f"step without copies {without * 1e3:.1f} ms, with one {with_copies * 1e3:.1f} ms: "
