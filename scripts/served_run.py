@@ -177,6 +177,21 @@ class Run:
         self.server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=open(self.said, "a"), text=True)
         self.wait_for(r"listening on ", before + 1)
 
+    def await_step_after_restart(self):
+        """That the server which was started again has done a step: its devices run the layout that it was given."""
+        lines = lambda: sum(1 for _ in open(f"{self.out}/log.jsonl")) if os.path.exists(f"{self.out}/log.jsonl") else 0
+        end, before = time.time() + PATIENCE, lines()
+        while time.time() < end and self.server.poll() is None and lines() <= before:
+            time.sleep(0.02)
+
+    def plans_as_planned(self):
+        """How often a device said at the end of a plan that it had held what was planned. Those who say otherwise end the
+        campaign in finish()."""
+        return sum(open(said).read().count(" at most, as planned") for said in self._all_said())
+
+    def _all_said(self):
+        return [self.said, *(f"{self._directory}/device{self._number}.{i + 1}.err" for i in range(self._started))]
+
     def restart_server(self):
         self.server.send_signal(signal.SIGKILL)
         self.server.communicate()
@@ -258,6 +273,10 @@ class Run:
             process.wait()
         if self.server.returncode != 0 or any(codes):
             return f"codes {self.server.returncode} and {codes}"
+        for said in self._all_said():
+            with open(said) as file:
+                if wrong := re.search(r".* B were planned\n", file.read()):
+                    return wrong[0]
         report = json.loads(out)
         for device in report["devices"]:
             if device["peak_bytes"] != device["planned_bytes"]:
