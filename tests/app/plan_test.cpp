@@ -216,6 +216,29 @@ TEST(PlanCommand, PlansAModelWithAFrozenTowerOnSixteenDevices) {
   EXPECT_EQ(stages["memory"][2]["optimizer"], 0);
 }
 
+TEST(PlanCommand, PlansTwoTowersAndTowersThatFeedSeveralLayers) {
+  for (const std::string model : {"clip-vit-b-32", "siglip-b-16"}) {
+    const Answer answer =
+        run_cleave("plan --model " + model + " --cluster a100-80gb:16 --batch 4096 --json");
+    ASSERT_EQ(answer.exit, 0) << answer.err;
+    EXPECT_EQ(nlohmann::json::parse(answer.out)["layout"]["schedule"], "gpipe");
+    const Answer early = run_cleave("plan --model " + model +
+                                    " --cluster a100-80gb:16 --batch 4096 --layout "
+                                    "pp=2,dp=8,schedule=1f1b");
+    EXPECT_EQ(early.exit, 2);
+    EXPECT_NE(early.err.find("schedule 1f1b begins backward passes before it has them; take gpipe"),
+              std::string::npos)
+        << early.err;
+  }
+  const Answer deep = run_cleave(
+      "plan --model preset=deepstack-tiny,sequence=64 --cluster a100-80gb:4 --batch 64 "
+      "--layout pp=4 --json");
+  ASSERT_EQ(deep.exit, 0) << deep.err;
+  const auto partition =
+      nlohmann::json::parse(deep.out)["layout"]["partition"].get<std::vector<int>>();
+  EXPECT_EQ(std::accumulate(partition.begin(), partition.end(), 0), 4 + 4);
+}
+
 TEST(PlanCommand, RefusesNonsenseWithTheRemedy) {
   const std::string good = "plan --model gpt3-22b --cluster a100-80gb:64 --batch 64";
   const std::pair<std::string, std::string> cases[] = {
@@ -230,7 +253,7 @@ TEST(PlanCommand, RefusesNonsenseWithTheRemedy) {
       {"plan --model gpt9 --cluster a100-80gb:64 --batch 64",
        "there is no model preset \"gpt9\"; known are"},
       {"plan --model kind=gpt,layers=4 --cluster a100:8 --batch 8", "--model needs hidden"},
-      {"plan --model clip-vit-b-32 --cluster a100:8 --batch 8", "a clip predicts no tokens"},
+      {"plan --model vit-tiny --cluster a100:8 --batch 8", "a vit reads no tokens"},
       {"plan --model smolvlm-256m --cluster a100:8 --batch 8 --train projectorr",
        "no parameter is called so; did you mean projector?"},
       {"plan --model kind=gpt,layers=0,hidden=64,heads=4 --cluster a100:8 --batch 8",

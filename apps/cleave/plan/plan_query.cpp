@@ -105,13 +105,12 @@ plan::Workload parse_workload(const PlanFlags& flags) {
       keys.number("sequence", keys.number("context", context > 0 ? context : kSequence));
   workload.model.context = workload.sequence;
   const model::Family& family = *workload.model.kind;
-  require(family.reads_tokens && !family.pairs, "a ", family.name,
-          " predicts no tokens, and clusters are planned for models that do; plan a config: cleave "
+  require(family.reads_tokens, "a ", family.name,
+          " reads no tokens, and clusters are planned for models that do; plan a config: cleave "
           "plan run.toml");
   check(workload.model);
   for (const std::string_view name : split(flags.trained, ','))
     if (!name.empty()) workload.trained.emplace_back(name);
-  plan::model_graph(workload, 1);  // refuses names that nothing has
   workload.cluster = flags.file.devices > 0
                          ? plan::Cluster{&flags.file.hardware, flags.file.devices}
                          : plan::parse_cluster(flags.cluster);
@@ -120,6 +119,7 @@ plan::Workload parse_workload(const PlanFlags& flags) {
   workload.batch = flags.batch;
   require(workload.batch >= 1, "--batch ", workload.batch,
           " must be at least 1: sequences per step, all devices together");
+  plan::model_graph(workload, 1);  // refuses names that nothing has
   return workload;
 }
 
@@ -140,7 +140,9 @@ plan::Layout parse_layout(std::string_view text, const plan::Workload& workload)
   layout.data = number("dp", std::max<std::int64_t>(1, rest));
   layout.microbatch = number("microbatch", 1);
   layout.chunks = number("chunks", default_chunks(keys.text("schedule", "")));
-  layout.schedule = keys.text("schedule", default_schedule(layout.chunks));
+  layout.schedule = keys.text("schedule", plan::has_loss_over_step(workload.model)
+                                              ? "gpipe"
+                                              : default_schedule(layout.chunks));
   layout.zero = number("zero", 0);
   layout.recompute = {parse_recompute(keys.text("recompute", "none"))};
   layout.sequence_parallel = keys.truth("sequence_parallel", false) && layout.tensor > 1;

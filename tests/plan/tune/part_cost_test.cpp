@@ -6,6 +6,8 @@
 
 #include "cleave/model/presets.h"
 #include "cleave/plan/tune/analytic/cluster_search.h"
+#include "cleave/plan/tune/analytic/pipeline_time.h"
+#include "cleave/plan/tune/analytic/stage_cost.h"
 #include "cleave/plan/tune/partition.h"
 
 namespace cleave::plan {
@@ -83,6 +85,47 @@ TEST(PartCost, CutsWithinThreePercentOfTheBestOfAllCuts) {
           << schedule << " " << trained.size();
     }
   }
+}
+
+TEST(PartCost, CutsGraphsWithinThreePercentOfTheBestOfAllCuts) {
+  for (const char* preset : {"clip-vit-b-32", "siglip-b-16", "deepstack-tiny"}) {
+    Workload workload{.model = model::find_preset(preset).shape,
+                      .sequence = 64,
+                      .batch = 96,
+                      .cluster = parse_cluster("h100:3")};
+    Predictor predictor(workload);
+    const Layout layout{.pipeline = 3, .chunks = 1, .schedule = "gpipe", .microbatch = 4};
+
+    const Prediction chosen = predictor.predict(layout);
+
+    EXPECT_TRUE(chosen.fits());
+    EXPECT_LE(chosen.step_seconds, 1.03 * best_of_all_cuts(predictor, layout)) << preset;
+  }
+}
+
+// The image tower on the first device, the text tower on the others: neither waits for the other.
+TEST(PartCost, LetsTowersRunBesideEachOther) {
+  const Workload workload{.model = model::find_preset("clip-vit-b-32").shape,
+                          .sequence = 77,
+                          .batch = 96,
+                          .cluster = parse_cluster("h100:3")};
+  const Layout layout{
+      .pipeline = 3, .chunks = 1, .schedule = "gpipe", .partition = {12, 6, 6}, .microbatch = 16};
+  const std::vector<PartEdge> edges =
+      stage_edges(part_edges(model_graph(workload, 1)), with_ends(layout.partition));
+  const std::vector<StageCosts> stages =
+      stage_times(workload, layout, part_costs(workload, layout));
+  const PipelineWork beside{layout, 6, stages, edges};
+  const PipelineWork in_a_row{layout, 6, stages};
+
+  EXPECT_EQ(edges, (std::vector<PartEdge>{{0, 2}, {1, 2}}));
+  EXPECT_LT(pipeline_seconds(beside), pipeline_seconds(in_a_row));
+  EXPECT_LE(pipeline_bound(beside), pipeline_seconds(beside));
+
+  // Of equal stages the last waits for one before it, not for two.
+  const std::vector<StageCosts> equal(3, {.forward = 1, .input = 1, .weight = 1});
+  EXPECT_EQ(pipeline_bound({layout, 6, equal, edges}), 1 + 6 * 3 + 2);
+  EXPECT_EQ(pipeline_bound({layout, 6, equal}), 2 + 6 * 3 + 4);
 }
 
 TEST(PartCost, TheSearchFindsNothingWorseThanAnyDivision) {

@@ -21,12 +21,18 @@ struct ScheduleChoice {
   int rank = 0;  ///< the plainer and leaner is lower
 };
 
-std::vector<ScheduleChoice> schedule_choices(bool on_clusters) {
+/// What the model leaves of the schedules. Where it leaves few, clusters are planned with them too.
+bool suits(const LayoutSpace& space, const schedule::Schedule& s) {
+  if (space.keeps_all) return s.any_graph && s.keeps_all;
+  return (s.any_graph || !space.any_graph) && (s.on_clusters || !space.on_clusters);
+}
+
+std::vector<ScheduleChoice> schedule_choices(const LayoutSpace& space) {
   std::vector<ScheduleChoice> result;
   for (const schedule::Schedule& s : schedule::schedules()) {
-    if (on_clusters && !s.on_clusters) continue;
+    if (!suits(space, s)) continue;
     const int most =
-        on_clusters ? std::min(s.most_chunks, kMostChunksOnClusters) : s.searched_chunks;
+        space.on_clusters ? std::min(s.most_chunks, kMostChunksOnClusters) : s.searched_chunks;
     result.push_back({s.name, s.chunks, s.rank});
     for (int chunks = s.chunks + 1; chunks <= most; ++chunks)
       result.push_back({s.name, chunks, s.rank + kRankOfMoreChunks});
@@ -60,10 +66,11 @@ void add_schedules(const LayoutSpace& space, Layout layout, std::vector<Layout>&
     layout.chunks = chunks;
     if (has_stages(space, layout)) result.push_back(layout);
   };
+  const std::vector<ScheduleChoice> known = schedule_choices(space);
   if (layout.pipeline == 1 && !space.schedule && space.chunks.value_or(1) == 1)
-    return add(schedule::plainest_schedule(1).name, 1);
+    return add(space.keeps_all ? known.front().schedule : schedule::plainest_schedule(1).name, 1);
   bool listed = false;
-  for (const ScheduleChoice& choice : schedule_choices(space.on_clusters)) {
+  for (const ScheduleChoice& choice : known) {
     if (space.schedule && *space.schedule != choice.schedule) continue;
     if (space.chunks.value_or(choice.chunks) != choice.chunks) continue;
     listed = true;

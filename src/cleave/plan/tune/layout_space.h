@@ -23,6 +23,8 @@ struct LayoutSpace {
   std::int64_t most_microbatch = 32;
   std::optional<std::string> schedule = {};
   std::optional<int> chunks = {};
+  bool any_graph = false;  ///< stages need not form a chain: only schedules that take any graph
+  bool keeps_all = false;  ///< a loss over the step: only schedules with every F before the turn
   std::optional<int> most_zero = {};                ///< if ZeRO is open: up to here, to save memory
   std::vector<schedule::Recompute> recompute = {};  ///< if it is open: the kinds, the least first
   /// Where layouts are estimated, many more can be compared: of schedules that are marked for it,

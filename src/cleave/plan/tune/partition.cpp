@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 #include "cleave/base/check.h"
@@ -69,6 +70,44 @@ std::vector<std::int64_t> parts_of(const Graph& model) {
     ++parts.back();
   }
   return parts;
+}
+
+namespace {
+
+/// Without those inside a group; empty if the groups form a chain.
+std::vector<PartEdge> between_groups(const std::vector<PartEdge>& edges,
+                                     const std::vector<int>& group_of) {
+  std::set<PartEdge> found;
+  for (const PartEdge& edge : edges) {
+    const PartEdge between{group_of[edge.from], group_of[edge.to]};
+    if (between.from != between.to) found.insert(between);
+  }
+  const bool chain =
+      std::ranges::all_of(found, [](const PartEdge& edge) { return edge.to == edge.from + 1; });
+  if (chain && std::ssize(found) == group_of.back()) return {};
+  return {found.begin(), found.end()};
+}
+
+/// [item] its group.
+std::vector<int> groups_of(const std::vector<std::int64_t>& sizes) {
+  std::vector<int> groups;
+  for (std::size_t g = 0; g < sizes.size(); ++g)
+    groups.insert(groups.end(), static_cast<std::size_t>(sizes[g]), static_cast<int>(g));
+  return groups;
+}
+
+}  // namespace
+
+std::vector<PartEdge> part_edges(const Graph& model) {
+  std::vector<PartEdge> edges;
+  for (const Graph::Edge& edge : model.edges)
+    if (edge.from.segment != Graph::kData) edges.push_back({edge.from.segment, edge.to.segment});
+  return between_groups(edges, groups_of(parts_of(model)));
+}
+
+std::vector<PartEdge> stage_edges(const std::vector<PartEdge>& parts,
+                                  const std::vector<std::int64_t>& sizes) {
+  return parts.empty() ? parts : between_groups(parts, groups_of(sizes));
 }
 
 std::vector<std::int64_t> with_ends(std::vector<std::int64_t> blocks) {

@@ -33,6 +33,21 @@ bool may_begin_stage(const Graph& model, std::size_t segment);
 /// of them, unless a module begins with it: then with the second.
 std::vector<std::int64_t> parts_of(const Graph& model);
 
+/// One part of a model reads another.
+struct PartEdge {
+  int from = 0;
+  int to = 0;
+
+  friend auto operator<=>(const PartEdge&, const PartEdge&) = default;
+};
+
+/// Which part reads which, ascending; empty if each reads the one before it alone.
+std::vector<PartEdge> part_edges(const Graph& model);
+
+/// The same for stages of so many parts each.
+std::vector<PartEdge> stage_edges(const std::vector<PartEdge>& parts,
+                                  const std::vector<std::int64_t>& sizes);
+
 /// A partition says how many blocks each stage has; with what comes before the first block and
 /// after the last it says how many parts.
 std::vector<std::int64_t> with_ends(std::vector<std::int64_t> blocks);

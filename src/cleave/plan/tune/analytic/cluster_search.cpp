@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cleave/plan/tune/partition.h"
+
 namespace cleave::plan {
 namespace {
 
@@ -15,7 +17,9 @@ std::vector<Prediction> leanest(Predictor& predictor) {
   std::vector<Prediction> lean;
   for (Layout layout : divisions(space_of(predictor.workload()))) {
     layout.recompute = {schedule::Recompute::Full};
-    layout.sequence_parallel = layout.tensor > 1;
+    layout.sequence_parallel =
+        layout.tensor > 1 && predictor.workload().model.vision.deepstack.empty();
+    if (has_loss_over_step(predictor.workload().model)) layout.schedule = "gpipe";
     lean.push_back(predictor.memory(layout));
   }
   std::ranges::stable_sort(lean, {}, &Prediction::memory_bytes);
@@ -40,6 +44,8 @@ LayoutSpace space_of(const Workload& workload) {
                     .given = {.chunks = 1},
                     .tensor = {},
                     .most_microbatch = 64,
+                    .any_graph = !part_edges(model_graph(workload, 1)).empty(),
+                    .keeps_all = has_loss_over_step(workload.model),
                     .recompute = {None, Selective, Full},
                     .on_clusters = true};
   // With flash attention there are no scores for selective recompute to drop.

@@ -12,15 +12,27 @@ namespace {
 /// So many rounds of the pipeline, and every further one is like the last.
 constexpr std::int64_t kRounds = 6;
 
-schedule::Program program_of(const Layout& layout, std::int64_t microbatches) {
-  return schedule::generate(layout.schedule, {.devices = layout.pipeline,
-                                              .microbatches = static_cast<int>(microbatches),
-                                              .chunks = layout.chunks});
+schedule::Program program_of(const Layout& layout, std::int64_t microbatches,
+                             const std::vector<PartEdge>& graph = {}) {
+  schedule::PipelineShape shape{.devices = layout.pipeline,
+                                .microbatches = static_cast<int>(microbatches),
+                                .chunks = layout.chunks};
+  for (const PartEdge& edge : graph) shape.graph.push_back({.from = edge.from, .to = edge.to});
+  return schedule::generate(layout.schedule, shape);
 }
 
 double simulated(const PipelineWork& work, std::int64_t microbatches) {
-  return makespan(simulate(program_of(work.layout, microbatches), {.stages = work.stages},
-                           {.record = Record::DevicesOnly}));
+  return makespan(simulate(program_of(work.layout, microbatches, work.graph),
+                           {.stages = work.stages}, {.record = Record::DevicesOnly}));
+}
+
+/// The stages that a stage reads.
+std::vector<int> read_by(const PipelineWork& work, int stage) {
+  if (work.graph.empty()) return stage == 0 ? std::vector<int>{} : std::vector{stage - 1};
+  std::vector<int> read;
+  for (const PartEdge& edge : work.graph)
+    if (edge.to == stage) read.push_back(edge.from);
+  return read;
 }
 
 /// [device] -> seconds of all its chunks per microbatch.
@@ -52,16 +64,19 @@ double pipeline_bound(const PipelineWork& work) {
   const double count = static_cast<double>(work.microbatches);
   const bool split = schedule::schedule_named(work.layout.schedule).splits_backward;
   double bound = 0;
-  double arrival = 0;   // of the first microbatch
-  double way_back = 0;  // of the last gradient
+  std::vector<double> arrival(devices.size());   // of the first microbatch
+  std::vector<double> way_back(devices.size());  // of the last gradient
   for (std::size_t d = 0; d < devices.size(); ++d) {
+    for (const int before : read_by(work, static_cast<int>(d))) {
+      const StageCosts& stage = work.stages[before];
+      arrival[d] = std::max(arrival[d], arrival[before] + stage.forward);
+      way_back[d] =
+          std::max(way_back[d], way_back[before] + stage.input + (split ? 0 : stage.weight));
+    }
     // W that stands apart can be done while the last gradient is on its way.
     const double before_leaving = devices[d].passes() - (split ? devices[d].weight : 0);
-    bound = std::max({bound, arrival + count * devices[d].passes(),
-                      arrival + count * before_leaving + way_back});
-    const StageCosts& stage = work.stages[d];
-    arrival += stage.forward;
-    way_back += stage.input + (split ? 0 : stage.weight);
+    bound = std::max({bound, arrival[d] + count * devices[d].passes(),
+                      arrival[d] + count * before_leaving + way_back[d]});
   }
   return bound;
 }

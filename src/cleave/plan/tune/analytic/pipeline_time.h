@@ -5,6 +5,7 @@
 
 #include "cleave/plan/time/costs.h"
 #include "cleave/plan/tune/layout.h"
+#include "cleave/plan/tune/partition.h"
 
 namespace cleave::plan {
 
@@ -13,6 +14,7 @@ struct PipelineWork {
   const Layout& layout;
   std::int64_t microbatches = 0;
   const std::vector<StageCosts>& stages;
+  std::vector<PartEdge> graph = {};  ///< which stage reads which; empty: the one before it
 };
 
 /// Which device of the pipeline has a stage, by the schedule's fold.

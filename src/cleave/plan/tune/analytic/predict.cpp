@@ -92,10 +92,15 @@ double Predictor::after_pipeline(const PipelineWork& work, TimeParts& times) {
   return times.data_communication + times.optimizer;
 }
 
+PipelineWork Predictor::work_of(const Layout& layout, const std::vector<StageCosts>& stages) const {
+  return {layout, microbatches(workload_, layout), stages,
+          graph_.empty() ? graph_ : stage_edges(graph_, with_ends(layout.partition))};
+}
+
 double Predictor::bound(const Layout& given) {
   const Layout layout = with_cut(given);
   const std::vector<StageCosts> stages = stage_times(workload_, layout, parts_of(layout));
-  const PipelineWork work{layout, microbatches(workload_, layout), stages};
+  const PipelineWork work = work_of(layout, stages);
   TimeParts times;
   return pipeline_bound(work) + after_pipeline(work, times);
 }
@@ -105,7 +110,7 @@ Prediction Predictor::predict(const Layout& given) {
   const Layout layout = with_cut(given);
   Prediction prediction = memory(layout);
   const std::vector<StageCosts> stages = stage_times(workload_, layout, parts_of(layout));
-  const PipelineWork work{layout, microbatches(workload_, layout), stages};
+  const PipelineWork work = work_of(layout, stages);
   const double pipeline = pipeline_seconds(work);
 
   TimeParts& times = prediction.parts;

@@ -20,7 +20,8 @@ double model_flops(const Workload& workload);
 /// Answers for many layouts of one workload; layouts that have something in common share its cost.
 class Predictor : public Oracle {
  public:
-  explicit Predictor(const Workload& workload) : workload_(workload) {}
+  explicit Predictor(const Workload& workload)
+      : workload_(workload), graph_(part_edges(model_graph(workload, 1))) {}
 
   const Workload& workload() const { return workload_; }
 
@@ -42,9 +43,11 @@ class Predictor : public Oracle {
   const std::vector<double>& alive_of(const Layout& layout);
   /// Cut into stages, where that takes more than counting blocks.
   Layout with_cut(const Layout& layout);
+  PipelineWork work_of(const Layout& layout, const std::vector<StageCosts>& stages) const;
   double after_pipeline(const PipelineWork& work, TimeParts& times);
 
   Workload workload_;
+  std::vector<PartEdge> graph_;
   std::map<std::tuple<int, int, bool, bool, Kernels>, std::vector<PartCost>> parts_;
   std::map<std::tuple<std::string, int, int, std::int64_t>, std::vector<double>> alive_;
 };

@@ -6,54 +6,10 @@
 #include "cleave/base/check.h"
 #include "cleave/plan/hardware/formats.h"
 #include "cleave/plan/hardware/kernel_time.h"
+#include "cleave/plan/tune/analytic/kernel_passes.h"
 
 namespace cleave::plan {
 namespace {
-
-// How often a kernel goes over a tensor, reads and writes together: F, then backward.
-struct Passes {
-  double forward;
-  double backward;
-};
-constexpr Passes kNorm = {2, 4};         // x y; x dy dx and the sums for the weight
-constexpr Passes kResidual = {3, 3};     // x skip y; the branches' gradients are added
-constexpr Passes kDropout = {3.5, 2.5};  // the same with a mask of a byte per element
-constexpr Passes kGelu = {2, 3};         // x y; x dy dx
-constexpr Passes kSwiglu = {5, 8};       // silu, then product: gate act, act up y; and back
-constexpr Passes kRotary = {8, 8};       // two products, a swap of halves, a sum; of q and k
-constexpr Passes kEmbedding = {2, 3};    // row y; dy and the row's sum
-constexpr Passes kSoftmax = {2, 3};      // of plain attention: scores p; p dp ds
-constexpr Passes kMasking = {2.5, 2.5};  // dropout of p, with its mask
-constexpr double kTranspose = 8.0 / 3;   // q, k, v to heads first, and y back
-
-/// In eager code residual branches, biases, splits and casts are kernels of their own.
-constexpr double kUnfused = 1.45;
-
-// dw is written by the product, then added to the sum; or cast to f32 to be reduced.
-constexpr double kAccumulateBytes = 6;
-
-// Bytes per score that plain attention keeps: p, the mask, p with dropout.
-constexpr double kScoreBytes = 5;
-constexpr double kMaskBytes = 1;
-
-/// The logits in all their forms, in bytes per logit.
-///   split over the tensor group: bf16, f32, gradient
-///   gathered on every member: bf16 twice, f32, shifted copy, log-softmax; the same back
-struct LogitBytes {
-  double kept;
-  double forward;
-  double backward;
-};
-constexpr LogitBytes kSplitLogits = {8, 18, 10};
-constexpr LogitBytes kGatheredLogits = {28, 28, 28};
-
-/// The share of the second gathering of x for dw that does not hide behind the product for dx; and
-/// of all collectives, where products are cut into pieces that each wait for their part alone.
-constexpr double kExposed = 0.5;
-
-constexpr std::string_view kRowKinds[] = {"class_token",   "positions",  "without_first",
-                                          "pixel_shuffle", "image_join", "add_rows",
-                                          "kept_rows"};
 
 double to_double(std::int64_t value) {
   return static_cast<double>(value);
@@ -143,6 +99,7 @@ class Walk {
     if (layer.kind == "residual") return residual(bytes / share());
     if (layer.kind == "gelu") return stream(kGelu, bytes / share());
     if (std::ranges::count(kRowKinds, layer.kind) > 0) return rows(layer);
+    if (std::ranges::count(kProductKinds, layer.kind) > 0) return products(layer);
     if (layer.kind == "swiglu" || layer.kind == "geglu") return swiglu(bytes / share());
     CLEAVE_CHECK(layer.kind.ends_with("norm"), "no analytic cost for layer kind ", layer.kind);
     stream(kNorm, bytes / share());
@@ -162,6 +119,19 @@ class Walk {
     for (const ParameterSpec& parameter : layer.parameters)
       if (!parameter.idle) parameters += to_double(parameter.elements());
     hold(layer, parameters);
+  }
+
+  void products(const LayerSpec& layer) {
+    const auto seconds = [&](const std::vector<MatmulSpec>& pass) {
+      double sum = 0;
+      for (const MatmulSpec& product : pass)
+        sum += matmul_seconds(hardware_, {product.m, product.n, product.k});
+      return sum;
+    };
+    cost_.forward += seconds(layer.forward);
+    cost_.input += seconds(layer.backward_input);
+    cost_.weight += seconds(layer.backward_weight);
+    own(layer, to_double(parameter_count(layer)));
   }
 
   void linear(const LayerSpec& layer) {

@@ -63,6 +63,7 @@ std::vector<Holding> part_holdings(const Workload& workload, const Layout& layou
                                    const std::vector<PartCost>& parts) {
   std::vector<Holding> holdings;
   for (const PartCost& part : parts) holdings.push_back(holding_of(workload, layout, part));
+  if (has_loss_over_step(workload.model)) return holdings;
   // The head runs its backward right behind its F, so it keeps one microbatch.
   holdings.back().once = std::exchange(holdings.back().kept, 0);
   return holdings;

@@ -33,13 +33,18 @@ Graph model_graph(const Workload& workload, std::int64_t sequences) {
   Graph model = model::graph_of(shape, {.sequences = sequences,
                                         .sequence = workload.sequence,
                                         .dtype = DType::BF16,
-                                        .images = workload.images});
+                                        .images = workload.images,
+                                        .step = workload.batch});
   train_only(model.segments, workload.trained);
   return model;
 }
 
 bool has_modules(const ModelShape& model) {
   return model.vision.layers > 0;
+}
+
+bool has_loss_over_step(const ModelShape& model) {
+  return model.kind->pairs;
 }
 
 bool splits(const ModelShape& model, int tensor) {
@@ -68,6 +73,13 @@ void check(const Workload& workload, const Layout& layout) {
   check_stages(std::int64_t{layout.pipeline} * layout.chunks, layers, layers > 1 ? 2 : 0);
   check_batch("--batch", workload.batch, layout.microbatch, layout.data);
   check_tensor(workload.model, layout.tensor);
+  const schedule::Schedule& schedule = schedule::schedule_named(layout.schedule);
+  require(!has_loss_over_step(workload.model) || (schedule.any_graph && schedule.keeps_all),
+          "the loss of a ", workload.model.kind->name,
+          " is over all samples of a step, and schedule ", layout.schedule,
+          " begins backward passes before it has them; take gpipe");
+  require(!layout.sequence_parallel || workload.model.vision.deepstack.empty(),
+          "sequence_parallel divides the rows that deepstack adds; leave it out");
   // A schedule knows how many stages per device it can have.
   schedule::generate(
       layout.schedule,

@@ -29,6 +29,9 @@ Graph model_graph(const Workload& workload, std::int64_t sequences);
 /// model.
 bool has_modules(const ModelShape& model);
 
+/// Whether its loss is over all samples of a step.
+bool has_loss_over_step(const ModelShape& model);
+
 /// ZeRO-3 runs are those of PyTorch's FSDP, the others those of Megatron.
 Kernels kernels_of(const Layout& layout);
 
