@@ -32,10 +32,10 @@ json clip_processor(int side) {
 
 class PromptImages : public ::testing::Test {
  protected:
-  /// A directory of tests/golden/hugging_face_images, with what its processor says.
+  /// A directory of tests/golden/prompt_images, with what its processor says.
   std::string directory(const std::string& name, const json& processor) {
     const std::string path = dir_.path(name);
-    std::filesystem::copy(source_path("tests/golden/hugging_face_images/" + name), path);
+    std::filesystem::copy(source_path("tests/golden/prompt_images/" + name), path);
     if (!processor.is_null()) dir_.write(name + "/preprocessor_config.json", processor.dump());
     return path;
   }
