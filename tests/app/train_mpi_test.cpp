@@ -167,7 +167,7 @@ TEST(MpiUsage, NeedsMpirun) {
 TEST(MpiUsage, OnlyTheFirstRankWritesToStdout) {
   const Answer answer = TinyRun().train({"parallel.pipeline=2", "train.steps=2"}, {}, 2);
   EXPECT_EQ(answer.exit, 0) << answer.err;
-  EXPECT_EQ(answer.out.find("59584 parameters"), 0u) << answer.out;
+  EXPECT_EQ(answer.out.find("59.6K parameters"), 0u) << answer.out;
   EXPECT_EQ(answer.out.find("59584 parameters", 1), std::string::npos);
   EXPECT_EQ(answer.out.find("\nweights "), answer.out.rfind("\nweights ")) << answer.out;
   EXPECT_EQ(answer.out.find('\x1b'), std::string::npos) << "mpirun's pty is no terminal";
