@@ -167,6 +167,13 @@ TEST_F(TrainErrors, AnExistingRunIsNotTouched) {
   EXPECT_EQ(fs::last_write_time(run.out() + "/config.toml"), before);
 }
 
+// A server's other devices may have made theirs before the first one looks.
+TEST_F(TrainErrors, DirectoriesOfOtherDevicesDoNotMakeAnExistingRun) {
+  fs::create_directories(run.out() + "/place-1/checkpoints");
+  fs::create_directories(run.out() + "/for-clinic-1");
+  EXPECT_EQ(run.train({"train.steps=1"}).exit, 0);
+}
+
 TEST_F(TrainErrors, NumbersThatExplodeNameTheStepAndTheLayer) {
   for (const char* layout : {"parallel.pipeline=1", "parallel.pipeline=2"}) {
     const Answer answer = run.train({"train.lr=1e30", "train.warmup=0", layout}, {"--overwrite"});

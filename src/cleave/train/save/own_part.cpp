@@ -21,6 +21,9 @@ namespace fs = std::filesystem;
 // A crash may come when some have saved a step and others have not.
 constexpr std::int64_t kLeastKept = 2;
 
+// How the directories of a server's other devices begin.
+constexpr std::string_view kForClient = "for-", kPlace = "place-";
+
 void write_part(const SavePoint& at, std::int64_t step) {
   checkpoint::prepare_checkpoint(at.root(), step, *at.layout);
   checkpoint::CheckpointWriter writer(at.root(), step, *at.layout, 0);
@@ -71,6 +74,10 @@ bool keeps_part(const engine::CompiledStep& step, const Config& config, int devi
   return client || step.replica_of(device) == 0 || !client_cuts(config).empty();
 }
 
+bool is_server_directory(std::string_view name) {
+  return name.starts_with(kForClient) || name.starts_with(kPlace);
+}
+
 std::string server_directory(const engine::CompiledStep& step, const Config& config, int device) {
   const int stages = step.mesh.pipeline;
   const int place = step.place_of(device) % stages;
@@ -78,8 +85,8 @@ std::string server_directory(const engine::CompiledStep& step, const Config& con
   // Where clients cut the model at different places, what is left of it differs as well.
   if (const int replica = step.replica_of(device); replica > 0 && !client_cuts(config).empty())
     directory /= detail::concat(
-        "for-", config.edge.owners[config.edge.with_role(edge::Role::Client)[replica]].name);
-  if (place < stages - 1) directory /= detail::concat("place-", place);
+        kForClient, config.edge.owners[config.edge.with_role(edge::Role::Client)[replica]].name);
+  if (place < stages - 1) directory /= detail::concat(kPlace, place);
   return directory.string();
 }
 

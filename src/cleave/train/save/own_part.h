@@ -22,6 +22,9 @@ bool keeps_part(const engine::CompiledStep& step, const Config& config, int devi
 /// clients, where clients cut the model differently, below it.
 std::string server_directory(const engine::CompiledStep& step, const Config& config, int device);
 
+/// Whether a name in train.out is that of such a directory.
+bool is_server_directory(std::string_view name);
+
 /// A device of a run whose owners keep what is theirs.
 struct PartOfRun {
   const Config* config = nullptr;

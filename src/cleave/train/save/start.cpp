@@ -12,6 +12,7 @@
 #include "cleave/data/tokenizer/tokenizer.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/model_files.h"
+#include "cleave/train/save/own_part.h"
 #include "cleave/train/save/same_run.h"
 #include "cleave/train/save/saving.h"
 
@@ -24,7 +25,8 @@ fs::path root_of(const Config& config) {
   return fs::path(config.train.out) / "checkpoints";
 }
 
-/// Something of an earlier run, or of somebody else, is in train.out.
+/// Something of an earlier run, or of somebody else, is in train.out. What the other devices of a
+/// server keep there they look at themselves, perhaps earlier than the first one.
 bool is_occupied(const fs::path& out) {
   std::error_code error;
   const fs::file_status status = fs::status(out, error);
@@ -32,7 +34,8 @@ bool is_occupied(const fs::path& out) {
   require(fs::is_directory(status), "train.out \"", out.string(),
           "\" is a file; choose a directory, or a name that is not taken");
   for (const fs::directory_entry& entry : fs::directory_iterator(out, error)) {
-    if (entry.path().filename() != kLockFile) return true;
+    const std::string name = entry.path().filename().string();
+    if (name != kLockFile && !is_server_directory(name)) return true;
   }
   return static_cast<bool>(error);
 }
