@@ -13,13 +13,22 @@ export function fail(sentence) {
   throw new Error(sentence);
 }
 
+const started = [];
+
+/** Ends what a check that failed has left running: a run would otherwise keep the script from ending. */
+export function stopAll() {
+  for (const child of started) child.kill('SIGKILL');
+}
+
 export const pause = milliseconds => new Promise(done => setTimeout(done, milliseconds));
 
-export function launch() {
+export async function launch() {
   const puppeteer = require('puppeteer-core');
-  return (puppeteer.default || puppeteer).launch({executablePath: process.env.CHROMIUM || '/usr/bin/chromium', headless: true,
+  const browser = await (puppeteer.default || puppeteer).launch({executablePath: process.env.CHROMIUM || '/usr/bin/chromium', headless: true,
     acceptInsecureCerts: true,  // a dashboard signs its own
     args: ['--no-sandbox', '--disable-gpu', '--force-color-profile=srgb']});
+  started.push(browser.process());
+  return browser;
 }
 
 /** A tab of that size; what the console complains of ends the check. */
@@ -47,6 +56,7 @@ export async function startRun(directory, settings, flags = ['--dashboard=0']) {
   const words = ['train', 'run.toml', ...flags, ...settings.flatMap(setting => ['--set', setting])];
   const env = {...globalThis.process.env, XDG_STATE_HOME: path.join(directory, 'state')};
   const process = spawn(cleave, words, {cwd: directory, env, stdio: ['ignore', 'pipe', 'pipe']});
+  started.push(process);
   const run = {process, out: '', err: '', done: new Promise(end => process.on('close', end))};
   process.stdout.on('data', text => { run.out += text; });
   process.stderr.on('data', text => { run.err += text; });

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
-import {cleave, fail, launch, open, pageOf, pause, require, startRun} from './browser.mjs';
+import {cleave, fail, launch, open, pageOf, pause, require, startRun, stopAll} from './browser.mjs';
 import {longestFrame} from './frames.mjs';
 
 const kSteps = 10000, kDevices = 64, kMost = 8;  // milliseconds of script and layout in a frame
@@ -159,6 +159,7 @@ try {
     'where others reach it, only who has the token gets in');
 } catch (error) {
   console.error(`check_page: ${error.message}`);
+  stopAll();
   process.exitCode = 1;
 } finally {
   fs.rmSync(work, {recursive: true, force: true});

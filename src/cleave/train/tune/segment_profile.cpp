@@ -86,6 +86,9 @@ Config stage_by_stage(const Config& config, schedule::Recompute recompute,
                       const std::string& kind) {
   Config small = config;
   if (has_alike_blocks(model_of(config))) small.model = with_few_blocks(config.model);
+  // One matrix serves both ends: two would be most of what measuring holds, on devices of which some
+  // will have neither. What a pattern of model.train names must stay what it is.
+  if (config.trained.empty()) small.model.tie_embeddings = true;
   small.train.batch = *config.train.microbatch;
   small.devices = {
       .count = 1, .threads = config.devices.threads, .transport = config.devices.transport};
