@@ -118,7 +118,7 @@ struct RegexScratch::State {
   }
 };
 
-RegexScratch::RegexScratch() : state_(std::make_unique<State>()) {}
+RegexScratch::RegexScratch() = default;
 RegexScratch::~RegexScratch() = default;
 RegexScratch::RegexScratch(RegexScratch&&) noexcept = default;
 RegexScratch& RegexScratch::operator=(RegexScratch&&) noexcept = default;
@@ -157,6 +157,7 @@ Regex Regex::literal(std::string_view text) {
 
 std::optional<Match> Regex::find(std::string_view text, std::size_t from,
                                  RegexScratch& scratch) const {
+  if (!scratch.state_) scratch.state_ = std::make_unique<RegexScratch::State>();
   const RegexScratch::State& state = *scratch.state_;
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   const int found = code_->compiled ? pcre2_jit_match(code_->code, subject, text.size(), from, 0,

@@ -8,7 +8,7 @@
 
 namespace cleave::data::tokenizer {
 
-/// What one thread needs to match with any Regex; made once, used for every match.
+/// What one thread needs to match with any Regex; made by the first match, used for every other.
 class RegexScratch {
  public:
   RegexScratch();

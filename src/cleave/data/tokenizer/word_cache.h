@@ -9,12 +9,13 @@
 
 namespace cleave::data::tokenizer {
 
-/// Short words with their tokens. When it is full it begins again: the common words are back soon.
+/// Short words with their tokens. It grows with what it knows, so that a sentence costs little;
+/// when it is full it begins again: the common words are back soon.
 class WordCache {
  public:
   static constexpr std::size_t kLongestWord = 64;  // bytes
 
-  WordCache() : slots_(kSlots) {}
+  WordCache() : slots_(kFewestSlots) {}
 
   static std::uint64_t hash(std::string_view word) {
     constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15;
@@ -38,7 +39,7 @@ class WordCache {
 
   /// Appends the word's tokens; false if it is not known.
   bool append(std::string_view word, std::uint64_t hash, std::vector<std::int32_t>& out) const {
-    for (std::size_t at = hash & kMask;; at = (at + 1) & kMask) {
+    for (std::size_t at = hash & mask();; at = (at + 1) & mask()) {
       const Slot& slot = slots_[at];
       if (slot.length == 0) return false;
       if (slot.hash == hash && slot.length == word.size() &&
@@ -51,9 +52,7 @@ class WordCache {
   }
 
  private:
-  static constexpr std::size_t kSlots = 1 << 16;
-  static constexpr std::size_t kMask = kSlots - 1;
-  static constexpr std::size_t kMostWords = kSlots / 2;
+  static constexpr std::size_t kFewestSlots = 1 << 6, kMostSlots = 1 << 16;
 
   struct Slot {
     std::uint64_t hash = 0;
@@ -62,6 +61,10 @@ class WordCache {
     std::uint16_t length = 0;  // 0: empty
     std::uint16_t count = 0;
   };
+
+  std::size_t mask() const { return slots_.size() - 1; }
+  void put(const Slot& slot);
+  void make_room();
 
   template <class T>
   static T load(const char* at) {
