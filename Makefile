@@ -16,8 +16,9 @@ build: setup     ## the program, at build/release/cleave
 	@cmake --preset $(PRESET) >/dev/null
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 
+# One test more than there are cores: many wait for a network, a deadline or each other.
 test: build      ## every test; ends with ctest's summary
-	@ctest --test-dir build/$(PRESET) --output-on-failure -j $(JOBS)
+	@ctest --test-dir build/$(PRESET) --output-on-failure -j $$(($(JOBS) + 1))
 
 test-arm: setup  ## base to ops, small trainings, and clients of a server here, on AArch64, cross-compiled, under qemu
 	@scripts/setup-arm

@@ -35,11 +35,15 @@ endif()
 #
 # One program of GoogleTest tests. USES names external libraries that only the tests need; OPTIMISED is
 # for tests that compute much themselves; PARTS runs it as <name>_1 ... <name>_<n>, which may go side by
-# side.
+# side. Slow ones and those of several parts are begun first: none is left over when all else is done.
 function(cleave_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "LABEL;PARTS" "SOURCES;LINKS;USES")
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
+  endif()
+  set(cost 1)
+  if(arg_PARTS OR arg_LABEL STREQUAL slow)
+    set(cost 50)
   endif()
   list(TRANSFORM arg_LINKS PREPEND cleave::)
   add_executable(${name}_test ${arg_SOURCES})
@@ -51,14 +55,14 @@ function(cleave_add_test name)
   endif()
   if(NOT arg_PARTS)
     add_test(NAME ${name} COMMAND ${name}_test)
-    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CLEAVE_TEST_PATIENCE})
+    set_tests_properties(${name} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CLEAVE_TEST_PATIENCE} COST ${cost})
     return()
   endif()
   math(EXPR last "${arg_PARTS} - 1")
   foreach(index RANGE ${last})
     math(EXPR part "${index} + 1")
     add_test(NAME ${name}_${part} COMMAND ${name}_test)
-    set_tests_properties(${name}_${part} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CLEAVE_TEST_PATIENCE}
+    set_tests_properties(${name}_${part} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${CLEAVE_TEST_PATIENCE} COST ${cost}
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${arg_PARTS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
@@ -84,7 +88,7 @@ endfunction()
 # every kernel, which takes a loaded machine a minute or more; the others begin after it.
 function(cleave_use_accelerators)
   foreach(test IN LISTS ARGN)
-    set_tests_properties(${test} PROPERTIES TIMEOUT 900 
+    set_tests_properties(${test} PROPERTIES TIMEOUT 900 COST 80
                          ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/kernels;${CLEAVE_MPI_ENVIRONMENT}")
     if(NOT test STREQUAL ops_accelerator)
       set_tests_properties(${test} PROPERTIES DEPENDS ops_accelerator)

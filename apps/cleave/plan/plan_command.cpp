@@ -88,11 +88,10 @@ void add_plan_command(CLI::App& app, Exit& answer) {
       "  cleave plan run.toml --set parallel.pipeline=auto --set devices.count=4\n"
       "  cleave plan --model gpt3-175b --cluster a100-80gb:1024 --batch 1536\n"
       "  cleave plan --model preset=llava-1.5-7b,sequence=2048 --train projector,language "
-      "--cluster "
-      "a100-80gb:16 --batch 128\n"
+      "--cluster a100-80gb:16 --batch 128\n"
       "  cleave plan --model llama3-8b --cluster h100:64 --batch 512 --tokens 1T --price 2.5\n"
       "  cleave plan --model llama3-8b --cluster h100:64 --batch 512 --export torchtitan\n"
-      "  cleave plan --model kind=gpt,layers=60,hidden=10240,heads=80,vocab=51200,sequence=2048 "
+      "  cleave plan --model kind=gpt,layers=60,hidden=10240,heads=80,sequence=2048 "
       "--cluster a100-80gb:1024 --batch 1792 --layout tp=8,pp=4,microbatch=2,chunks=3,"
       "recompute=full");
   verb->callback([options, &answer] { run(*options, answer); });

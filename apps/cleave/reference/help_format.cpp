@@ -21,6 +21,20 @@ std::string entry(const std::string& name, const std::string& about) {
   return line + wrap(about, kNames);
 }
 
+/// A command that is too long goes on in the next line, before a flag or a pipe.
+std::string wrap_command(std::string line) {
+  constexpr std::size_t kColumns = 80;
+  std::string out;
+  while (line.size() > kColumns) {
+    const std::size_t end =
+        std::max(line.rfind(" --", kColumns - 2) + 1, line.rfind(" | ", kColumns - 2) + 1);
+    if (end <= line.find_first_not_of(' ')) break;
+    out += line.substr(0, end) + "\\\n";
+    line = "      " + line.substr(end);
+  }
+  return out + line + '\n';
+}
+
 class HelpFormat : public CLI::Formatter {
  public:
   HelpFormat() {
@@ -61,12 +75,12 @@ class HelpFormat : public CLI::Formatter {
     return wrap(app->get_description(), 0);
   }
 
-  /// Wraps sentences; examples, which are indented, stay as they are.
+  /// Wraps sentences, and examples, which are indented, as a shell reads them.
   std::string make_footer(const CLI::App* app) const override {
     std::string out;
     std::istringstream footer(app->get_footer());
     for (std::string line; std::getline(footer, line);)
-      out += line.starts_with(' ') ? line + '\n' : wrap(line, 0);
+      out += line.starts_with(' ') ? wrap_command(line) : wrap(line, 0);
     return out;
   }
 };

@@ -134,9 +134,9 @@ void add_serve_command(CLI::App& app) {
       "serve", "Train on devices that join over a network; this one is device 0.");
   command->footer(
       "Examples:\n"
-      "  cleave serve run.toml --listen 0.0.0.0:4242       on the server\n"
-      "  cleave serve invite                               there too, once for each device\n"
-      "  cleave join server.example:4242 --invitation …    on each device\n"
+      "  cleave serve run.toml --listen 0.0.0.0:4242      on the server\n"
+      "  cleave serve invite                              there too, once for each one\n"
+      "  cleave join server.example:4242 --invitation …   on each device\n"
       "  cleave serve run.toml --insecure & cleave join 127.0.0.1:4242 --insecure");
   add_train_flags(*command, *flags);
   command->get_option("config")->required(false);

@@ -127,7 +127,7 @@ void add_status_command(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  cleave status server.example:4242\n"
-      "  cleave status 127.0.0.1:4242 --keys ~/.local/state/cleave/server   on the server itself");
+      "  cleave status 127.0.0.1:4242 --keys ~/.local/state/cleave/server   on it");
   add_network_flags(*command, *flags);
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags] { ask(*flags); });
