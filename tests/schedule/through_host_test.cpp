@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cleave/plan/memory/memory.h"
+#include "cleave/schedule/effects.h"
 #include "cleave/schedule/forward_only.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
@@ -125,6 +126,71 @@ TEST(ThroughHost, TheVerifierWantsRoomOnTheHost) {
   for (Buffer& b : shared.buffers)
     if (is_on_host(b)) b.offset = 0;
   EXPECT_NE(verdict(shared).find("two live buffers overlap"), std::string::npos);
+}
+
+/// Two replicas, of which some pass what they exchange through the host.
+Program replicas_through_host(Sharing sharing, std::vector<int> devices) {
+  Program program = generate("1f1b", {.devices = 1, .microbatches = 2});
+  program.segments = {2};
+  program = lower(std::move(program), {.replicas = 2,
+                                       .grain = Grain::Segment,
+                                       .sharing = sharing,
+                                       .through_host = std::move(devices)});
+  plan::StageMemory memory{.scratch_on_host = 70};
+  memory.segments.assign(2, {.gathered = 10,
+                             .reducing_on_host = 100,
+                             .gathering_on_host = 200,
+                             .refreshing_on_host = 300});
+  plan::plan_memory(program, std::vector{memory});
+  return program;
+}
+
+TEST(ThroughHost, CollectivesHaveRoomThereFromTheirPostToTheirWait) {
+  for (const Sharing sharing : {Sharing::Nothing, Sharing::State, Sharing::Values}) {
+    const Program program = replicas_through_host(sharing, {0});
+    EXPECT_EQ(verdict(program), "");
+    EXPECT_EQ(parse_program(to_text(program)), program);
+    std::size_t rooms = 0;
+    for (const Buffer& b : program.buffers) {
+      if (!is_exchange_on_host(b)) continue;
+      const auto& list = program.lists[b.device];
+      EXPECT_EQ(b.device, 0);
+      EXPECT_EQ(on_host_of(list[b.first].op), b.kind);
+      EXPECT_EQ(list[b.last].completes, list[b.first].op);
+      EXPECT_EQ(b.bytes, b.kind == BufferKind::ReducingOnHost    ? 100
+                         : b.kind == BufferKind::GatheringOnHost ? 200
+                                                                 : 600);
+      EXPECT_GE(b.offset, 128);  // above what lasts
+      ++rooms;
+    }
+    const auto posted = [](const Instruction& i) { return is_posted_collective(i.op); };
+    EXPECT_EQ(rooms, std::ranges::count_if(program.lists[0], posted));
+    EXPECT_EQ(plan::host_bytes(program)[1], 0);
+  }
+}
+
+TEST(ThroughHost, TheVerifierWantsRoomForEveryCollective) {
+  const Program program = replicas_through_host(Sharing::Values, {0, 1});
+  const auto is_gathering = [](const Buffer& b) { return b.kind == BufferKind::GatheringOnHost; };
+  const auto room = std::ranges::find_if(program.buffers, is_gathering) - program.buffers.begin();
+  Program without = program;
+  without.buffers.erase(without.buffers.begin() + room);
+  EXPECT_NE(verdict(without).find("no buffer holds what passes through the host until"),
+            std::string::npos)
+      << verdict(without);
+
+  Program shorter = program;
+  shorter.buffers[room].last -= 1;
+  EXPECT_NE(verdict(shorter).find("no buffer holds what passes through the host until"),
+            std::string::npos);
+
+  Program reached = program;
+  reached.through_host.clear();
+  EXPECT_NE(verdict(reached).find("belongs to nothing on this device"), std::string::npos);
+
+  Program below = program;
+  below.buffers[room].offset = 0;
+  EXPECT_NE(verdict(below).find("two live buffers overlap"), std::string::npos);
 }
 
 }  // namespace

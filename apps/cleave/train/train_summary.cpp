@@ -96,7 +96,7 @@ std::string describe_outside(const engine::CompiledStep& step) {
   std::string text;
   for (int d = 0; d < step.devices(); ++d) {
     if (step.host_on(d) > 0)
-      text += fmt::format("device {} passes messages through {} of the host's memory\n", d,
+      text += fmt::format("device {} passes messages and sums through {} of the host's memory\n", d,
                           format_bytes(step.host_on(d)));
     if (step.outside_on(d) == 0) continue;
     text += fmt::format("device {} moves up to {} out, {}\n", d, format_bytes(step.outside_on(d)),

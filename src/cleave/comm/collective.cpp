@@ -47,6 +47,8 @@ bool Collective::advance() {
 void Collective::release() noexcept {
   for (Pending& flight : flights_) flight.withdraw();
   flights_.clear();
+  if (on_host_.owner != nullptr) on_host_.owner->give_back(on_host_.bytes);
+  on_host_ = {};
   comm_.transport().discharge(*this);
   comm_.give_back(*this);
 }
@@ -66,15 +68,34 @@ int Collective::awaited() const {
   return pending == flights_.end() ? kNobody : pending->awaited();
 }
 
-void Collective::send(std::span<std::byte> bytes, int to) {
+void Collective::send(std::span<std::byte> bytes, int to, OnHost on_host) {
   sent_ += static_cast<std::int64_t>(bytes.size());
-  flights_.push_back(comm_.post(
-      {.direction = Direction::Send, .member = to, .tag = tag_, .bytes = bytes}, traffic_));
+  flights_.push_back(comm_.post({.direction = Direction::Send,
+                                 .member = to,
+                                 .tag = tag_,
+                                 .bytes = bytes,
+                                 .on_host = on_host.at,
+                                 .is_on_host = on_host.filled},
+                                traffic_));
 }
 
-void Collective::receive(std::span<std::byte> bytes, int from) {
-  flights_.push_back(comm_.post(
-      {.direction = Direction::Receive, .member = from, .tag = tag_, .bytes = bytes}, traffic_));
+void Collective::receive(std::span<std::byte> bytes, int from, OnHost on_host) {
+  flights_.push_back(comm_.post({.direction = Direction::Receive,
+                                 .member = from,
+                                 .tag = tag_,
+                                 .bytes = bytes,
+                                 .on_host = on_host.at},
+                                traffic_));
+}
+
+void Collective::pass_through(HostRoom on_host, std::size_t needed) {
+  on_host_ = on_host;
+  CLEAVE_CHECK(on_host.bytes.empty() || on_host.bytes.size() >= needed, "a collective of ", needed,
+               " B on the host has room for ", on_host.bytes.size());
+}
+
+std::byte* Collective::on_host_at(std::size_t offset) const {
+  return on_host_.bytes.empty() ? nullptr : on_host_.bytes.data() + offset;
 }
 
 // ── Barrier: after round k everyone knows of the 2^(k+1) members up to itself ────────────────────
@@ -86,8 +107,8 @@ void Collective::start_barrier(int tag) {
 bool Collective::next_of_barrier() {
   const int distance = 1 << round_++;
   if (distance >= comm_.size()) return false;
-  receive({}, (comm_.rank() + comm_.size() - distance) % comm_.size());
-  send({}, (comm_.rank() + distance) % comm_.size());
+  receive({}, (comm_.rank() + comm_.size() - distance) % comm_.size(), {});
+  send({}, (comm_.rank() + distance) % comm_.size(), {});
   return true;
 }
 
@@ -105,10 +126,10 @@ bool Collective::next_of_broadcast() {
   const unsigned own_bit = place == 0 ? std::bit_ceil(static_cast<unsigned>(size)) : place & -place;
   const auto member = [&](unsigned at) { return static_cast<int>(at + root_) % size; };
   const std::size_t round = round_++;
-  if (round == 0 && place != 0) receive(bytes_, member(place - own_bit));
+  if (round == 0 && place != 0) receive(bytes_, member(place - own_bit), {});
   if (round == 1) {
     for (unsigned bit = own_bit / 2; bit > 0; bit /= 2) {
-      if (place + bit < static_cast<unsigned>(size)) send(bytes_, member(place + bit));
+      if (place + bit < static_cast<unsigned>(size)) send(bytes_, member(place + bit), {});
     }
   }
   return round < 2;
@@ -121,9 +142,10 @@ std::span<std::byte> Collective::slice(int member) const {
 }
 
 void Collective::start_all_gather(int tag, std::span<std::byte> whole,
-                                  std::span<const std::size_t> borders) {
+                                  std::span<const std::size_t> borders, HostRoom on_host) {
   bytes_ = whole;
   borders_.assign(borders.begin(), borders.end());
+  pass_through(on_host, whole.size());
   start(CollectiveKind::AllGather, tag, Traffic::Gather, &Collective::next_of_all_gather);
 }
 
@@ -133,8 +155,11 @@ bool Collective::next_of_all_gather() {
   // Each starts with another peer, so that not all talk to the same one at once.
   for (int shift = 1; shift < size; ++shift) {
     const int from = (rank + size - shift) % size, to = (rank + shift) % size;
-    if (!slice(from).empty()) receive(slice(from), from);
-    if (!slice(rank).empty()) send(slice(rank), to);
+    if (!slice(from).empty()) receive(slice(from), from, {.at = on_host_at(borders_[from])});
+    // What all of them get moves to the host once.
+    const bool moved = shift > 1 && !on_host_.bytes.empty();
+    if (!slice(rank).empty())
+      send(slice(rank), to, {.at = on_host_at(borders_[rank]), .filled = moved});
   }
   return true;
 }
@@ -152,6 +177,9 @@ void Collective::start_reduce(int tag, const Reduction& reduction,
   piece_bytes_ = workspace_.size() / others / kReduceGrain * kReduceGrain;
   adder_ = &reduction.adder;
   then_ = then;
+  pass_through(reduction.on_host, then == Then::Gather
+                                      ? all_reduce_host_bytes(bytes_.size(), workspace_.size())
+                                      : reduce_scatter_host_bytes(workspace_.size()));
   CLEAVE_CHECK(piece_bytes_ > 0, "a workspace of ", workspace_.size(), " B for a sum over ",
                comm_.size(), " devices needs at least ", others * kReduceGrain, " B");
   start(then == Then::Gather ? CollectiveKind::AllReduce : CollectiveKind::ReduceScatter, tag,
@@ -175,8 +203,10 @@ bool Collective::next_of_reduce() {
   for (int shift = 1; shift < size; ++shift) {
     const int from = (rank + size - shift) % size, to = (rank + shift) % size;
     const std::size_t mine = piece(rank, round_).size();
-    if (mine > 0) receive(arriving(from, mine), from);
-    if (!piece(to, round_).empty()) send(piece(to, round_), to);
+    const auto place = static_cast<std::size_t>(shift - 1) * piece_bytes_;
+    if (mine > 0) receive(arriving(from, mine), from, {.at = on_host_at(place)});
+    if (!piece(to, round_).empty())
+      send(piece(to, round_), to, {.at = on_host_at(workspace_.size() + place)});
   }
   ++round_;
   if (!flights_.empty()) return true;

@@ -21,7 +21,8 @@ class Collective final : public Operation {
 
   void start_barrier(int tag);
   void start_broadcast(int tag, std::span<std::byte> bytes, int root);
-  void start_all_gather(int tag, std::span<std::byte> whole, std::span<const std::size_t> borders);
+  void start_all_gather(int tag, std::span<std::byte> whole, std::span<const std::size_t> borders,
+                        HostRoom on_host);
 
   enum class Then { Stop, Gather };
   void start_reduce(int tag, const Reduction& reduction, std::span<const std::size_t> borders,
@@ -42,8 +43,15 @@ class Collective final : public Operation {
   bool next_of_reduce();
   void add_up_round();
 
-  void send(std::span<std::byte> bytes, int to);
-  void receive(std::span<std::byte> bytes, int from);
+  /// Where a message passes through the host, and whether what is sent is there already.
+  struct OnHost {
+    std::byte* at = nullptr;
+    bool filled = false;
+  };
+  void send(std::span<std::byte> bytes, int to, OnHost on_host);
+  void receive(std::span<std::byte> bytes, int from, OnHost on_host);
+  void pass_through(HostRoom on_host, std::size_t needed);
+  std::byte* on_host_at(std::size_t offset) const;
   std::span<std::byte> slice(int member) const;
   std::span<std::byte> piece(int member, std::size_t round) const;
   std::span<std::byte> arriving(int member, std::size_t bytes) const;
@@ -67,6 +75,7 @@ class Collective final : public Operation {
   const Adder* adder_ = nullptr;
   std::vector<std::byte*> parts_;  ///< of the sum, by member
   Then then_ = Then::Stop;
+  HostRoom on_host_;  ///< gathering: like the whole; adding up: what arrives, then what leaves
 };
 
 }  // namespace cleave::comm

@@ -199,12 +199,13 @@ Pending Communicator::broadcast(std::span<std::byte> bytes, int root) {
   return pending;
 }
 
-Pending Communicator::all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders) {
+Pending Communicator::all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders,
+                                 HostRoom on_host) {
   check_borders(borders, whole.size());
   if (size() == 1) return {};
   Collective& collective = new_collective();
   Pending pending(*transport_, collective);
-  collective.start_all_gather(next_tag(), whole, borders);
+  collective.start_all_gather(next_tag(), whole, borders, on_host);
   return pending;
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "cleave/comm/host_room.h"
 #include "cleave/comm/pending.h"
 #include "cleave/comm/transport.h"
 
@@ -25,6 +26,7 @@ struct Reduction {
   std::span<std::byte> values;     ///< its contribution; replaced by the sum
   std::span<std::byte> workspace;  ///< as long on every member; small ones take more rounds
   const Adder& adder;              ///< must outlive the operation
+  HostRoom on_host = {};           ///< see host_room.h
 };
 
 /// The workspace with which a sum of `bytes` over `members` devices takes a single round. The least
@@ -67,6 +69,9 @@ class Communicator {
   /// Where this device has its tensors, in all its groups; see Transport.
   void set_memory(Memory& memory) { transport_->set_memory(memory); }
 
+  /// See Transport.
+  std::int64_t unplanned_host_bytes() const { return transport_->unplanned_host_bytes(); }
+
   /// Moves on what is in flight. Call it now and then while computing: neither large MPI messages
   /// nor collectives get anywhere on their own.
   void progress() { transport_->progress(); }
@@ -95,7 +100,8 @@ class Communicator {
   Pending broadcast(std::span<std::byte> bytes, int root);
 
   /// Member i's slice of `whole`, [borders[i], borders[i+1]) in bytes, to everyone.
-  Pending all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders);
+  Pending all_gather(std::span<std::byte> whole, std::span<const std::size_t> borders,
+                     HostRoom on_host = {});
 
   /// Member i's slice of `values` becomes the sum of that slice over the members, by tree_sum() in
   /// the order of their ranks. The rest of `values` is left as it was. Sends

@@ -5,10 +5,15 @@ namespace cleave::comm {
 void StagedMessage::start(Transport& transport, const Message& message) {
   message_ = message;
   complete_ = false;
-  if (buffer_.size() < message.bytes.size()) buffer_.resize(message.bytes.size());
+  const std::size_t bytes = message.bytes.size();
+  if (message.on_host == nullptr && buffer_.size() < bytes) {
+    owner_.note_unplanned(bytes - buffer_.size());
+    buffer_.resize(bytes);
+  }
+  staged_ = {message.on_host == nullptr ? buffer_.data() : message.on_host, bytes};
   Message staged = message;
-  staged.bytes = std::span(buffer_).first(message.bytes.size());
-  if (message.direction == Direction::Send)
+  staged.bytes = staged_;
+  if (message.direction == Direction::Send && !message.is_on_host)
     owner_.memory().copy_out(message.bytes.data(), staged.bytes);
   inner_ = &transport.post(staged);
 }
@@ -17,7 +22,7 @@ bool StagedMessage::advance() {
   if (complete_) return true;
   if (!inner_->advance()) return false;
   if (message_.direction == Direction::Receive)
-    owner_.memory().copy_in(message_.bytes.data(), std::span(buffer_).first(message_.bytes.size()));
+    owner_.memory().copy_in(message_.bytes.data(), staged_);
   complete_ = true;
   return true;
 }

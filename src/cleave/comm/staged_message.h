@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,8 +14,9 @@ namespace cleave::comm {
 
 class Staging;
 
-/// A message whose bytes lie where the transport cannot read: they pass through a buffer of the
-/// host, copied out before they are sent, copied in once they have arrived.
+/// A message whose bytes lie where the transport cannot read: they pass through the host's memory,
+/// where the message says or in a buffer, copied out before they are sent, copied in once they have
+/// arrived.
 class StagedMessage final : public Operation {
  public:
   explicit StagedMessage(Staging& owner) : owner_(owner) {}
@@ -28,7 +31,8 @@ class StagedMessage final : public Operation {
  private:
   Staging& owner_;
   Message message_;
-  std::vector<std::byte> buffer_;  ///< grows to the largest message that it ever carried
+  std::vector<std::byte> buffer_;  ///< grows to the largest message without a place of its own
+  std::span<std::byte> staged_;    ///< where the bytes pass through
   Operation* inner_ = nullptr;
   bool complete_ = false;
 };
@@ -42,9 +46,13 @@ class Staging {
   Operation& post(Transport& transport, const Message& message);
   void give_back(StagedMessage& message) noexcept { pool_.give_back(message); }
 
+  std::int64_t unplanned_bytes() const { return unplanned_bytes_; }
+  void note_unplanned(std::size_t more) { unplanned_bytes_ += static_cast<std::int64_t>(more); }
+
  private:
   Memory& memory_;
   Pool<StagedMessage> pool_;
+  std::int64_t unplanned_bytes_ = 0;  ///< of the messages' own buffers
 };
 
 }  // namespace cleave::comm

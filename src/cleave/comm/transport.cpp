@@ -38,6 +38,10 @@ Operation& Transport::start(const Message& message) {
   return staging_->post(*this, message);
 }
 
+std::int64_t Transport::unplanned_host_bytes() const {
+  return staging_ == nullptr ? 0 : staging_->unplanned_bytes();
+}
+
 void Transport::advance_collectives() {
   for (Operation* collective : collectives_) collective->advance();
 }

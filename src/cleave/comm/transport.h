@@ -54,6 +54,11 @@ struct Message {
   int member = 0;   ///< the peer's rank in the group
   int tag = 0;
   std::span<std::byte> bytes;  ///< only read when sending
+
+  /// Where they pass through the host, if the transport cannot reach them: as many bytes; null:
+  /// wherever there is room.
+  std::byte* on_host = nullptr;
+  bool is_on_host = false;  ///< what is sent is there already
 };
 
 std::string describe(const Message& message);
@@ -95,6 +100,9 @@ class Transport {
 
   /// The same, also if the bytes lie in the memory that set_memory() named.
   Operation& start(const Message& message);
+
+  /// The host's memory that messages passed through which had no place there: it is in no plan.
+  std::int64_t unplanned_host_bytes() const;
 
   /// Where the device has its tensors, if not on the host: messages pass through buffers then. It
   /// must outlive what is in flight; the host's memory ends it.

@@ -16,12 +16,13 @@ constexpr std::size_t kInFlight = 4;
 }  // namespace
 
 TensorGroup::TensorGroup(ops::Compute& compute, comm::Communicator& world,
-                         std::span<const int> members, int sharers)
+                         std::span<const int> members, int sharers, std::span<std::byte> on_host)
     : compute_(compute),
       f32_(compute, DType::F32),
       bf16_(compute, DType::BF16),
       all_(world.group(members)),
-      borders_(members.size() + 1) {
+      borders_(members.size() + 1),
+      on_host_(on_host, kInFlight) {
   all_->make_room(kInFlight);
   if (sharers < 2) return;
   const int first = all_->rank() / sharers * sharers;
@@ -36,10 +37,26 @@ std::int64_t TensorGroup::workspace_bytes(std::int64_t bytes, int devices) {
       comm::single_round_workspace(static_cast<std::size_t>(bytes), devices)));
 }
 
-comm::Reduction TensorGroup::reduction(View values, std::byte* workspace, int members) const {
+std::int64_t TensorGroup::exchange_host_bytes(std::int64_t bytes, int devices) {
+  const auto workspace = static_cast<std::size_t>(workspace_bytes(bytes, devices));
+  return aligned(static_cast<std::int64_t>(
+      comm::all_reduce_host_bytes(static_cast<std::size_t>(bytes), workspace)));
+}
+
+std::int64_t TensorGroup::host_bytes(std::int64_t largest_exchange) {
+  return static_cast<std::int64_t>(kInFlight) * largest_exchange;
+}
+
+comm::HostRoom TensorGroup::room_for(View values, int members) {
+  return on_host_.take(static_cast<std::size_t>(exchange_host_bytes(values.byte_count(), members)));
+}
+
+comm::Reduction TensorGroup::reduction(View values, std::byte* workspace, int members) {
   const auto bytes = static_cast<std::size_t>(workspace_bytes(values.byte_count(), members));
-  return {
-      .values = bytes_of(values), .workspace = {workspace, bytes}, .adder = adder(values.dtype())};
+  return {.values = bytes_of(values),
+          .workspace = {workspace, bytes},
+          .adder = adder(values.dtype()),
+          .on_host = room_for(values, members)};
 }
 
 comm::Pending TensorGroup::start_all_reduce(View values, std::byte* workspace) {
@@ -51,7 +68,7 @@ comm::Pending TensorGroup::start_reduce_scatter(View values, std::byte* workspac
 }
 
 comm::Pending TensorGroup::start_all_gather(View whole) {
-  return all_->all_gather(bytes_of(whole), row_borders(whole));
+  return all_->all_gather(bytes_of(whole), row_borders(whole), room_for(whole, all_->size()));
 }
 
 void TensorGroup::all_reduce(View values) {

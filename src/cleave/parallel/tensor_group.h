@@ -16,9 +16,10 @@ namespace cleave::parallel {
 class TensorGroup {
  public:
   /// `members`: ranks in `world`, in the order of their shards, this device among them; all of them
-  /// make theirs at the same time. `sharers` neighbours have the same key-value heads.
+  /// make theirs at the same time. `sharers` neighbours have the same key-value heads. `on_host`:
+  /// host_bytes() of the largest exchange, where no message reaches the device's memory.
   TensorGroup(ops::Compute& compute, comm::Communicator& world, std::span<const int> members,
-              int sharers);
+              int sharers, std::span<std::byte> on_host = {});
 
   /// `values`, dense, become the sum over the group. Works in the device's scratch.
   void all_reduce(View values);
@@ -46,9 +47,15 @@ class TensorGroup {
   /// Scratch that a sum of `bytes` over `devices` takes.
   static std::int64_t workspace_bytes(std::int64_t bytes, int devices);
 
+  /// What an exchange of so many bytes over `devices` passes through on the host, and what a group
+  /// needs for as many at once as layers have on their way.
+  static std::int64_t exchange_host_bytes(std::int64_t bytes, int devices);
+  static std::int64_t host_bytes(std::int64_t largest_exchange);
+
  private:
   const comm::Adder& adder(DType dtype) const { return dtype == DType::F32 ? f32_ : bf16_; }
-  comm::Reduction reduction(View values, std::byte* workspace, int members) const;
+  comm::Reduction reduction(View values, std::byte* workspace, int members);
+  comm::HostRoom room_for(View values, int members);
   std::span<const std::size_t> row_borders(View whole);
 
   ops::Compute& compute_;
@@ -57,6 +64,7 @@ class TensorGroup {
   std::unique_ptr<comm::Communicator> all_;
   std::unique_ptr<comm::Communicator> sharers_;  ///< null: nobody shares
   std::vector<std::size_t> borders_;
+  comm::HostSlots on_host_;
 };
 
 }  // namespace cleave::parallel

@@ -1,6 +1,9 @@
 #include "cleave/parallel/traffic.h"
 
+#include <algorithm>
+
 #include "cleave/comm/communicator.h"
+#include "cleave/parallel/tensor_group.h"
 #include "cleave/shard/gathered.h"
 #include "cleave/shard/sharded.h"
 
@@ -87,6 +90,57 @@ TensorTraffic tensor_traffic(const LayerSpec& layer) {
     return of_slices(layer, sliced->axis);
   if (const auto* gathered = own.get_if<GatheredAttributes>()) return of_gathered(layer, *gathered);
   return {};
+}
+
+namespace {
+
+/// Of a tensor of which a device has its own tokens, or all.
+std::int64_t exchanged(const TensorSpec& own, const ShardAxis& axis) {
+  return TensorGroup::exchange_host_bytes(bytes_of(own) / axis.own_tokens * axis.tokens,
+                                          axis.devices);
+}
+
+std::int64_t exchanged_of_chain(const LayerSpec& layer, const ShardedAttributes& attributes) {
+  const ShardAxis& axis = attributes.axis;
+  const SharedColumns& shared = attributes.shared;
+  const std::int64_t columns = axis.tokens * shared.columns * size_of(layer.x.dtype);
+  const int sharers = static_cast<int>(shared.shards / axis.local);
+  return std::max({attributes.from_data ? 0 : exchanged(layer.x, axis), exchanged(layer.y, axis),
+                   sharers > 1 ? TensorGroup::exchange_host_bytes(columns, sharers) : 0});
+}
+
+std::int64_t exchanged_of_loss(const LayerSpec& layer, const ShardAxis& axis) {
+  const std::int64_t states = 3 * axis.local * axis.devices * axis.tokens * size_of(DType::F32);
+  return std::max(exchanged(layer.x, axis), TensorGroup::exchange_host_bytes(states, axis.devices));
+}
+
+std::int64_t exchanged_of_slices(const LayerSpec& layer, const ShardAxis& axis) {
+  std::int64_t most = 0;
+  for (const ParameterSpec& parameter : layer.parameters)
+    most = std::max(most, parameter.elements() * size_of(DType::F32));
+  return TensorGroup::exchange_host_bytes(most, axis.devices);
+}
+
+std::int64_t exchanged_of_gathered(const LayerSpec& layer, const GatheredAttributes& attributes) {
+  const int devices = static_cast<int>(attributes.devices);
+  const std::int64_t x = attributes.divides_x ? bytes_of(layer.x) * devices : 0;
+  const std::int64_t y = attributes.divides_y ? bytes_of(layer.y) * devices : 0;
+  return TensorGroup::exchange_host_bytes(std::max(x, y), devices);
+}
+
+}  // namespace
+
+std::int64_t largest_exchange(const LayerSpec& layer) {
+  const Attributes& own = layer.attributes;
+  if (const auto* chain = own.get_if<ShardedAttributes>())
+    return chain->axis.devices < 2 ? 0 : exchanged_of_chain(layer, *chain);
+  if (const auto* loss = own.get_if<ShardedLossAttributes>())
+    return loss->axis.devices < 2 ? 0 : exchanged_of_loss(layer, loss->axis);
+  if (const auto* sliced = own.get_if<TokenSlicedAttributes>())
+    return sliced->axis.devices < 2 ? 0 : exchanged_of_slices(layer, sliced->axis);
+  if (const auto* gathered = own.get_if<GatheredAttributes>())
+    return gathered->devices < 2 ? 0 : exchanged_of_gathered(layer, *gathered);
+  return 0;
 }
 
 std::size_t most_collectives(const LayerSpec& layer) {

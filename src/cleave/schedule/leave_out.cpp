@@ -115,7 +115,8 @@ class LeavingOut {
 
   bool has_use(const Buffer& buffer) const {
     const OfReplica of = topology_.of_replica(buffer.device, buffer.microbatch);
-    if (buffer.kind == BufferKind::Gathered) return kept_[buffer.device][buffer.first] != 0;
+    if (buffer.kind == BufferKind::Gathered || is_exchange_on_host(buffer))
+      return kept_[buffer.device][buffer.first] != 0;
     if (buffer.microbatch < 0) return true;
     if (buffer.edge >= 0) return topology_.carries(buffer.edge, buffer.direction, of);
     return topology_.present(buffer.stage, of);

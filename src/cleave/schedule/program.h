@@ -139,12 +139,18 @@ enum class BufferKind : std::uint8_t {
   StoredState,        ///< where it is between steps; whole step, in the device's outside
   ArrivingOnHost,     ///< what RECV fills and IN brings to an Arriving buffer; in the host's memory
   LeavingOnHost,      ///< what OUT fills from a Leaving buffer and SEND sends; in the host's memory
+  // What collectives of a device pass through in the host's memory, each from its post to its WAIT.
+  ReducingOnHost,
+  GatheringOnHost,
+  RefreshingOnHost,
+  CollectingOnHost,
+  ScratchOnHost,  ///< what TIE and sums inside layers pass through; one per device, whole step
 };
 
 /// A piece of a device's memory, or of its outside: memory of the host or a disk, which nothing but
 /// OUT and IN reaches and whose offsets are counted from its own begin; or of the host's memory
-/// that its messages pass through, the same way. Lives from instruction `first` up to and including
-/// `last` of its device's list; static buffers from 0 to the end.
+/// that its messages and sums pass through, the same way. Lives from instruction `first` up to and
+/// including `last` of its device's list; static buffers from 0 to the end.
 struct Buffer {
   BufferKind kind = BufferKind::Scratch;
   std::int32_t device = 0;
@@ -241,12 +247,30 @@ constexpr bool is_outside(const Buffer& buffer) {
   return buffer.kind == BufferKind::Outside || buffer.kind == BufferKind::StoredState;
 }
 
-/// True if it is a message in the memory of the host.
+/// True if it lies in the memory of the host that messages and sums pass through.
 constexpr bool is_on_host(const Buffer& buffer) {
+  return buffer.kind >= BufferKind::ArrivingOnHost;
+}
+
+/// True if it is a message there.
+constexpr bool is_message_on_host(const Buffer& buffer) {
   return buffer.kind == BufferKind::ArrivingOnHost || buffer.kind == BufferKind::LeavingOnHost;
 }
 
-/// Whether the messages of a device pass through the host's memory.
+/// True if a collective passes through it there.
+constexpr bool is_exchange_on_host(const Buffer& buffer) {
+  return buffer.kind >= BufferKind::ReducingOnHost && buffer.kind <= BufferKind::CollectingOnHost;
+}
+
+/// What a collective that replicas post passes through on the host.
+constexpr BufferKind on_host_of(Op collective) {
+  return collective == Op::Reduce    ? BufferKind::ReducingOnHost
+         : collective == Op::Gather  ? BufferKind::GatheringOnHost
+         : collective == Op::Refresh ? BufferKind::RefreshingOnHost
+                                     : BufferKind::CollectingOnHost;
+}
+
+/// Whether the messages and sums of a device pass through the host's memory.
 bool passes_through_host(const Program& program, int device);
 
 /// "2F0" (stage, op, microbatch), "2.1F0" (its segment 1), "SEND:3>0" (edge 3 forward, microbatch

@@ -11,7 +11,7 @@ namespace cleave::schedule {
 namespace {
 
 // In the order of BufferKind.
-constexpr std::array<std::string_view, 25> kBufferKinds = {"weights",
+constexpr std::array<std::string_view, 30> kBufferKinds = {"weights",
                                                            "gradients",
                                                            "optimizer",
                                                            "kept-for-input",
@@ -35,8 +35,13 @@ constexpr std::array<std::string_view, 25> kBufferKinds = {"weights",
                                                            "fetched-state",
                                                            "stored-state",
                                                            "arriving-on-host",
-                                                           "leaving-on-host"};
-static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::LeavingOnHost) + 1);
+                                                           "leaving-on-host",
+                                                           "reducing-on-host",
+                                                           "gathering-on-host",
+                                                           "refreshing-on-host",
+                                                           "collecting-on-host",
+                                                           "scratch-on-host"};
+static_assert(kBufferKinds.size() == static_cast<std::size_t>(BufferKind::ScratchOnHost) + 1);
 
 // In the order of Sharing, and of GradientKind.
 constexpr std::array<std::string_view, 4> kSharings = {"nothing", "state", "gradients", "values"};

@@ -2,46 +2,9 @@
 
 #include <algorithm>
 
+#include "schedule/oracle/buffer_kinds.h"
+
 namespace cleave::schedule::oracle {
-namespace {
-
-bool is_end(const Buffer& b) {
-  return b.edge < 0 && (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving);
-}
-
-bool lies_on_host(const Buffer& b) {
-  return b.kind == BufferKind::ArrivingOnHost || b.kind == BufferKind::LeavingOnHost;
-}
-
-bool is_edge_buffer(const Buffer& b) {
-  return lies_on_host(b) ||
-         (b.edge >= 0 && (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving));
-}
-
-bool lies_outside(const Buffer& b) {
-  return b.kind == BufferKind::Outside || b.kind == BufferKind::StoredState;
-}
-
-bool of_microbatch(BufferKind kind) {
-  switch (kind) {
-    case BufferKind::Weights:
-    case BufferKind::Gradients:
-    case BufferKind::Optimizer:
-    case BufferKind::Gathered:
-    case BufferKind::Sums:
-    case BufferKind::Share:
-    case BufferKind::Reducing:
-    case BufferKind::Collected:
-    case BufferKind::Scratch:
-    case BufferKind::FetchedState:
-    case BufferKind::StoredState:
-      return false;
-    default:
-      return true;
-  }
-}
-
-}  // namespace
 
 Layout::Layout(const Program& p) : program(p) {
   read_header();
@@ -207,6 +170,7 @@ void Layout::read_buffer(int index) {
   const Program& p = program;
   const Buffer& b = p.buffers[index];
   demand(0 <= b.device && b.device < p.devices, "a buffer on no device");
+  demand(!lies_on_host(b) || through_host(b.device), "messages reach this device");
   if (of_microbatch(b.kind))
     demand(0 <= b.microbatch && b.microbatch < cells(b.device), "a buffer of no microbatch");
   if (is_edge_buffer(b)) {
@@ -217,11 +181,10 @@ void Layout::read_buffer(int index) {
     const int downstream = b.direction == Direction::Forward ? e.to : e.from;
     const int upstream = b.direction == Direction::Forward ? e.from : e.to;
     const bool arriving = b.kind == BufferKind::Arriving || b.kind == BufferKind::ArrivingOnHost;
-    demand(!lies_on_host(b) || through_host(b.device), "messages reach this device");
     demand(holds(b.device, arriving ? downstream : upstream), "a buffer of another device");
     demand(b.kind == BufferKind::Arriving || !same_device(e, replica_[b.device]),
            "nothing leaves this device");
-  } else if (b.kind != BufferKind::Scratch) {
+  } else if (b.kind != BufferKind::Scratch && b.kind != BufferKind::ScratchOnHost) {
     demand(0 <= b.stage && b.stage < p.stages && holds(b.device, b.stage), "a buffer of no stage");
     demand(-1 <= b.segment && b.segment < p.segments[b.stage], "a buffer of no segment");
     demand(!of_microbatch(b.kind) || present_in(b.stage, cell(b.device, b.microbatch)),
@@ -229,7 +192,8 @@ void Layout::read_buffer(int index) {
     const bool of_state = b.kind == BufferKind::FetchedState || b.kind == BufferKind::StoredState;
     const bool moved = of_state ? state_moves(b.device, b.stage, b.segment)
                                 : moves(b.device, b.stage, b.segment, b.microbatch);
-    demand(b.kind < BufferKind::ReturnedForInput || moved, "a buffer of what stays");
+    demand(b.kind < BufferKind::ReturnedForInput || lies_on_host(b) || moved,
+           "a buffer of what stays");
     demand(b.kind != BufferKind::SegmentInput || b.segment > 0, "no segment before it");
     demand(b.kind != BufferKind::Collected ||
                (collects(b.stage) && b.segment == collected_segment(b.stage)),
@@ -251,7 +215,7 @@ void Layout::read_buffer(int index) {
     demand(b.bytes <= budgets[b.device] && b.offset <= budgets[b.device] - b.bytes,
            "a buffer beyond the budget");
   by_first_[b.device].push_back(index);
-  if (b.kind == BufferKind::Gathered) return;
+  if (comes_again(b.kind)) return;
   demand(buffers_.emplace(name_of(b), index).second, "two buffers for one thing");
 }
 
@@ -260,7 +224,8 @@ Layout::Name Layout::name_of(const Buffer& b) const {
   if (is_edge_buffer(b))
     return {b.device, b.kind, -1, b.edge, static_cast<int>(b.direction), microbatch, -1};
   if (is_end(b)) return {b.device, b.kind, b.stage, -1, 0, microbatch, -1};
-  if (b.kind == BufferKind::Scratch) return {b.device, b.kind, -1, -1, 0, -1, -1};
+  if (b.kind == BufferKind::Scratch || b.kind == BufferKind::ScratchOnHost)
+    return {b.device, b.kind, -1, -1, 0, -1, -1};
   return {b.device, b.kind, b.stage, -1, 0, microbatch, b.segment};
 }
 

@@ -95,7 +95,7 @@ class Layout {
   /// R covers the segment, or for -1 all segments.
   bool recomputed(int device, int stage, int segment, int microbatch) const;
 
-  /// Index into Program::buffers, -1: none. Gathered parameters are not found here.
+  /// Index into Program::buffers, -1: none. What comes again is not found here.
   int kept(int device, BufferKind kind, int stage, int segment, int microbatch) const;
   int stage_end(int device, BufferKind kind, int stage, int microbatch) const;
   int carried(int device, BufferKind kind, int edge, Direction direction, int microbatch) const;

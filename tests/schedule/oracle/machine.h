@@ -56,6 +56,7 @@ class Machine {
     Op op;
     int segment;
     bool done = false;
+    int on_host = -1;  // the buffer that it passes through there
   };
   struct TiedGradient {
     int times = 0;
@@ -127,6 +128,8 @@ class Machine {
   void read_inputs(int d, const Instruction& i, Direction direction);
   void write_outputs(int d, const Instruction& i, Direction direction);
   void hold_gathered(int d, const Instruction& i);
+  /// Where a collective passes through the host; -1 if it need not.
+  int passing_on_host(int d, Op collective, const Instruction& i) const;
 
   const Layout* layout_;
   Messages messages_;

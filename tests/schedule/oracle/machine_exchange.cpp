@@ -95,6 +95,7 @@ void Machine::post_collective(int d, const Instruction& i) {
       demand(theirs[posted.size()].op == i.op && theirs[posted.size()].segment == i.segment,
              "replicas post different things");
   posted.push_back({i.op, i.segment});
+  posted.back().on_host = passing_on_host(d, i.op, i);
 
   if (i.op == Op::Gather) {
     Mask& gathered = gathered_[d * p.stages + i.stage];
@@ -139,6 +140,7 @@ bool Machine::wait_collective(int d, const Instruction& i) {
   for (int r = 0; r < p.replicas; ++r)
     if (layout_->leads(i.stage, r) && postings(r, i.stage).size() <= number) return false;
   mine->done = true;
+  touch(mine->on_host);
 
   if (i.completes == Op::Gather) {
     coming_[d * p.stages + i.stage] &= ~(i.segment < 0 ? kWhole : bit(i.segment));

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "schedule/oracle/buffer_kinds.h"
 #include "schedule/oracle/machine.h"
 
 // Memory as the executor sees it: at an instruction it acquires the buffers that begin there, and
@@ -39,7 +40,7 @@ void Machine::acquire(int d, int buffer) {
     const bool apart = elsewhere || b.bytes == 0 || other.bytes == 0 ||
                        b.offset + b.bytes <= other.offset || other.offset + other.bytes <= b.offset;
     demand(apart, "two buffers share a byte");
-    const bool same_parameters = b.kind == BufferKind::Gathered && other.kind == b.kind &&
+    const bool same_parameters = comes_again(b.kind) && other.kind == b.kind &&
                                  other.stage == b.stage && other.segment == b.segment;
     demand(!same_parameters, "two buffers for the same parameters");
   }
@@ -64,7 +65,8 @@ void Machine::check_static(int d) const {
       }
   for (const int share : shares_[d]) touch(share);
   for (const int k : layout_->by_first(d))
-    if (p.buffers[k].kind == BufferKind::Scratch) demand(memory_[k].alive, "no scratch");
+    if (p.buffers[k].kind == BufferKind::Scratch || p.buffers[k].kind == BufferKind::ScratchOnHost)
+      demand(memory_[k].alive, "no scratch");
 }
 
 void Machine::touch(int buffer) const {
@@ -153,6 +155,34 @@ void Machine::write_outputs(int d, const Instruction& i, Direction direction) {
   const int end = layout_->stage_end(d, BufferKind::Leaving, i.stage, i.microbatch);
   demand(end >= 0, "no buffer for what the stage yields");
   touch(end);
+}
+
+namespace {
+
+BufferKind passed_through(Op collective) {
+  switch (collective) {
+    case Op::Reduce:
+      return BufferKind::ReducingOnHost;
+    case Op::Gather:
+      return BufferKind::GatheringOnHost;
+    case Op::Refresh:
+      return BufferKind::RefreshingOnHost;
+    default:
+      return BufferKind::CollectingOnHost;
+  }
+}
+
+}  // namespace
+
+int Machine::passing_on_host(int d, Op collective, const Instruction& i) const {
+  const BufferKind kind = passed_through(collective);
+  if (messages_ == Messages::Implied || !layout_->through_host(d)) return -1;
+  if (!layout_->declared(kind, i.stage, i.segment)) return -1;
+  for (const int k : alive_[d]) {
+    const Buffer& b = layout_->program.buffers[k];
+    if (b.kind == kind && b.stage == i.stage && b.segment == i.segment) return k;
+  }
+  throw Fault("no room on the host for what replicas exchange");
 }
 
 void Machine::hold_gathered(int d, const Instruction& i) {

@@ -247,18 +247,19 @@ class Mutation {
     return "retarget op";
   }
 
-  /// Kinds up to Outside, then those on the host.
-  static BufferKind kind_of(int number) {
-    const int past = number - static_cast<int>(BufferKind::Outside) - 1;
-    if (past < 0) return static_cast<BufferKind>(number);
-    return past == 0 ? BufferKind::ArrivingOnHost : BufferKind::LeavingOnHost;
+  /// One of the kinds up to Outside, or of those on the host.
+  BufferKind any_kind() {
+    constexpr int kBefore = static_cast<int>(BufferKind::Outside) + 1;
+    constexpr int kOnHost = static_cast<int>(BufferKind::ArrivingOnHost);
+    const int number = draw(kBefore + static_cast<int>(BufferKind::ScratchOnHost) + 1 - kOnHost);
+    return static_cast<BufferKind>(number < kBefore ? number : number - kBefore + kOnHost);
   }
 
   std::string retarget_kind(Buffer& b) {
     if (draw(2))
       b.device = draw(p_.devices);
     else
-      b.kind = kind_of(draw(static_cast<int>(BufferKind::Outside) + 3));
+      b.kind = any_kind();
     return "retarget kind or device";
   }
 

@@ -160,8 +160,8 @@ void add_buffers(Program& p, std::mt19937& random) {
   for (plan::StageMemory& m : memory)
     for (std::int64_t* field :
          {&m.weights, &m.gradients, &m.optimizer, &m.scratch, &m.kept_for_input, &m.kept_for_weight,
-          &m.input_kept, &m.backward_work, &m.kept_for_recompute, &m.loaded, &m.result,
-          &m.gathered})
+          &m.input_kept, &m.backward_work, &m.kept_for_recompute, &m.loaded, &m.result, &m.gathered,
+          &m.scratch_on_host})
       *field = bytes();
   if (chance(random, 40)) {
     for (int s = 0; s < p.stages; ++s) {
@@ -170,7 +170,8 @@ void add_buffers(Program& p, std::mt19937& random) {
         for (std::int64_t* field :
              {&m.kept_for_input, &m.kept_for_weight, &m.input_kept, &m.backward_work,
               &m.kept_for_recompute, &m.recomputed, &m.x, &m.dy, &m.gathered, &m.sums, &m.share,
-              &m.reducing, &m.collected, &m.state})
+              &m.reducing, &m.collected, &m.state, &m.reducing_on_host, &m.gathering_on_host,
+              &m.refreshing_on_host, &m.collecting_on_host})
           *field = bytes();
     }
   }

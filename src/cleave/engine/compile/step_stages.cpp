@@ -7,6 +7,8 @@
 #include "cleave/engine/compile/stage_memory.h"
 #include "cleave/engine/compile/traffic.h"
 #include "cleave/parallel/sharded_layers.h"
+#include "cleave/parallel/tensor_group.h"
+#include "cleave/parallel/traffic.h"
 
 namespace cleave::engine {
 
@@ -141,11 +143,24 @@ void enlarge(plan::StageMemory& memory, const plan::StageMemory& other) {
     largest(mine.reducing, other.segments[s].reducing);
     largest(mine.collected, other.segments[s].collected);
     largest(mine.state, other.segments[s].state);
+    largest(mine.reducing_on_host, other.segments[s].reducing_on_host);
+    largest(mine.gathering_on_host, other.segments[s].gathering_on_host);
+    largest(mine.refreshing_on_host, other.segments[s].refreshing_on_host);
+    largest(mine.collecting_on_host, other.segments[s].collecting_on_host);
   }
 }
 
+/// What collectives inside the layers of a stage pass through on the host.
+std::int64_t exchanged_inside(const Stage& stage) {
+  std::int64_t bytes = 0;
+  for (const SegmentSpec& segment : stage.segments())
+    for (const LayerSpec& layer : segment.layers)
+      bytes = std::max(bytes, parallel::TensorGroup::host_bytes(parallel::largest_exchange(layer)));
+  return bytes;
+}
+
 /// TIE between two devices adds up in the kernel scratch of both.
-void plan_tie_workspace(CompiledStep& step, const Stages& stages) {
+void plan_ties(CompiledStep& step, const Stages& stages) {
   const auto& placement = step.program.placement;
   for (std::size_t t = 0; t < step.program.ties.size(); ++t) {
     const schedule::Tie& tie = step.program.ties[t];
@@ -157,6 +172,8 @@ void plan_tie_workspace(CompiledStep& step, const Stages& stages) {
             bytes, GradientSync::tied_bytes(stage->parameters().layout(), step.tie_names[t], r));
     }
     for (const int stage : {tie.first, tie.second}) {
+      std::int64_t& on_host = step.memory[stage].scratch_on_host;
+      on_host = std::max(on_host, GradientSync::tie_host_bytes(bytes));
       for (const int device : placement[stage])
         step.kernel_scratch[device] =
             std::max(step.kernel_scratch[device], GradientSync::tie_workspace(bytes));
@@ -192,7 +209,11 @@ void plan_scratch(CompiledStep& step, const Stages& stages, const CompileOptions
       step.kernel_scratch[device] = std::max(step.kernel_scratch[device], needed);
     }
   }
-  plan_tie_workspace(step, stages);
+  for (int s = 0; s < step.program.stages; ++s)
+    for (const auto& stage : stages[s])
+      step.memory[s].scratch_on_host =
+          std::max(step.memory[s].scratch_on_host, exchanged_inside(*stage));
+  plan_ties(step, stages);
   for (int s = 0; s < step.program.stages; ++s) {
     std::int64_t work = 0;
     for (const auto& stage : stages[s]) work = std::max(work, stage->work_bytes());

@@ -11,7 +11,8 @@ Collections::Collections(const schedule::Program& program, std::span<Stage* cons
   borders_.reserve(static_cast<std::size_t>(program.replicas) + 1);
 }
 
-void Collections::collect(const LinkedInstruction& entry, Memory& memory) {
+void Collections::collect(const LinkedInstruction& entry, Memory& memory,
+                          std::span<std::byte> on_host) {
   const CollectedRows& rows = entry.collected;
   comm::Communicator& replicas = *replicas_[entry.instruction.stage];
   const std::size_t own = rows.bytes * rows.sources.size();  // of a replica
@@ -22,7 +23,8 @@ void Collections::collect(const LinkedInstruction& entry, Memory& memory) {
   }
   borders_.clear();
   for (int r = 0; r <= replicas.size(); ++r) borders_.push_back(static_cast<std::size_t>(r) * own);
-  pending_[entry.instruction.stage] = replicas.all_gather({rows.whole, borders_.back()}, borders_);
+  pending_[entry.instruction.stage] =
+      replicas.all_gather({rows.whole, borders_.back()}, borders_, {on_host});
 }
 
 void Collections::finish(int stage) {

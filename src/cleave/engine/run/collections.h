@@ -19,7 +19,7 @@ class Collections {
   Collections(const schedule::Program& program, std::span<Stage* const> stages,
               std::span<comm::Communicator* const> replicas);
 
-  void collect(const LinkedInstruction& entry, Memory& memory);
+  void collect(const LinkedInstruction& entry, Memory& memory, std::span<std::byte> on_host);
   void finish(int stage);
 
  private:

@@ -69,11 +69,13 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece, Memory
 
 /// The devices at a device's place; null if it is alone there.
 std::unique_ptr<parallel::TensorGroup> group_of(const CompiledStep& step, int index,
-                                                ops::Compute& compute, comm::Communicator& world) {
+                                                ops::Compute& compute, comm::Communicator& world,
+                                                const Arena& host) {
   const std::vector<int> members = step.mesh.group_at(step.place_of(index));
   if (members.size() == 1) return nullptr;
   return std::make_unique<parallel::TensorGroup>(
-      compute, world, members, parallel::sharing_devices(segments_on(step, index)));
+      compute, world, members, parallel::sharing_devices(segments_on(step, index)),
+      scratch_on_host(step.program, step.place_of(index), &host));
 }
 
 std::int64_t bytes_at(const std::vector<std::int64_t>& by_place, int place) {
@@ -95,7 +97,7 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
       outside_(step.outside_bytes[place_], spill_ == nullptr ? host_memory() : *spill_),
       host_(step.host_bytes[place_]),
       peers_(world, step.mesh, index),
-      group_(group_of(step, index, compute_, world)) {
+      group_(group_of(step, index, compute_, world, host_)) {
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
   std::vector<Stage*> stages;
   std::vector<const StageParameters*> bound;

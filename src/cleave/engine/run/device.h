@@ -92,7 +92,7 @@ class Device {
   std::shared_ptr<Arena> arena_;        ///< shared with who keeps the state after a loss
   std::unique_ptr<SpillMemory> spill_;  ///< null: what moves out stays in the host's memory
   Arena outside_;
-  Arena host_;  ///< messages on their way, where they pass through the host's memory
+  Arena host_;  ///< messages and sums on their way, where they pass through the host's memory
   Peers peers_;
   std::unique_ptr<parallel::TensorGroup> group_;  ///< null: alone at its place
   std::vector<std::unique_ptr<Stage>> stages_;

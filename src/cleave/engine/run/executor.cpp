@@ -20,7 +20,8 @@ Executor::Executor(Parts parts)
              .stages = parts_.stages,
              .tie_names = parts_.tie_names,
              .compute = parts_.compute,
-             .peers = parts_.peers}),
+             .peers = parts_.peers,
+             .on_host = scratch_on_host(*parts_.program, parts_.device, parts_.host)}),
       replicas_(sync_.replicas()),
       sums_({.program = parts_.program,
              .device = parts_.device,
@@ -31,6 +32,11 @@ Executor::Executor(Parts parts)
              .world = parts_.world}),
       values_(parts_.stages, replicas_),
       collections_(*parts_.program, parts_.stages, replicas_),
+      collectives_({.sums = &sync_,
+                    .values = &values_,
+                    .collections = &collections_,
+                    .memory = &parts_.arena->memory(),
+                    .host = parts_.host}),
       messages_(programs(), *parts_.world, parts_.place),
       moves_(parts_.linked, parts_.arena->memory(), parts_.outside),
       host_messages_(host_messages_of(parts_)),
@@ -38,14 +44,20 @@ Executor::Executor(Parts parts)
       microbatches_(schedule::Topology(*parts_.program).microbatches(parts_.device)) {
   std::size_t blocks = 0;
   std::size_t instructions = 0;
+  int slots = 0;
+  int exchanges = 0;
   for (const LinkedProgram* program : programs()) {
     std::size_t own = 0;
+    exchanges = std::max(exchanges, program->exchanges_on_host);
+    slots = std::max(slots, program->slots);
     for (const LinkedInstruction& entry : program->instructions) own += entry.acquire.size();
     blocks = std::max(blocks, own);
     instructions = std::max(instructions, program->instructions.size());
   }
   blocks += parts_.linked.lasting.size();
   parts_.arena->reserve_blocks(blocks);
+  if (parts_.host != nullptr)
+    parts_.host->reserve_blocks(static_cast<std::size_t>(slots + exchanges + 1));
   take_lasting();
   for (const Block& block : parts_.linked.lasting)
     planned_bytes_ = std::max(planned_bytes_, block.offset + block.bytes);
@@ -121,6 +133,10 @@ void Executor::take_lasting() {
   host_messages_.begin_step();
   parts_.arena->release_all();
   for (const Block& block : parts_.linked.lasting) parts_.arena->acquire(block.offset, block.bytes);
+  if (parts_.host == nullptr) return;
+  parts_.host->release_all();
+  const Block& scratch = parts_.linked.scratch_on_host;
+  if (scratch.bytes > 0) parts_.host->acquire(scratch.offset, scratch.bytes);
 }
 
 StepResult Executor::run(const StepInput& input) {
@@ -191,19 +207,16 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     case Op::Wait:
       return finish(entry);
     case Op::Reduce:
-      return sync_.reduce(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
+    case Op::Refresh:
+    case Op::Gather:
+    case Op::Collect:
+      return collectives_.post(entry);
     case Op::Tie:
       return sync_.tie(instruction.edge);
     case Op::Norm:
       return norm(input);
     case Op::Step:
       return step(instruction, input);
-    case Op::Refresh:
-      return values_.refresh(instruction.stage);
-    case Op::Gather:
-      return values_.gather(instruction.stage, std::max(instruction.segment, 0), entry.workspace);
-    case Op::Collect:
-      return collections_.collect(entry, parts_.arena->memory());
     case Op::Out:
     case Op::In:
       return schedule::is_message_move(instruction) ? move_message(entry) : moves_.post(entry);
@@ -299,13 +312,10 @@ void Executor::finish(const LinkedInstruction& entry) {
   if (!schedule::is_message(wait)) host_messages_.flush();
   switch (wait.completes) {
     case Op::Reduce:
-      return sync_.finish(wait.stage, std::max(wait.segment, 0));
     case Op::Gather:
-      return values_.finish(wait.stage, std::max(wait.segment, 0));
     case Op::Refresh:
-      return values_.finish(wait.stage);
     case Op::Collect:
-      return collections_.finish(wait.stage);
+      return collectives_.finish(entry);
     case Op::Out:
     case Op::In:
       return finish_move(entry);

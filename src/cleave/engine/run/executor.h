@@ -16,6 +16,7 @@
 #include "cleave/engine/run/messages.h"
 #include "cleave/engine/run/microbatch_source.h"
 #include "cleave/engine/run/moves.h"
+#include "cleave/engine/run/posted_collectives.h"
 #include "cleave/engine/run/rehearsal.h"
 #include "cleave/engine/run/state_watch.h"
 #include "cleave/engine/run/step_sums.h"
@@ -67,7 +68,7 @@ class Executor {
     std::span<const OwnedPiece> pieces;      ///< of the whole model, sorted
     Arena* arena = nullptr;
     Arena* outside = nullptr;  ///< where OUT moves to; null: nothing moves
-    Arena* host = nullptr;     ///< where messages pass through; null: they do not
+    Arena* host = nullptr;     ///< where messages and sums pass through; null: they do not
     ops::Compute* compute = nullptr;
     comm::Communicator* world = nullptr;  ///< all devices of the run
     comm::Communicator* place = nullptr;  ///< those at the same place; null: nobody else
@@ -94,7 +95,7 @@ class Executor {
   std::int64_t planned_host_bytes() const { return planned_host_bytes_; }
 
   /// Brings the values that replicas have shares of in line with the shares. All devices call it.
-  void gather_values() { values_.refresh_all(); }
+  void gather_values() { collectives_.refresh_all(parts_.linked, parts_.program->stages); }
 
   /// Brings the values that layers compute with in line with master weights that are outside
   /// between steps.
@@ -165,6 +166,7 @@ class Executor {
   StepSums sums_;
   ParameterSync values_;
   Collections collections_;
+  PostedCollectives collectives_;
   Messages messages_;
   Moves moves_;
   HostMessages host_messages_;

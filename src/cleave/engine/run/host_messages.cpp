@@ -10,7 +10,6 @@ HostMessages::HostMessages(std::size_t moves, std::size_t slots, Memory& memory,
   if (moves == 0) return;
   mover_ = std::make_unique<Mover>(memory, host_memory(), 2 * moves);
   flights_.resize(slots);
-  host_->reserve_blocks(slots);
 }
 
 void HostMessages::begin_step() {
@@ -21,7 +20,6 @@ void HostMessages::begin_step() {
     flight.phase = Phase::Idle;
     flight.next = nullptr;
   }
-  host_->release_all();
 }
 
 void HostMessages::out(const LinkedInstruction& entry) {

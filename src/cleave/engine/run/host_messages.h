@@ -26,7 +26,8 @@ class HostMessages {
   HostMessages(std::size_t moves, std::size_t slots, Memory& memory, Arena* host,
                comm::Communicator& world, Sending sending);
 
-  /// Also after a step that was broken off.
+  /// Also after a step that was broken off. Who has the host's arena gives back what messages had
+  /// of it.
   void begin_step();
 
   void out(const LinkedInstruction& entry);

@@ -67,6 +67,11 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
                             : is_on_host(buffer) ? linked.planned_host_bytes
                                                  : linked.planned_bytes;
     planned = std::max(planned, buffer.offset + aligned(buffer.bytes));
+    if (buffer.kind == BufferKind::ScratchOnHost) linked.scratch_on_host = block;
+    if (is_exchange_on_host(buffer)) {
+      linked.instructions[buffer.first].on_host = linked.instructions[buffer.last].on_host = block;
+      ++linked.exchanges_on_host;
+    }
     if (is_outside(buffer) || is_on_host(buffer)) continue;
     if (is_lasting(buffer.kind)) {
       linked.lasting.push_back(block);
@@ -113,6 +118,14 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
   }
   linked.slots = slots.count();
   return linked;
+}
+
+std::span<std::byte> scratch_on_host(const schedule::Program& program, int device,
+                                     const Arena* host) {
+  for (const Buffer& buffer : program.buffers)
+    if (host != nullptr && buffer.device == device && buffer.kind == BufferKind::ScratchOnHost)
+      return {host->at(buffer.offset), static_cast<std::size_t>(buffer.bytes)};
+  return {};
 }
 
 std::byte* fetched_at(const Buffer& buffer, const Arena& arena) {

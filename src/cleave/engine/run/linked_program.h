@@ -52,22 +52,25 @@ struct LinkedInstruction {
   std::vector<Block> release;         ///< after it ran
   std::vector<Mover::Copy> copies;    ///< OUT, IN
   Block outside;                      ///< OUT, IN and their WAIT: where they move to or from
-  Block on_host;                      ///< messages through the host, and their OUT and IN: where
+  Block on_host;                      ///< where messages, their OUT and IN, and collectives of
+                                      ///< replicas and their WAIT pass through the host
 };
 
 /// The list of one device, linked to its stages and its arena. Offsets are the plan's; nothing is
 /// looked up while a step runs.
 struct LinkedProgram {
   std::vector<LinkedInstruction> instructions;
-  std::vector<Block> lasting;    ///< in use between steps too
-  std::vector<Block> resting;    ///< the same outside: state that only STEP has inside
+  std::vector<Block> lasting;  ///< in use between steps too
+  std::vector<Block> resting;  ///< the same outside: state that only STEP has inside
+  Block scratch_on_host;       ///< what TIE and sums inside layers pass through, between steps too
   std::byte* scratch = nullptr;  ///< kernel scratch and work of all stages
   std::int64_t scratch_bytes = 0;
   std::int64_t planned_bytes = 0;          ///< the end of its highest buffer
   std::int64_t planned_outside_bytes = 0;  ///< the same outside
-  std::int64_t planned_host_bytes = 0;     ///< the same of messages in the host's memory
+  std::int64_t planned_host_bytes = 0;     ///< the same of what passes through the host's memory
   int slots = 0;                           ///< most messages in flight at once
   int message_moves = 0;                   ///< OUT and IN of messages in a step
+  int exchanges_on_host = 0;               ///< collectives that pass through the host in a step
   int moves = 0;                           ///< what moves out and back in a step
 };
 
@@ -83,6 +86,10 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
 /// The lasting memory that the plan gave stage `stage` of `device`.
 LastingMemory lasting_memory(const schedule::Program& program, int device, int stage, Arena& arena,
                              Arena& outside);
+
+/// What TIE and sums inside layers pass through in the host's memory; empty where they do not.
+std::span<std::byte> scratch_on_host(const schedule::Program& program, int device,
+                                     const Arena* host);
 
 /// Where fetched state begins in its buffer: on a border of a disk's blocks.
 std::byte* fetched_at(const schedule::Buffer& buffer, const Arena& arena);

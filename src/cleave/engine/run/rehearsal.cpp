@@ -218,18 +218,9 @@ void Executor::rehearse_exchanges(Rehearsal& into) {
     watch.start();
     if (i.op == Op::Tie) {
       into.ties[i.edge].add(time_of(entry, {}));
-    } else if (i.op == Op::Reduce) {
-      sync_.reduce(i.stage, segment, entry.workspace);
-      sync_.finish(i.stage, segment);
-    } else if (i.op == Op::Gather && gathered.insert({i.stage, segment}).second) {
-      values_.gather(i.stage, segment, entry.workspace);
-      values_.finish(i.stage, segment);
-    } else if (i.op == Op::Refresh) {
-      values_.refresh(i.stage);
-      values_.finish(i.stage);
-    } else if (i.op == Op::Collect) {
-      collections_.collect(entry, parts_.arena->memory());
-      collections_.finish(i.stage);
+    } else if (i.op == Op::Reduce || i.op == Op::Refresh || i.op == Op::Collect ||
+               (i.op == Op::Gather && gathered.insert({i.stage, segment}).second)) {
+      collectives_.carry_out(entry);
     }
     watch.stop();
   }

@@ -91,25 +91,25 @@ void GradientSync::clear(int stage, int segment) {
   ops::fill(*parts_.compute, 0, parts_.stages[stage]->parameters().sums(segment, 0));
 }
 
-void GradientSync::reduce(int stage, int segment, std::span<std::byte> workspace) {
+void GradientSync::reduce(int stage, int segment, Room room) {
   if (replicas_[stage]->size() == 1) return;
   const StageParameters& parameters = parts_.stages[stage]->parameters();
   if (parameters.layout().segments[segment].elements == 0) return;  // nothing here is trained
   for (const plan::ShareRun& run : parameters.layout().segments[segment].runs)
-    if (run.trained) reduce_run(stage, segment, run, workspace);
+    if (run.trained) reduce_run(stage, segment, run, room);
   if (parameters.layout().shares_state()) return;
   const View sum = parameters.sums(segment, 0);
   ++in_flight_;
   reductions_.push_back({.pending = replicas_[stage]->all_reduce(
                              {.values = {sum.bytes(), static_cast<std::size_t>(sum.byte_count())},
-                              .workspace = workspace,
-                              .adder = adder_}),
+                              .workspace = room.workspace,
+                              .adder = adder_,
+                              .on_host = {room.on_host}}),
                          .stage = stage,
                          .segment = segment});
 }
 
-void GradientSync::reduce_run(int stage, int segment, const plan::ShareRun& run,
-                              std::span<std::byte>& workspace) {
+void GradientSync::reduce_run(int stage, int segment, const plan::ShareRun& run, Room& room) {
   const View sum = parts_.stages[stage]
                        ->parameters()
                        .sums(segment, 0)
@@ -118,16 +118,18 @@ void GradientSync::reduce_run(int stage, int segment, const plan::ShareRun& run,
   for (const std::int64_t border : run.borders)
     borders_.push_back(static_cast<std::size_t>((border - run.begin()) * size_of(DType::F32)));
   const auto bytes = static_cast<std::size_t>(run_workspace(run, replicas_[stage]->size()));
+  const std::size_t on_host = room.on_host.empty() ? 0 : comm::reduce_scatter_host_bytes(bytes);
   ++in_flight_;
   reductions_.push_back({.pending = replicas_[stage]->reduce_scatter(
                              {.values = {sum.bytes(), static_cast<std::size_t>(sum.byte_count())},
-                              .workspace = workspace.first(bytes),
-                              .adder = adder_},
+                              .workspace = room.workspace.first(bytes),
+                              .adder = adder_,
+                              .on_host = {room.on_host.first(on_host)}},
                              borders_),
                          .stage = stage,
                          .segment = segment,
                          .run = &run});
-  workspace = workspace.subspan(bytes);
+  room = {room.workspace.subspan(bytes), room.on_host.subspan(on_host)};
 }
 
 void GradientSync::arrived(Reduction& reduction) {
@@ -173,13 +175,19 @@ void GradientSync::tie(int index) {
   ties_[index]
       ->all_reduce({.values = {gradient.bytes(), bytes},
                     .workspace = parts_.compute->scratch().first(workspace),
-                    .adder = adder_})
+                    .adder = adder_,
+                    .on_host = {parts_.on_host}})
       .wait();
 }
 
 std::int64_t GradientSync::tie_workspace(std::int64_t bytes) {
   const auto single = comm::single_round_workspace(static_cast<std::size_t>(bytes), 2);
   return aligned(std::min(static_cast<std::int64_t>(single), kMostTieWorkspace));
+}
+
+std::int64_t GradientSync::tie_host_bytes(std::int64_t bytes) {
+  return aligned(static_cast<std::int64_t>(comm::all_reduce_host_bytes(
+      static_cast<std::size_t>(bytes), static_cast<std::size_t>(tie_workspace(bytes)))));
 }
 
 std::int64_t GradientSync::tied_bytes(const plan::StateLayout& user, const std::string& name,
@@ -207,6 +215,15 @@ std::int64_t GradientSync::workspace_bytes(const plan::SegmentState& segment, in
   for (const plan::ShareRun& run : segment.runs)
     if (run.trained) bytes += run_workspace(run, replicas);
   return bytes;
+}
+
+std::int64_t GradientSync::host_bytes(const plan::SegmentState& segment, int replicas) {
+  const auto workspace = static_cast<std::size_t>(workspace_bytes(segment, replicas));
+  if (workspace == 0) return 0;
+  const auto values = static_cast<std::size_t>(segment.gradient_bytes());
+  return static_cast<std::int64_t>(segment.runs.empty()
+                                       ? comm::all_reduce_host_bytes(values, workspace)
+                                       : comm::reduce_scatter_host_bytes(workspace));
 }
 
 }  // namespace cleave::engine

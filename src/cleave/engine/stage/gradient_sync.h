@@ -27,6 +27,7 @@ class GradientSync {
     std::span<const std::string> tie_names;  ///< [tie] -> the parameter that owns the weight
     ops::Compute* compute = nullptr;
     const Peers* peers = nullptr;
+    std::span<std::byte> on_host = {};  ///< what TIE passes through, where messages do
   };
 
   /// All devices of the run make theirs at the same time: groups are formed.
@@ -38,8 +39,14 @@ class GradientSync {
   /// Makes the sum of a segment zero, which has no W in this step.
   void clear(int stage, int segment);
 
+  /// Where a sum over replicas is added up, and what it passes through in the host's memory.
+  struct Room {
+    std::span<std::byte> workspace;
+    std::span<std::byte> on_host;
+  };
+
   /// REDUCE: posts the sum over the replicas; it goes on while others compute, until finish().
-  void reduce(int stage, int segment, std::span<std::byte> workspace);
+  void reduce(int stage, int segment, Room room);
 
   /// Notes which sums have arrived. Call it behind Communicator::progress().
   void look();
@@ -58,6 +65,11 @@ class GradientSync {
 
   /// Bytes that the sum of a segment's gradients over so many devices is added up in.
   static std::int64_t workspace_bytes(const plan::SegmentState& segment, int replicas);
+
+  /// What that sum passes through where no message reaches the device's memory.
+  static std::int64_t host_bytes(const plan::SegmentState& segment, int replicas);
+  /// The same of TIE of so many bytes.
+  static std::int64_t tie_host_bytes(std::int64_t bytes);
 
   /// [stage] -> the devices that hold it; null where this one does not.
   std::vector<comm::Communicator*> replicas() const;
@@ -78,8 +90,7 @@ class GradientSync {
     const plan::ShareRun* run = nullptr;
   };
 
-  void reduce_run(int stage, int segment, const plan::ShareRun& run,
-                  std::span<std::byte>& workspace);
+  void reduce_run(int stage, int segment, const plan::ShareRun& run, Room& room);
   void arrived(Reduction& reduction);
 
   Parts parts_;

@@ -16,21 +16,23 @@ class ParameterSync {
   ParameterSync(std::span<Stage* const> stages, std::vector<comm::Communicator*> replicas);
 
   /// REFRESH: every replica has updated its share of a stage, and posts that it gets those of the
-  /// others. Nothing where values are gathered for each use.
-  void refresh(int stage);
+  /// others. Nothing where values are gathered for each use. `on_host`: what it passes through
+  /// where no message reaches the device's memory.
+  void refresh(int stage, std::span<std::byte> on_host);
 
   /// WAIT:REFRESH.
   void finish(int stage);
 
-  /// REFRESH of all stages, to the end. All replicas call it.
-  void refresh_all();
-
   /// GATHER: posts the values of a segment, into `whole`; they arrive behind what is computed
   /// meanwhile.
-  void gather(int stage, int segment, std::span<std::byte> whole);
+  void gather(int stage, int segment, std::span<std::byte> whole, std::span<std::byte> on_host);
 
   /// WAIT:GATHER.
   void finish(int stage, int segment);
+
+  /// What GATHER, and this segment's part of REFRESH, pass through on the host.
+  static std::int64_t gather_host_bytes(const plan::StateLayout& state, int segment);
+  static std::int64_t refresh_host_bytes(const plan::StateLayout& state, int segment);
 
  private:
   struct Gathering {
@@ -39,7 +41,9 @@ class ParameterSync {
     comm::Pending pending;
   };
 
-  void post(int stage, int segment, const plan::ShareRun& run, std::byte* whole);
+  /// Takes what it passes through from the front of `on_host`.
+  void post(int stage, int segment, const plan::ShareRun& run, std::byte* whole,
+            std::span<std::byte>& on_host);
   void finish_if(const auto& mine);
 
   std::vector<Stage*> stages_;

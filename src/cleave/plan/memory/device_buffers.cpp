@@ -7,6 +7,7 @@
 
 #include "cleave/base/disk_blocks.h"
 #include "cleave/plan/memory/activation_buffers.h"
+#include "cleave/schedule/effects.h"
 
 namespace cleave::plan {
 
@@ -42,7 +43,10 @@ class DeviceBuffers {
     add_gradients();
     add_collected();
     add_state();
-    add_on_host();
+    if (passes_through_host(program_, list_.device())) {
+      add_messages_on_host();
+      add_exchanges_on_host();
+    }
     return std::move(list_).take();
   }
 
@@ -94,8 +98,7 @@ class DeviceBuffers {
   }
 
   // From OUT to the WAIT of its SEND, and from RECV to its WAIT, which completes IN as well.
-  void add_on_host() {
-    if (!passes_through_host(program_, list_.device())) return;
+  void add_messages_on_host() {
     using Message = std::tuple<int, schedule::Direction, int>;
     std::map<Message, int> posted;
     for (int at = 0; at < static_cast<int>(instructions_.size()); ++at) {
@@ -113,6 +116,38 @@ class DeviceBuffers {
            .bytes = forward ? edge.forward_bytes : edge.backward_bytes,
            .first = posted[message],
            .last = at});
+    }
+  }
+
+  std::int64_t exchanged_bytes(const Instruction& wait) const {
+    const std::vector<SegmentMemory>& segments = memory_[wait.stage].segments;
+    if (segments.empty()) return 0;
+    const SegmentMemory& own = segments[std::max(wait.segment, 0)];
+    if (wait.completes == Op::Reduce) return own.reducing_on_host;
+    if (wait.completes == Op::Gather) return own.gathering_on_host;
+    if (wait.completes == Op::Collect) return own.collecting_on_host;
+    std::int64_t bytes = 0;  // REFRESH is of all segments
+    for (const SegmentMemory& segment : segments) bytes += segment.refreshing_on_host;
+    return bytes;
+  }
+
+  // From the post of a collective to its WAIT; what happens inside an instruction has scratch.
+  void add_exchanges_on_host() {
+    std::int64_t scratch = 0;
+    for (const int stage : topology_.stages[list_.device()])
+      scratch = std::max(scratch, memory_[stage].scratch_on_host);
+    list_.add_lasting({.kind = BufferKind::ScratchOnHost, .bytes = scratch});
+    std::map<std::tuple<Op, int, int>, int> posted;
+    for (int at = 0; at < static_cast<int>(instructions_.size()); ++at) {
+      const Instruction& i = instructions_[at];
+      if (schedule::is_posted_collective(i.op)) posted[{i.op, i.stage, i.segment}] = at;
+      if (i.op != Op::Wait || !schedule::is_posted_collective(i.completes)) continue;
+      list_.add({.kind = schedule::on_host_of(i.completes),
+                 .stage = i.stage,
+                 .segment = i.segment,
+                 .bytes = exchanged_bytes(i),
+                 .first = posted[{i.completes, i.stage, i.segment}],
+                 .last = at});
     }
   }
 

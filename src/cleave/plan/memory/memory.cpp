@@ -34,7 +34,7 @@ std::int64_t pack(std::span<Buffer> buffers, Side side, std::int64_t bottom, std
   std::vector<Interval> intervals;
   std::vector<Buffer*> packed;
   for (Buffer& b : buffers) {
-    if (whole_step(b) || side_of(b) != side) continue;
+    if (whole_step(b) || b.kind == BufferKind::ScratchOnHost || side_of(b) != side) continue;
     intervals.push_back({b.first, b.last, b.bytes});
     packed.push_back(&b);
   }
@@ -44,7 +44,8 @@ std::int64_t pack(std::span<Buffer> buffers, Side side, std::int64_t bottom, std
 }
 
 // Static buffers one behind the other, then everything else above them; what is outside has a
-// memory of its own. Returns the highest end in the device's memory.
+// memory of its own, and so has what passes through the host, scratch at the bottom there too.
+// Returns the highest end in the device's memory.
 std::int64_t place(std::span<Buffer> buffers, std::int64_t effort) {
   std::int64_t bottom = 0;
   for (Buffer& b : buffers) {
@@ -53,7 +54,13 @@ std::int64_t place(std::span<Buffer> buffers, std::int64_t effort) {
     bottom += aligned(b.bytes);
   }
   pack(buffers, Side::Outside, 0, effort);
-  pack(buffers, Side::Host, 0, effort);
+  std::int64_t host_bottom = 0;
+  for (Buffer& b : buffers) {
+    if (b.kind != BufferKind::ScratchOnHost) continue;
+    b.offset = 0;
+    host_bottom = aligned(b.bytes);
+  }
+  pack(buffers, Side::Host, host_bottom, effort);
   return pack(buffers, Side::Device, bottom, effort);
 }
 

@@ -31,6 +31,13 @@ struct SegmentMemory {
   std::int64_t reducing = 0;   ///< from REDUCE to its WAIT
   std::int64_t collected = 0;  ///< from COLLECT to the last I of the step
   std::int64_t state = 0;      ///< of `optimizer`, this segment's; from IN to OUT where it moves
+
+  // In the host's memory, where what replicas exchange passes through it: from the post of a
+  // collective to its WAIT.
+  std::int64_t reducing_on_host = 0;
+  std::int64_t gathering_on_host = 0;
+  std::int64_t refreshing_on_host = 0;
+  std::int64_t collecting_on_host = 0;
 };
 
 /// What one stage occupies, in bytes.
@@ -42,6 +49,7 @@ struct StageMemory {
   std::int64_t saved = 0;      ///< of these, what checkpoints hold; no buffer of its own
   std::int64_t scratch = 0;  ///< what any of its instructions needs while it runs; devices take the
                              ///< largest of their stages
+  std::int64_t scratch_on_host = 0;  ///< the same of what passes through the host's memory
 
   // Per microbatch in flight.
   std::int64_t kept_for_input = 0;      ///< written by F, last read by I
@@ -86,7 +94,7 @@ std::vector<std::int64_t> peak_bytes(const schedule::Program& program);
 /// [device] -> the same of what has moved out of its memory.
 std::vector<std::int64_t> outside_bytes(const schedule::Program& program);
 
-/// [device] -> the same of its messages in the memory of the host.
+/// [device] -> the same of its messages and sums in the memory of the host.
 std::vector<std::int64_t> host_bytes(const schedule::Program& program);
 
 }  // namespace cleave::plan

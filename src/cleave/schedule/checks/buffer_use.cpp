@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "cleave/base/check.h"
-#include "cleave/schedule/text_words.h"
-
 namespace cleave::schedule::checks {
 namespace {
 
@@ -215,39 +212,11 @@ bool is_of_collecting_segment(const Program& p, const Buffer& b) {
 
 }  // namespace
 
-bool is_static(const Buffer& b) {
-  return b.kind <= BufferKind::Optimizer || b.kind == BufferKind::Scratch;
-}
-
-bool is_kept(const Buffer& b) {
-  return b.kind >= BufferKind::KeptForInput && b.kind <= BufferKind::SegmentGradient;
-}
-
-bool is_moved(const Buffer& b) {
-  return b.kind >= BufferKind::ReturnedForInput && b.kind <= BufferKind::Outside;
-}
-
-bool is_state(const Buffer& b) {
-  return b.kind == BufferKind::FetchedState || b.kind == BufferKind::StoredState;
-}
-
-bool is_of_gradients(const Buffer& b) {
-  return b.kind >= BufferKind::Sums && b.kind <= BufferKind::Reducing;
-}
-
-bool is_carried(const Buffer& b) {
-  return is_on_host(b) ||
-         ((b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving) && b.edge >= 0);
-}
-
-bool is_stage_end(const Buffer& b) {
-  return (b.kind == BufferKind::Arriving || b.kind == BufferKind::Leaving) && b.edge < 0;
-}
-
 bool belongs(const Tables& t, const Buffer& b) {
   const Program& p = t.program;
-  if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::LeavingOnHost) return false;
-  if (b.kind == BufferKind::Scratch) return true;
+  if (b.device < 0 || b.device >= p.devices || b.kind > BufferKind::ScratchOnHost) return false;
+  if (is_on_host(b) && !passes_through_host(p, b.device)) return false;
+  if (is_scratch(b)) return true;
   const bool per_microbatch = is_kept(b) || is_moved(b) || is_carried(b) || is_stage_end(b);
   if (per_microbatch && (b.microbatch < 0 || b.microbatch >= t.topology.microbatches(b.device)))
     return false;
@@ -267,7 +236,6 @@ bool belongs(const Tables& t, const Buffer& b) {
            (b.kind != BufferKind::Collected || is_of_collecting_segment(p, b));
   }
   if (b.edge < 0 || b.edge >= std::ssize(p.edges)) return false;
-  if (is_on_host(b) && !passes_through_host(p, b.device)) return false;
   const Edge& edge = p.edges[b.edge];
   if (!t.topology.carries(b.edge, b.direction, of)) return false;
   const bool arriving = b.kind == BufferKind::Arriving || b.kind == BufferKind::ArrivingOnHost;
@@ -281,7 +249,7 @@ Span use_of(const Tables& t, const Buffer& b) {
   if (is_moved(b)) return use_of_moved(t, b);
   if (is_carried(b)) return use_of_carried(t, b);
   if (is_stage_end(b)) return use_of_stage_end(t, b);
-  if (b.kind == BufferKind::Gathered) return {};
+  if (is_one_of_several(b)) return {};
   if (b.kind == BufferKind::Sums) return use_of_sums(t, b);
   if (b.kind == BufferKind::Collected) return use_of_collected(t, b);
   const auto size = static_cast<std::int32_t>(t.program.lists[b.device].size());
@@ -304,19 +272,6 @@ Sort sort_of(const Tables& t, const Buffer& b) {
       b.kind == BufferKind::KeptForRecompute || b.kind == BufferKind::Recomputed;
   if (of_recompute && Passes(t, b).recompute().empty()) return Sort::Exempt;
   return Sort::Plain;
-}
-
-std::string text_of(const Buffer& b) {
-  using cleave::detail::concat;
-  std::string text(name_of(b.kind));
-  if (is_carried(b))
-    return concat(text, " of edge ", b.edge, b.direction == Direction::Forward ? '>' : '<',
-                  b.microbatch);
-  if (b.kind == BufferKind::Scratch) return text;
-  text += concat(" of stage ", b.stage);
-  if (b.segment >= 0) text += concat(".", b.segment);
-  if (is_kept(b) || is_moved(b) || is_stage_end(b)) text += concat(", microbatch ", b.microbatch);
-  return text;
 }
 
 }  // namespace cleave::schedule::checks

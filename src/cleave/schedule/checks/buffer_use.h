@@ -9,6 +9,12 @@ namespace cleave::schedule::checks {
 /// Lives for the whole step.
 bool is_static(const Buffer& buffer);
 
+/// What any instruction of a device may use while it runs, and no other relies on.
+bool is_scratch(const Buffer& buffer);
+
+/// A step may have several of one kind, stage and segment, one after the other.
+bool is_one_of_several(const Buffer& buffer);
+
 /// What F, R or I keeps for a later pass.
 bool is_kept(const Buffer& buffer);
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <span>
+#include <string_view>
 #include <tuple>
 
 #include "cleave/schedule/checks/buffer_use.h"
@@ -45,8 +46,8 @@ class Inventory {
       const Buffer& b = p_.buffers[entries_[k].index];
       const Buffer& before = p_.buffers[entries_[k - 1].index];
       if (entries_[k - 1].what != entries_[k].what || before.device != b.device) continue;
-      const bool same = b.kind == BufferKind::Gathered ? before.last >= b.first
-                                                       : entries_[k - 1].which == entries_[k].which;
+      const bool same = is_one_of_several(b) ? before.last >= b.first
+                                             : entries_[k - 1].which == entries_[k].which;
       if (same) findings_.add(b.device, b.first, "buffer ", text_of(b), " is there twice");
     }
   }
@@ -60,7 +61,7 @@ class Inventory {
       const Buffer& b = p_.buffers[entries_[begin].index];
       const bool of_stage = is_kept(b) || is_stage_end(b) || is_static(b) || is_of_gradients(b) ||
                             is_state(b) || b.kind == BufferKind::Collected;
-      if (of_stage && b.kind != BufferKind::Scratch)
+      if (of_stage && !is_scratch(b))
         check_alike(b, std::span(entries_).subspan(begin, end - begin));
       begin = end;
     }
@@ -90,16 +91,29 @@ class Inventory {
         if (i.op == Op::Gather) {
           open.insert(place, {what, at});
         } else {
-          check_gathered(device, what, {place->second, at});
+          check_around(device, what, {place->second, at}, "what is gathered");
           open.erase(place);
         }
       }
     }
   }
 
+  // Each time between a collective's post and its WAIT needs one on the host, where its stage has
+  // any.
+  void check_exchanged() {
+    for (const int device : p_.through_host)
+      for (const int stage : t_.topology.stages[device])
+        for (const Posting& posted : t_.posted(stage, t_.topology.replica[device])) {
+          const std::uint64_t what = what_of(on_host_of(posted.op), stage, posted.segment);
+          const auto first = std::ranges::lower_bound(entries_, what, {}, &Entry::what);
+          if (first == entries_.end() || first->what != what) continue;
+          check_around(device, what, {posted.post, posted.wait}, "what passes through the host");
+        }
+  }
+
  private:
   Entry entry_of(const Buffer& b, std::int32_t index) const {
-    if (b.kind == BufferKind::Scratch) return {what_of(b.kind, b.device, 0), 0, index};
+    if (is_scratch(b)) return {what_of(b.kind, b.device, 0), 0, index};
     const OfReplica of = t_.topology.of_replica(b.device, b.microbatch);
     const std::uint64_t which = which_of(of.replica, of.microbatch);
     if (is_carried(b))
@@ -107,7 +121,7 @@ class Inventory {
     if (is_stage_end(b)) return {what_of(b.kind, b.stage, kStageEnd), which, index};
     const std::uint64_t what = what_of(b.kind, b.stage, b.segment);
     if (is_kept(b) || is_moved(b)) return {what, which, index};
-    const int one_of = b.kind == BufferKind::Gathered ? b.first : 0;
+    const int one_of = is_one_of_several(b) ? b.first : 0;
     return {what, which_of(t_.topology.replica[b.device], one_of), index};
   }
 
@@ -172,15 +186,14 @@ class Inventory {
         }
   }
 
-  void check_gathered(int device, std::uint64_t what, Span used) {
+  void check_around(int device, std::uint64_t what, Span used, std::string_view held) {
     const Entry wanted{what, which_of(t_.topology.replica[device], used.first), INT32_MAX};
     auto found = std::ranges::upper_bound(entries_, wanted.key(), {}, &Entry::key);
     if (found != entries_.begin() && (--found)->what == what) {
       const Buffer& b = p_.buffers[found->index];
       if (b.device == device && b.last >= used.last) return;
     }
-    findings_.add(device, used.first, "no buffer holds what is gathered until instruction ",
-                  used.last);
+    findings_.add(device, used.first, "no buffer holds ", held, " until instruction ", used.last);
   }
 
   const Tables& t_;
@@ -198,6 +211,7 @@ void check_inventory(const Tables& tables, Findings& findings) {
   inventory.check_alike();
   inventory.check_carried();
   inventory.check_gathered();
+  inventory.check_exchanged();
 }
 
 }  // namespace cleave::schedule::checks
