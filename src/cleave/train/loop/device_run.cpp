@@ -2,28 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 
 #include "cleave/base/process_memory.h"
-#include "cleave/checkpoint/directory.h"
 #include "cleave/engine/measure/profile.h"
 #include "cleave/train/keep/state_copies.h"
+#include "cleave/train/loop/checkpoints.h"
 #include "cleave/train/loop/first_state.h"
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/loop/gathered_weights.h"
 #include "cleave/train/loop/starting.h"
 #include "cleave/train/loop/state_in_memory.h"
-#include "cleave/train/save/background_saver.h"
-#include "cleave/train/save/own_part.h"
-#include "cleave/train/save/saving.h"
 #include "cleave/train/step/example_steps.h"
 #include "cleave/train/step/owner_flow.h"
 
 namespace cleave::train {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 bool due(std::int64_t every, std::int64_t step) {
   return every > 0 && step % every == 0;
@@ -38,7 +32,7 @@ class DeviceRun {
         index_(world.rank()),
         trainer_(job.config, {&job.data, job.clients ? &*job.clients : nullptr, job.exchange},
                  job.compiled, world.rank(), world),
-        saver_(save_point()) {
+        checkpoints_(job, trainer_.device(), world) {
     world.set_patience(job.options.patience);
     if (keeps_state(job.options) && can_keep_state(job.compiled)) {
       copies_.emplace(trainer_.device(), job.compiled, job.layout, world);
@@ -92,17 +86,18 @@ class DeviceRun {
       const bool last = stop || step.step == train.steps;
       step.evaluates =
           (due(train.eval_every, step.step) || last) && trainer_.evaluated_sequences() > 0;
-      if (serves()) save();  // before anybody hears of it: a round is played once, whoever is lost
+      // Before anybody hears of it: a round is played once, whoever is lost.
+      if (serves()) checkpoints_.save(step.step);
       note(step);
       if (serves()) trainer_.share_round(step);
       if (due(timeline_every_, step.step)) tell_timeline();
-      note_saved(saver_.advance());
+      checkpoints_.look();
       if (step.evaluates) evaluate();
       if (due(train.checkpoint_every, step.step) && !last && job_.exchange == nullptr)
-        save_and_go_on();
+        checkpoints_.save_and_go_on(trainer_.steps_done());
     }
-    note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
-    if (job_.exchange == nullptr && !hands_over()) save();
+    checkpoints_.settle();
+    if (job_.exchange == nullptr && !hands_over()) checkpoints_.save(trainer_.steps_done());
     report_.stopped = trainer_.steps_done() < train.steps;
     report_.paused = report_.stopped && !stop_was_requested();
     return finish();
@@ -212,48 +207,12 @@ class DeviceRun {
                                  trainer_.evaluated_sequences());
   }
 
-  SavePoint save_point() {
-    return {.config = &job_.config,
-            .layout = &job_.layout,
-            .device = &trainer_.device(),
-            .world = &world_,
-            .shares_files = job_.shares_files,
-            .data = job_.data_digest};
-  }
-
-  void save() {
-    const Clock::time_point start = Clock::now();
-    if (job_.options.part && job_.exchange == nullptr) {
-      save_part(save_point(), job_.keeps_part, trainer_.steps_done());
-    } else {
-      train::save(save_point(), trainer_.steps_done());
-    }
-    const std::chrono::duration<double> pause = Clock::now() - start;
-    note_saved(BackgroundSaver::Saved{trainer_.steps_done(), pause.count()});
-  }
-
-  void save_and_go_on() {
-    // Threads that write do not talk to other devices, so what has to be sent is saved at once.
-    if (!BackgroundSaver::has_room(job_.compiled) || !job_.shares_files) return save();
-    // Should the one before not be done yet, disks are slower than training: that pause is its own.
-    note_saved(saver_.advance(BackgroundSaver::Wait::UntilSaved));
-    saver_.begin(trainer_.steps_done());
-  }
-
-  void note_saved(const std::optional<BackgroundSaver::Saved>& saved) {
-    if (!saved || index_ != 0) return;
-    report_.checkpoint =
-        checkpoint::checkpoint_path(std::filesystem::path(job_.config.train.out) / "checkpoints",
-                                    saved->step)
-            .string();
-    job_.observer.on_saved(saved->step, report_.checkpoint, saved->pause);
-  }
-
   /// Puts the numbers of all devices together; the same report on each.
   RunReport finish() {
     report_.steps = trainer_.steps_done();
     report_.epochs = epochs(report_.steps);
     report_.left_out = job_.compiled.left_out();
+    if (!checkpoints_.newest().empty()) report_.checkpoint = checkpoints_.newest();
     if (report_.averaged) {
       double sent = static_cast<double>(trainer_.client_bytes());
       world_.combine({&sent, 1}, comm::Combine::Sum);
@@ -316,7 +275,7 @@ class DeviceRun {
   int index_;
   Trainer trainer_;
   std::optional<StateCopies> copies_;  ///< nothing where a run cannot outlive a loss
-  BackgroundSaver saver_;              ///< ends before the memory that it reads
+  Checkpoints checkpoints_;            ///< ends before the memory that it reads
   RunReport report_;
   StepTimes times_;
   std::int64_t library_heap_ = 0;    ///< growth of the process's heap
