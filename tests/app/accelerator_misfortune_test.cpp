@@ -24,6 +24,7 @@ Answer with_fault(const TinyRun& run, const std::string& fault, const TinyRun::K
   std::vector<std::string> command = {"env", "LD_PRELOAD=" CLEAVE_FAULTY_OPENCL,
                                       "FAULTY_OPENCL=" + fault};
   if (fault == "build") command.push_back("XDG_CACHE_HOME=" + run.path("cache"));
+  if (fault == "names") command.push_back("POCL_DEVICES=pthread pthread");
   for (const std::string& word : run.command(keys, flags)) command.push_back(word);
   return testing::run(command);
 }
@@ -75,10 +76,13 @@ TEST(FaultyAccelerator, WithLessMemoryThanItAnnouncesIsRefusedWithTheNumbers) {
 
 TEST(FaultyAccelerator, ThatIsLostInTheMiddleLosesNothingThatWasSaved) {
   if (!has_accelerator()) GTEST_SKIP();
-  const TinyRun run({"train.steps=40", "train.checkpoint_every=2", "model.layers=2"});
-  const TinyRun whole({"train.steps=40", "train.checkpoint_every=2", "model.layers=2"});
+  const TinyRun::Keys keys = {"train.steps=40", "train.checkpoint_every=2", "model.layers=2",
+                              "numerics.data_shards=2", "numerics.tensor_shards=2"};
+  const TinyRun run(keys);
+  const TinyRun whole(keys);
   const auto expected = whole.report();
-  for (const char* devices : {"devices.count=1", "parallel.pipeline=2"}) {
+  for (const char* devices :
+       {"devices.count=1", "parallel.pipeline=2", "parallel.data=2", "parallel.tensor=2"}) {
     fs::remove_all(run.out());
     const Answer lost = with_fault(run, "after:" + run.out() + "/checkpoints/latest",
                                    {"devices.kind=opencl", devices});
@@ -90,6 +94,26 @@ TEST(FaultyAccelerator, ThatIsLostInTheMiddleLosesNothingThatWasSaved) {
     const auto resumed = run.report({}, {"--resume"});
     EXPECT_EQ(resumed["weights"], expected["weights"]);
   }
+}
+
+TEST(UnlikeAccelerators, AreRefusedForTheBitsOfALibrary) {
+  if (!has_accelerator()) GTEST_SKIP();
+  const std::string parts = testing::run(testing::cleave_command({"version"})).out;
+  if (parts.find("clblast") == std::string::npos) GTEST_SKIP() << parts;
+  const TinyRun run({"train.steps=1", "parallel.pipeline=2", "devices.kind=opencl"});
+  const Answer unlike = with_fault(run, "names", {"numerics.exact=false"});
+  EXPECT_EQ(unlike.exit, 2) << unlike.err;
+  expect_one_sentence(unlike.err);
+  EXPECT_TRUE(std::regex_search(
+      unlike.err,
+      std::regex("numerics.exact is false, but not all accelerators are .*faulty: another sort.*, "
+                 "and so bits would depend on who computes what; leave numerics.exact out, or "
+                 "choose devices that are alike")))
+      << unlike.err;
+  EXPECT_FALSE(fs::exists(run.out() + "/checkpoints/latest"));
+
+  const Answer exact = with_fault(run, "names");
+  EXPECT_EQ(exact.exit, 0) << exact.err;
 }
 
 TEST(SpillDisk, ThatIsFullIsRefusedBeforeTheFirstStep) {

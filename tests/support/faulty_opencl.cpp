@@ -4,6 +4,7 @@
 //     memory      no buffer is given
 //     after:PATH  once there is such a file the device is not available
 //     pages       buffers are given, and writing them fails
+//     names       every device but the first that is asked has another name
 
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,7 @@
 namespace {
 
 constexpr char kLog[] = "faulty: no kernels today";
+constexpr char kOtherName[] = "faulty: another sort";
 
 std::string_view fault() {
   const char* name = std::getenv("FAULTY_OPENCL");
@@ -26,6 +28,14 @@ std::string_view fault() {
 template <class Function>
 Function* real(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+/// As OpenCL gives a text to who asks for it.
+template <size_t kSize>
+cl_int answer(const char (&text)[kSize], size_t room, void* value, size_t* size) {
+  if (size != nullptr) *size = kSize;
+  if (value != nullptr && room >= kSize) std::memcpy(value, text, kSize);
+  return CL_SUCCESS;
 }
 
 }  // namespace
@@ -44,9 +54,15 @@ cl_int clGetProgramBuildInfo(cl_program program, cl_device_id device, cl_program
   if (fault() != "build" || what != CL_PROGRAM_BUILD_LOG)
     return real<decltype(clGetProgramBuildInfo)>("clGetProgramBuildInfo")(program, device, what,
                                                                           room, value, size);
-  if (size != nullptr) *size = sizeof kLog;
-  if (value != nullptr && room >= sizeof kLog) std::memcpy(value, kLog, sizeof kLog);
-  return CL_SUCCESS;
+  return answer(kLog, room, value, size);
+}
+
+cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t room, void* value,
+                       size_t* size) {
+  static const cl_device_id first = device;
+  if (fault() == "names" && what == CL_DEVICE_NAME && device != first)
+    return answer(kOtherName, room, value, size);
+  return real<decltype(clGetDeviceInfo)>("clGetDeviceInfo")(device, what, room, value, size);
 }
 
 cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void* host,
