@@ -5,6 +5,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/optional_stages.h"
+#include "cleave/engine/compile/step_stages.h"
 #include "cleave/engine/compile/traffic.h"
 #include "cleave/parallel/sharded_layers.h"
 #include "cleave/schedule/graph.h"
@@ -53,14 +54,22 @@ void check_sound_pattern(const schedule::Program& program, schedule::Level level
                to_string(program, violations[0]));
 }
 
+/// [number at a place][stage]: of a tied weight a device plans what goes to a stage elsewhere.
+Stages stages_by_number(const CompiledStep& step, const CompileOptions& options) {
+  Stages stages;
+  for (int number = 0; number < step.mesh.most_at_a_place(); ++number)
+    stages.push_back(
+        stages_of_number(step, number, parallel::sharded_layers(options.kinds, nullptr)));
+  return stages;
+}
+
 /// What the devices of the run send in a step.
 std::vector<comm::Sent> traffic_of(const CompiledStep& step, const schedule::Program& program,
-                                   const CompileOptions& options) {
+                                   const Stages& by_number) {
   std::vector<comm::Sent> traffic;
   for (int device = 0; device < step.devices(); ++device) {
-    const auto stages = make_stages(step, device, parallel::sharded_layers(options.kinds, nullptr));
     std::vector<const Stage*> own;
-    for (const auto& stage : stages) own.push_back(stage.get());
+    for (const auto& stage : by_number[step.mesh.number_of(device)]) own.push_back(stage.get());
     traffic.push_back(planned_traffic({.program = program,
                                        .mesh = step.mesh,
                                        .stages = own,
@@ -78,11 +87,12 @@ void add_step_patterns(CompiledStep& step, const CompileOptions& options) {
   const Dealt dealt{step.program.replicas, step.program.microbatches, step.fold};
   const auto number_of = [&](int replica, int m) { return dealt.number_of(replica, m); };
   const schedule::Program planned = step.program;
+  const Stages by_number = stages_by_number(step, options);
   for (const InputCount& count : options.optional_inputs) {
     StepPattern pattern;
     pattern.program = schedule::leave_out(
         planned, absences(step, dealt.replicas, dealt.microbatches, count.microbatches, number_of));
-    pattern.traffic = traffic_of(step, pattern.program, options);
+    pattern.traffic = traffic_of(step, pattern.program, by_number);
     check_sound_pattern(pattern.program, schedule::Level::Final);
     step.patterns.push_back(std::move(pattern));
   }

@@ -245,15 +245,19 @@ Stages plan_stages(CompiledStep& step, const CompileOptions& options) {
   return stages;
 }
 
+std::vector<std::unique_ptr<Stage>> stages_of_number(const CompiledStep& step, int number,
+                                                     const LayerFactory& make) {
+  std::vector<std::unique_ptr<Stage>> stages;
+  for (int s = 0; s < step.program.stages; ++s) stages.push_back(make_stage(step, s, number, make));
+  return stages;
+}
+
 std::vector<std::int64_t> collective_bytes(const CompiledStep& step, int device) {
   const LayerKinds kinds;
-  const LayerFactory make = parallel::sharded_layers(kinds, nullptr);
-  std::vector<std::unique_ptr<Stage>> stages;
+  const auto stages =
+      stages_of_number(step, step.mesh.number_of(device), parallel::sharded_layers(kinds, nullptr));
   std::vector<const Stage*> all;
-  for (int s = 0; s < step.program.stages; ++s) {
-    stages.push_back(make_stage(step, s, step.mesh.number_of(device), make));
-    all.push_back(stages.back().get());
-  }
+  for (const auto& stage : stages) all.push_back(stage.get());
   return planned_collectives({.program = step.program,
                               .mesh = step.mesh,
                               .stages = all,

@@ -8,7 +8,7 @@
 
 namespace cleave::engine {
 
-/// [stage][number at a place], without memory.
+/// [stage][number at a place], or the other way round; without memory.
 using Stages = std::vector<std::vector<std::unique_ptr<Stage>>>;
 
 /// How many devices share a stage: those at a place of it.
@@ -30,6 +30,10 @@ std::int64_t parameters_of(const CompiledStep& step, int device);
 /// [instruction of its list] bytes that a device of a compiled step sends to all that take part in
 /// it: sums over replicas and over tied weights, what replicas share, NORM.
 std::vector<std::int64_t> collective_bytes(const CompiledStep& step, int device);
+
+/// All stages as the devices of a number have them, without memory.
+std::vector<std::unique_ptr<Stage>> stages_of_number(const CompiledStep& step, int number,
+                                                     const LayerFactory& make);
 
 /// All stages of a step that is laid out and lowered; sets what they need of memory and scratch.
 Stages plan_stages(CompiledStep& step, const CompileOptions& options);
