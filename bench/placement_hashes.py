@@ -74,12 +74,14 @@ def vlm():
         yield layout(transport="mpi", **transport)
     yield from (layout(pipeline, schedule=schedule) for pipeline in (1, 4) for schedule in SCHEDULES)
     yield from replicas()
+    yield from rooms(layout(), layout(2, recompute="full"), layout(3, 1, 2, zero=3, schedule="zb-h1"), layout(2, offload="activations"),
+                     layout(transport="mpi", pipeline=2), unequal(2, 1, 1, 1))
 
 
-def rooms():
-    """Room that is never full: what stands there changes no bit. Room that is full is another grid (docs/vision.md)."""
-    for images, pipeline in itertools.product((3, 4, 8), (1, 2)):
-        yield layout(pipeline) | {"data.images": images}
+def rooms(*layouts):
+    """Room for images that microbatches do not have: it changes no bit."""
+    for images, keys in itertools.product((3, 4, 8), layouts):
+        yield keys | {"data.images": images}
 
 
 def tensors():
@@ -90,6 +92,9 @@ def tensors():
         yield layout(pipeline, 2, placement=place)
     for (vision, language), tensor in itertools.product(((2, 1), (1, 2), (4, 2)), (1, 2)):
         yield unequal(vision, language, 1, 1, tensor)
+    for divided in ("false", "true"):
+        yield layout(2, 2) | {"parallel.sequence_parallel": divided}
+    yield from rooms(layout(), layout(1, 2), layout(2, 2, recompute="selective") | {"parallel.sequence_parallel": "true"})
 
 
 def frozen():
@@ -100,6 +105,7 @@ def frozen():
         yield layout(3, schedule=schedule, placement="own") | {"parallel.vision.pipeline": own}
     for schedule, (vision, language) in itertools.product(SCHEDULES, ((4, 2), (4, 1), (1, 2))):
         yield unequal(vision, language, 1, 1, schedule=schedule, zero=1)
+    yield from rooms(layout(), layout(2, 1, 2, zero=1))
 
 
 def replicas():
@@ -135,6 +141,7 @@ def degrees():
     for tensor, pipeline in itertools.product((1, 2, 4), (1, 2)):
         yield layout(pipeline, tensor)
     yield unlike(1, 2, 1, 1, offload="both")
+    yield from rooms(layout(), unlike(1, 2, 1, 1), unlike(4, 1, 1, 1, 2, zero=1), unlike(2, 4, 1, 1, transport="mpi"))
 
 
 def unlike(vision, language, own, rest, data=1, vision_data=None, **keys):
@@ -149,6 +156,7 @@ def cached():
         yield layout(pipeline, 1, data, zero=zero) | {"data.cache": cache}
     for cache, schedule in itertools.product(("false", "true"), SCHEDULES):
         yield layout(3, schedule=schedule, placement="own") | {"parallel.vision.pipeline": 1, "data.cache": cache}
+    yield from rooms(*(layout(pipeline) | {"data.cache": "true"} for pipeline in (1, 2)))
 
 
 def deepstack():
@@ -160,6 +168,7 @@ def deepstack():
     for recompute, pipeline in itertools.product(("selective", "full"), (1, 2)):
         yield layout(pipeline, recompute=recompute)
     yield layout(transport="mpi", pipeline=2, data=2, zero=1)
+    yield from rooms(layout(), layout(3, schedule="zb-h1"))
 
 
 def clip():
@@ -182,7 +191,6 @@ VLM = ["model.preset=vlm-tiny", "train.sequence=48"]
 DEEPSTACK = ["model.preset=deepstack-tiny", "train.sequence=48"]
 MODELS = {
     "vlm": (VLM, "talk", {"data.images": 2}, vlm),
-    "vlm, more room": (VLM, "talk", {}, rooms),
     "vlm, two tensor shards": (VLM + ["numerics.tensor_shards=2"], "talk", {"data.images": 2}, tensors),
     "vlm, four tensor shards": (VLM + ["numerics.tensor_shards=4"], "talk", {"data.images": 2}, degrees),
     "vlm, projector learns": (VLM + ['model.train=["projector"]'], "talk", {"data.images": 2}, frozen),

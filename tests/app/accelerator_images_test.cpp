@@ -15,6 +15,7 @@ using testing::Answer;
 using testing::run_cleave;
 
 struct ImageModel {
+  const char* name;
   const char* preset;
   const char* set;
   const char* keys;
@@ -86,15 +87,15 @@ TEST_P(AcceleratedImages, GiveTheBitsOfProcessors) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, AcceleratedImages,
-    ::testing::Values(ImageModel{"clip-tiny", "pairs.csv.set",
+    ::testing::Values(ImageModel{"clip", "clip-tiny", "pairs.csv.set",
                                  "--set train.sequence=24 --set parallel.schedule=gpipe"},
-                      ImageModel{"siglip-tiny", "pairs.csv.set",
+                      ImageModel{"siglip", "siglip-tiny", "pairs.csv.set",
                                  "--set train.sequence=24 --set parallel.schedule=gpipe"},
-                      ImageModel{"vlm-tiny", "talk.jsonl.set", "--set train.sequence=48"},
-                      ImageModel{"unet-tiny", "classes.csv.set", ""}),
-    [](const auto& info) {
-      return std::string(info.param.preset).substr(0, std::string(info.param.preset).find('-'));
-    });
+                      ImageModel{"vlm", "vlm-tiny", "talk.jsonl.set", "--set train.sequence=48"},
+                      ImageModel{"vlm_with_room", "vlm-tiny", "talk.jsonl.set",
+                                 "--set train.sequence=48 --set data.images=3"},
+                      ImageModel{"unet", "unet-tiny", "classes.csv.set", ""}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace cleave

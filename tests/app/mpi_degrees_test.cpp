@@ -20,6 +20,7 @@ TEST_F(MpiSameBitsOfDegrees, AsOneLocalDevice) {
   const std::vector<std::pair<int, std::vector<std::string>>> layouts = {
       {3, {"parallel.vision.tensor=1", "parallel.language.tensor=2"}},
       {3, {"parallel.vision.tensor=2", "parallel.language.tensor=1"}},
+      {3, {"parallel.vision.tensor=2", "parallel.language.tensor=1", "data.images=5"}},
       {6,
        {"parallel.vision.tensor=1", "parallel.language.tensor=2", "parallel.data=2",
         "parallel.zero=1"}}};
@@ -33,7 +34,7 @@ TEST_F(MpiSameBitsOfDegrees, AsOneLocalDevice) {
     const Answer answer = testing::run(testing::cleave_command(arguments, ranks));
     ASSERT_EQ(answer.exit, 0) << answer.err;
     const json report = json::parse(answer.out);
-    EXPECT_EQ(report["weights"], alone["weights"]) << keys.front();
+    EXPECT_EQ(report["weights"], alone["weights"]) << keys.front() << " " << keys.back();
     EXPECT_EQ(report["loss"], alone["loss"]) << keys.front();
     ASSERT_EQ(report["devices"].size(), ranks);
     for (const json& device : report["devices"]) {

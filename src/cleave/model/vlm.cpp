@@ -57,7 +57,7 @@ int feature_place(std::int64_t k) {
 void add_features(const ModelShape& s, const Flow& flow, std::vector<SegmentSpec>& language) {
   for (std::int64_t k = 0; k < s.vision.deepstack.count; ++k) {
     const std::string name = "deepstack " + std::to_string(k);
-    const std::int64_t rows = flow.sequences * flow.images * s.image_rows();
+    const std::int64_t rows = flow.all_images() * s.image_rows();
     SegmentSpec segment{
         .name = name, .layers = {spec::add_rows(name, flow, s.hidden, rows)}, .module = "language"};
     language.insert(language.begin() + feature_place(k), std::move(segment));
@@ -120,7 +120,7 @@ void connect(const ModelShape& s, int join, Graph& graph) {
 Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks) {
   Graph graph = language_part(s, flow, loss_blocks);
   if (flow.cache > 0) return graph;  // of a text that goes on without images
-  const Flow rows{.sequences = flow.sequences * flow.images,
+  const Flow rows{.sequences = flow.all_images(),
                   .sequence = s.patches() + (s.vision.class_token ? 1 : 0),
                   .dtype = flow.dtype};
   std::vector<SegmentSpec> segments =

@@ -27,7 +27,8 @@ void Sharded::add_after(ops::Compute& compute, ConstView sum, View y) {
       return ops::add(compute, sum, repeated(parameter(added).value, y.size(0)), y);
     case AfterSum::Positions: {
       const std::int64_t sequence = attributes().sequence;
-      const std::int64_t first = divided() ? axis().rank * y.size(0) : 0;
+      const std::int64_t first =
+          divided() ? row_border(axis().tokens, axis().rank, axis().devices) : 0;
       for (std::int64_t row = 0; row < y.size(0);) {
         const std::int64_t position = (first + row) % sequence;
         const std::int64_t rows = std::min(sequence - position, y.size(0) - row);

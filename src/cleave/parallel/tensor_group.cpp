@@ -1,6 +1,7 @@
 #include "cleave/parallel/tensor_group.h"
 
 #include "cleave/ops/scratch_claim.h"
+#include "cleave/shard/tensor_share.h"
 
 namespace cleave::parallel {
 namespace {
@@ -84,14 +85,16 @@ void TensorGroup::all_reduce_shared(View values) {
 }
 
 std::span<const std::size_t> TensorGroup::row_borders(View whole) {
-  const auto part = static_cast<std::size_t>(whole.byte_count() / all_->size());
-  for (std::size_t i = 0; i < borders_.size(); ++i) borders_[i] = i * part;
+  const std::int64_t row = whole.byte_count() / whole.size(0);
+  for (std::size_t i = 0; i < borders_.size(); ++i)
+    borders_[i] = static_cast<std::size_t>(
+        row * row_border(whole.size(0), static_cast<std::int64_t>(i), all_->size()));
   return borders_;
 }
 
 View TensorGroup::own_rows(View whole) const {
-  const std::int64_t rows = whole.size(0) / all_->size();
-  return whole.slice(0, all_->rank() * rows, rows);
+  const std::int64_t first = row_border(whole.size(0), all_->rank(), all_->size());
+  return whole.slice(0, first, row_border(whole.size(0), all_->rank() + 1, all_->size()) - first);
 }
 
 View TensorGroup::reduce_scatter(View values) {

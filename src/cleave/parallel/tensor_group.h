@@ -26,8 +26,8 @@ class TensorGroup {
   /// The same over the devices that share key-value heads.
   void all_reduce_shared(View values);
 
-  /// Rows of `values`, as many for each device, become their sum over the group, on one device
-  /// each; returns this device's rows.
+  /// Rows of `values`, as many for each device or one more for some (row_border), become their sum
+  /// over the group, on one device each; returns this device's rows.
   View reduce_scatter(View values);
   /// Fills the rows of the others in `whole`; this device's are there.
   void all_gather(View whole);

@@ -9,8 +9,13 @@ namespace cleave::parallel {
 TokenSliced::TokenSliced(const LayerSpec& spec, const LayerFactory& make, TensorGroup* group)
     : ShardedLayer(spec, spec.as<TokenSlicedAttributes>().axis, group) {
   const auto& attributes = spec.as<TokenSlicedAttributes>();
-  for (int i = 0; i < attributes.slices; ++i) slices_.push_back(make(attributes.slice[0]));
-  const LayerSpec& one = attributes.slice[0];
+  std::int64_t row = 0;
+  for (const LayerSpec& slice : attributes.slices) {
+    first_row_.push_back(row);
+    row += slice.x.shape[0];
+    slices_.push_back(make(slice));
+  }
+  const LayerSpec& one = attributes.slices[0];
   room_.resize(one.kept_by_forward.size() + one.kept_by_input.size());
 }
 
@@ -41,14 +46,16 @@ std::int64_t TokenSliced::scratch_bytes(ops::Compute& compute) const {
   for (const ParameterSpec& parameter : spec().parameters) {
     sums = std::max(sums, parameter.elements() * size_of(DType::F32));
   }
-  return std::max(slices_[0]->scratch_bytes(compute),
-                  TensorGroup::workspace_bytes(sums, axis().devices));
+  std::int64_t most = TensorGroup::workspace_bytes(sums, axis().devices);
+  for (const auto& slice : slices_) most = std::max(most, slice->scratch_bytes(compute));
+  return most;
 }
 
 LayerCall TokenSliced::slice_of(const LayerCall& call, int slice) {
-  const LayerSpec& one = slices_[0]->spec();
-  const std::int64_t tokens = one.x.shape[0];
-  const auto rows = [&](auto view) { return view ? view.slice(0, slice * tokens, tokens) : view; };
+  const LayerSpec& one = slices_[slice]->spec();
+  const auto rows = [&](auto view) {
+    return view ? view.slice(0, first_row_[slice], one.x.shape[0]) : view;
+  };
   LayerCall part = call;
   part.x = rows(call.x);
   part.y = rows(call.y);

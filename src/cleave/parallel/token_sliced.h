@@ -32,6 +32,7 @@ class TokenSliced : public ShardedLayer {
   void add_up(ops::Compute& compute, const LayerCall& call);
 
   std::vector<std::unique_ptr<Layer>> slices_;
+  std::vector<std::int64_t> first_row_;  ///< [slice]
   std::vector<View> room_;
 };
 

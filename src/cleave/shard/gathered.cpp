@@ -8,10 +8,10 @@ namespace cleave::shard {
 namespace {
 
 TensorSpec own_rows(TensorSpec whole, const TensorShare& share, const std::string& layer) {
-  require(whole.shape[0] % share.devices == 0, "the ", whole.shape[0],
+  require(share.uneven || whole.shape[0] % share.devices == 0, "the ", whole.shape[0],
           " rows of a microbatch in layer ", layer, " cannot be divided among ", share.devices,
           " devices; set parallel.sequence_parallel = false");
-  whole.shape = whole.shape.with(0, whole.shape[0] / share.devices);
+  whole.shape = whole.shape.with(0, share.own_tokens(whole.shape[0]));
   return whole;
 }
 

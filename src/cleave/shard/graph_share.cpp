@@ -127,16 +127,22 @@ class SegmentShare {
 
   LayerSpec by_rows(const LayerSpec& layer, const LayerTraits& traits) const {
     const std::int64_t rows = layer.x.shape[0];
-    require(rows % share_.shards == 0, "the ", rows, " rows of a microbatch in ", layer.name,
-            " cannot be divided among ", share_.shards,
+    require(share_.uneven || rows % share_.shards == 0, "the ", rows, " rows of a microbatch in ",
+            layer.name, " cannot be divided among ", share_.shards,
             " tensor shards; change train.microbatch or train.sequence, or choose "
             "numerics.tensor_shards (or parallel.tensor) that divides them");
     if (layer.parameters.empty()) return traits.with_rows(layer, share_.own_tokens(rows));
-    LayerSpec slice = traits.with_rows(layer, rows / share_.shards);
-    leave_out_weight_pass(slice);
-    slice.parameters = layer.parameters;
-    mark_copies(slice, share_);
-    return token_sliced(rows, share_, std::move(slice));
+    std::vector<LayerSpec> slices;
+    const int first = share_.divides_tokens() ? share_.first() : 0;
+    const int count = share_.divides_tokens() ? share_.local() : share_.shards;
+    for (int k = first; k < first + count; ++k) {
+      const std::int64_t begin = row_border(rows, k, share_.shards);
+      slices.push_back(traits.with_rows(layer, row_border(rows, k + 1, share_.shards) - begin));
+      leave_out_weight_pass(slices.back());
+      slices.back().parameters = layer.parameters;
+      mark_copies(slices.back(), share_);
+    }
+    return token_sliced(rows, share_, std::move(slices));
   }
 
   LayerSpec computed_whole(int index) const {

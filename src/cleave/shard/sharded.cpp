@@ -129,23 +129,21 @@ LayerSpec sharded_loss(const LayerSpec& whole, const TensorShare& share) {
   return spec;
 }
 
-LayerSpec token_sliced(std::int64_t rows, const TensorShare& share, LayerSpec slice) {
+LayerSpec token_sliced(std::int64_t rows, const TensorShare& share, std::vector<LayerSpec> slices) {
   const ShardAxis axis = axis_of(rows, share);
-  const std::int64_t slices = axis.own_tokens / slice.x.shape[0];
-  LayerSpec spec = slice;
+  const std::int64_t count = std::ssize(slices);
+  LayerSpec spec = slices.front();
   spec.kind = "token_sliced";
   spec.x.shape = spec.x.shape.with(0, axis.own_tokens);
   spec.y.shape = spec.y.shape.with(0, axis.own_tokens);
   for (KeptTensor& kept : spec.kept_by_forward) {
     kept.tensor.shape = kept.tensor.shape.with(0, axis.own_tokens);
   }
-  for (TensorSpec& kept : spec.kept_by_input) kept.shape = {slices, kept.shape.elements()};
+  for (TensorSpec& kept : spec.kept_by_input) kept.shape = {count, kept.shape.elements()};
   for (const ParameterSpec& parameter : spec.parameters) {
-    spec.sums.push_back({parameter.name, DType::F32, {slices, parameter.elements()}});
+    spec.sums.push_back({parameter.name, DType::F32, {count, parameter.elements()}});
   }
-  TokenSlicedAttributes attributes{.axis = axis, .slices = static_cast<int>(slices)};
-  attributes.slice.push_back(std::move(slice));
-  spec.attributes = std::move(attributes);
+  spec.attributes = TokenSlicedAttributes{.axis = axis, .slices = std::move(slices)};
   return spec;
 }
 

@@ -73,8 +73,7 @@ struct ShardedLossAttributes {
 
 struct TokenSlicedAttributes {
   ShardAxis axis;
-  int slices = 1;                     ///< of the device's rows
-  std::vector<LayerSpec> slice = {};  ///< one: the layer for the rows of a slice
+  std::vector<LayerSpec> slices = {};  ///< of the device's rows, in order: the layer for each
 
   friend bool operator==(const TokenSlicedAttributes&, const TokenSlicedAttributes&) = default;
 };
@@ -106,10 +105,10 @@ LayerSpec sharded(const std::string& name, const TensorShare& share, ShardedShap
 /// device. Parameters: the weight's rows of each shard of the device.
 LayerSpec sharded_loss(const LayerSpec& whole, const TensorShare& share);
 
-/// kind "token_sliced": `slice`, the layer for the rows of one of the grid's slices, over all
-/// `rows` of a microbatch or those of the device. The gradients of its parameters are summed slice
-/// by slice, then over the slices.
-LayerSpec token_sliced(std::int64_t rows, const TensorShare& share, LayerSpec slice);
+/// kind "token_sliced": `slices`, the layer for the rows of each of the grid's slices that the
+/// device has, of all `rows` of a microbatch or of its own. The gradients of its parameters are
+/// summed slice by slice, then over the slices.
+LayerSpec token_sliced(std::int64_t rows, const TensorShare& share, std::vector<LayerSpec> slices);
 
 }  // namespace shard
 }  // namespace cleave

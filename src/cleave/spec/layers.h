@@ -17,10 +17,15 @@ struct Flow {
   /// values are kept. There is then no backward. 0: training.
   std::int64_t cache = 0;
   std::int64_t images = 1;  ///< most images of a sequence, for models that read both
-  bool documents = false;   ///< tokens see those of their own document alone
-  std::int64_t step = 0;    ///< sequences of a whole step, for losses over it; 0: the microbatch's
+  /// Images that all sequences have together where these are fewer; 0: as many as there may be.
+  std::int64_t present_images = 0;
+  bool documents = false;  ///< tokens see those of their own document alone
+  std::int64_t step = 0;   ///< sequences of a whole step, for losses over it; 0: the microbatch's
 
   std::int64_t tokens() const { return sequences * sequence; }
+  std::int64_t all_images() const {
+    return present_images > 0 ? present_images : sequences * images;
+  }
   std::int64_t samples_of_step() const { return step == 0 ? sequences : step; }
 };
 

@@ -245,8 +245,7 @@ CompiledStep compile_to_fit(const Graph& model, CompileOptions options) {
 
 CompiledStep compile_emulated(const Graph& given, const CompileOptions& options) {
   check_emulated_degrees(options.layout);
-  Graph model = given;
-  leave_out_unwanted(model);
+  const Graph model = prepared(given, Purpose::Train);
   const CompileOrder sleeping = [&](schedule::Program order) {
     return compile_emulated_order(model, options, std::move(order));
   };
@@ -260,12 +259,7 @@ CompiledStep compile_emulated(const Graph& given, const CompileOptions& options)
 
 CompiledStep compile(const Graph& given, const CompileOptions& options) {
   if (!options.layout.offload) return compile_to_fit(given, options);
-  Graph model = given;
-  if (options.purpose == Purpose::Evaluate) {
-    freeze(model.segments);
-  } else {
-    leave_out_unwanted(model);
-  }
+  const Graph model = prepared(given, options.purpose);
   CompiledStep step = scheduled(model, options, [&](schedule::Program order) {
                         return compile_order(model, options, std::move(order));
                       }).step;

@@ -41,6 +41,13 @@ struct EvaluatedInputs {
   std::int64_t microbatches = 0;
 };
 
+/// The model for microbatches in which its optional inputs have `items` of what they have room for
+/// more of: the same segments and edges, with fewer rows.
+struct FewerItems {
+  std::int64_t items = 0;
+  Graph model;
+};
+
 struct CompileOptions {
   Layout layout;
   Purpose purpose = Purpose::Train;
@@ -53,6 +60,11 @@ struct CompileOptions {
   /// What steps the data bring, ascending; empty: all microbatches have all inputs.
   std::vector<InputCount> optional_inputs = {};
   EvaluatedInputs evaluated_inputs = {};
+  /// How many items the data bring where there is room for more (MicrobatchSource::items),
+  /// ascending; a microbatch with fewer than the first is filled up to it. Empty: microbatches are
+  /// computed with all that there is room for, as memory is planned for.
+  std::vector<FewerItems> fewer = {};
+  std::int64_t usual_items = SegmentPass::kAllItems;  ///< of the run's microbatches
   std::vector<std::string> device_kinds;  ///< [device of the run], or one for all; empty: "cpu"
   std::string spill;           ///< directory for what moves out; empty: the host's memory
   bool state_may_move = true;  ///< false: somebody reads optimizer state between steps
@@ -78,6 +90,13 @@ struct StepPattern {
   std::vector<comm::Sent> traffic = {};  ///< [device of the run] what a step sends
 };
 
+/// What the devices at a place compute of a model with fewer items.
+struct FewerShares {
+  std::int64_t items = 0;
+  /// [number at a place][segment]; those that have no layers are as ever.
+  std::vector<std::vector<SegmentSpec>> segments;
+};
+
 /// A training step, ready to be run: every instruction and every byte is known and verified.
 ///
 /// The devices of a tensor group run one list together, each on its own share of the layers: the
@@ -91,6 +110,8 @@ struct CompiledStep {
   /// [number at a place]; where places differ, the segments of those without this number are
   /// number 0's, and nobody runs them.
   std::vector<Graph> shares;
+  std::vector<FewerShares> fewer;                     ///< as CompileOptions::fewer
+  std::int64_t usual_items = SegmentPass::kAllItems;  ///< the same
   schedule::Program program;                     ///< compiled to evaluate alone, it is `evaluation`
   schedule::Program evaluation;                  ///< forward only, in the same memory
   std::vector<StepPattern> patterns;             ///< of steps with fewer optional inputs

@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "cleave/base/check.h"
+#include "cleave/engine/compile/fewer_shares.h"
 #include "cleave/engine/compile/lowering.h"
 #include "cleave/engine/compile/module_shares.h"
 #include "cleave/engine/compile/step_stages.h"
@@ -123,6 +124,15 @@ void set_collecting(CompiledStep& step, const CompileOptions& options) {
 
 }  // namespace
 
+Graph prepared(Graph model, Purpose purpose) {
+  if (purpose == Purpose::Evaluate) {
+    freeze(model.segments);
+  } else {
+    leave_out_unwanted(model);
+  }
+  return model;
+}
+
 bool runs_per_step(const SegmentSpec& segment) {
   return std::ranges::any_of(segment.layers,
                              [](const LayerSpec& layer) { return !layer.collected.empty(); });
@@ -140,8 +150,11 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
     next += size;
   }
   step.mesh = layout.mesh();
-  step.shares = shares_of(step.model, options);
+  step.shares = shares_of(step.model, options, RowsOf::AllItems);
   if (options.purpose != Purpose::Evaluate) std::ranges::for_each(step.shares, leave_out_unwanted);
+  for (const FewerItems& fewer : options.fewer)
+    step.fewer.push_back(fewer_shares(fewer, options, step.shares));
+  step.usual_items = options.usual_items;
   set_edges(step);
   if (options.purpose == Purpose::Train) leave_out_frozen(step);
   parallel::check_same_order(step.shares);

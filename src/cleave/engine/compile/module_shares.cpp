@@ -89,7 +89,7 @@ void check_emulated_degrees(const Layout& layout) {
       {.vision = layout.encoder_tensor, .language = layout.tensor, .emulated = true});
 }
 
-std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options) {
+std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options, RowsOf rows) {
   const std::vector<ModuleShards> shards = shards_of(model, options);
   plan::check_shards("tensor", last_module(options).shards, last_module(options).devices);
   plan::check_shards("vision.tensor", encoders(options).shards, encoders(options).devices);
@@ -106,7 +106,8 @@ std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options) 
       of_segments.push_back({.shards = module.shards,
                              .devices = module.devices,
                              .rank = number < module.devices ? number : 0,
-                             .sequence_parallel = options.layout.sequence_parallel});
+                             .sequence_parallel = options.layout.sequence_parallel,
+                             .uneven = rows == RowsOf::FewerItems});
     shares.push_back(shard::share_by_segment(model, of_segments, options.kinds.traits()));
     give_slots(shares.back().segments, *options.optimizer, options.hyper);
   }

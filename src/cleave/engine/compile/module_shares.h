@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "cleave/engine/compile/compile.h"
@@ -12,8 +13,11 @@ void check_module_degrees(const CompileOptions& options);
 /// The same of devices that sleep.
 void check_emulated_degrees(const Layout& layout);
 
+/// Rows of fewer items than there is room for need not divide by the shards.
+enum class RowsOf : std::uint8_t { AllItems, FewerItems };
+
 /// What each device at a place has of `model`: [number at a place], as CompiledStep::shares.
 /// Encoders and the last module are cut into shards and shared by devices of their own numbers.
-std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options);
+std::vector<Graph> shares_of(const Graph& model, const CompileOptions& options, RowsOf rows);
 
 }  // namespace cleave::engine

@@ -16,11 +16,32 @@ int devices_of(const CompiledStep& step, int stage) {
   return step.mesh.devices_at(step.program.placement[stage][0]);
 }
 
-std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number) {
+namespace {
+
+/// Those of a stage, of the segments of a whole share.
+std::vector<SegmentSpec> part_of_stage(const CompiledStep& step, int stage,
+                                       const std::vector<SegmentSpec>& all) {
   std::size_t first = 0;
   for (int s = 0; s < stage; ++s) first += step.stages[s].size();
-  const auto begin = step.shares[number].segments.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
   return {begin, begin + std::ssize(step.stages[stage])};
+}
+
+std::vector<FewerSegments> fewer_of_stage(const CompiledStep& step, int stage, int number) {
+  std::vector<FewerSegments> fewer;
+  for (const FewerShares& shares : step.fewer) {
+    fewer.push_back({shares.items, part_of_stage(step, stage, shares.segments[number])});
+    const bool any = std::ranges::any_of(
+        fewer.back().segments, [](const SegmentSpec& segment) { return !segment.layers.empty(); });
+    if (!any) return {};  // it has no rows of items, however many there are
+  }
+  return fewer;
+}
+
+}  // namespace
+
+std::vector<SegmentSpec> segments_of(const CompiledStep& step, int stage, int number) {
+  return part_of_stage(step, stage, step.shares[number].segments);
 }
 
 Wiring wiring_of(const CompiledStep& step) {
@@ -118,7 +139,8 @@ std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int numbe
                              .zero = holders > 1 ? step.zero : 0,
                              .replicas = holders,
                              .masters_with_slots = step.state_moves},
-                   .keep = step.keep[stage]},
+                   .keep = step.keep[stage],
+                   .fewer = fewer_of_stage(step, stage, number)},
       make);
 }
 

@@ -42,6 +42,12 @@ class Traffic {
     return sent_;
   }
 
+  comm::Sent count_layers() {
+    for (const Instruction& i : program_.lists[parts_.place])
+      if (schedule::is_compute(i.op)) add_compute(i);
+    return sent_;
+  }
+
   std::vector<std::int64_t> count_collectives() {
     std::vector<std::int64_t> bytes;
     for (const Instruction& i : program_.lists[parts_.place]) {
@@ -112,17 +118,18 @@ class Traffic {
   void add_compute(const Instruction& i) {
     const Stage& stage = *parts_.stages[i.stage];
     const int segment = std::max(i.segment, 0);
-    const std::vector<LayerSpec>& layers = stage.segments()[segment].layers;
+    const std::int64_t items = parts_.items ? parts_.items(i.microbatch) : SegmentPass::kAllItems;
     if (i.op == Op::Recompute) {
       for (const int layer : stage.layout(segment).again)
-        sent_ = sent_ + parallel::tensor_traffic(layers[layer]).forward;
+        sent_ = sent_ + parallel::tensor_traffic(stage.layer(segment, layer, items)).forward;
       return;
     }
     if (i.op != Op::Forward && !has_gradients(stage.layout(segment))) return;
     const bool weight = i.op == Op::BackwardWeight || i.op == Op::Backward;
     const bool ends_sum =
         weight && DeviceSums(parts_.fold, topology_, i.stage, parts_.place).ends(i.microbatch);
-    for (const LayerSpec& layer : layers) {
+    for (int k = 0; k < std::ssize(stage.segments()[segment].layers); ++k) {
+      const LayerSpec& layer = stage.layer(segment, k, items);
       const parallel::TensorTraffic traffic = parallel::tensor_traffic(layer);
       const bool alone = layer.does_without_x && x_is_absent(stage.ports(segment), i.microbatch);
       if (i.op == Op::Forward && !alone) sent_ = sent_ + traffic.forward;
@@ -201,6 +208,10 @@ class Traffic {
 
 comm::Sent planned_traffic(const TrafficParts& parts) {
   return Traffic(parts).count();
+}
+
+comm::Sent layer_traffic(const TrafficParts& parts) {
+  return Traffic(parts).count_layers();
 }
 
 std::vector<std::int64_t> planned_collectives(const TrafficParts& parts) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,11 +25,18 @@ struct TrafficParts {
   int place = 0;
   int device = 0;   ///< of the run
   int devices = 1;  ///< … that there are
+  /// How many items of optional inputs a microbatch of this device has; empty: all there is room
+  /// for.
+  std::function<std::int64_t(int microbatch)> items = {};
 };
 
 /// Bytes that a device sends in one step, by what they are for: over edges, to its replicas, to the
 /// devices at its place, and to all for NORM. What came to a place in slices is gathered there.
 comm::Sent planned_traffic(const TrafficParts& parts);
+
+/// Of planned_traffic, what layers exchange with the devices at its place: all that depends on how
+/// many items microbatches have. Stages elsewhere may be null.
+comm::Sent layer_traffic(const TrafficParts& parts);
 
 /// [instruction of its list] bytes that it sends by sums, gathering and NORM, but no messages.
 std::vector<std::int64_t> planned_collectives(const TrafficParts& parts);

@@ -34,6 +34,12 @@ class Device {
   /// Its place in the program.
   int place() const { return place_; }
   Executor& executor() { return *executor_; }
+  /// [stage] null: it is elsewhere.
+  std::vector<const Stage*> stages() const {
+    std::vector<const Stage*> all;
+    for (const auto& stage : stages_) all.push_back(stage.get());
+    return all;
+  }
   ops::Compute& compute() { return compute_; }
   const Arena& arena() const { return *arena_; }
   const Arena& outside() const { return outside_; }

@@ -12,6 +12,7 @@ namespace cleave::engine {
 
 using schedule::Instruction;
 using schedule::Op;
+static_assert(MicrobatchSource::kAll == SegmentPass::kAllItems);
 
 Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
@@ -187,11 +188,13 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   const bool may_wait = schedule::effects(instruction.op).members != schedule::Members::Alone;
   if (may_wait && !schedule::is_message(instruction)) host_messages_.flush();
   pass.microbatch = number_of(pass, input);
+  if (entry.stage != nullptr && entry.stage->has_fewer())
+    pass.items = input.source->items(instruction.microbatch);
   switch (instruction.op) {
     case Op::Forward:
       return note(instruction.microbatch, forward(entry, pass, input));
     case Op::Recompute:
-      load(entry, *input.source, &Stage::tensor_again);
+      load(entry, pass, *input.source, &Stage::tensor_again);
       return entry.stage->recompute(compute, pass);
     case Op::BackwardInput:
       return entry.stage->backward_input(compute, pass, input.search);
@@ -240,9 +243,10 @@ void Executor::note(int microbatch, const MicrobatchSums& sums) {
   evaluated_[microbatch].hits += sums.hits;
 }
 
-void Executor::load(const LinkedInstruction& entry, MicrobatchSource& source, InputPlace place) {
-  for (const StageInput& input : entry.stage->inputs(entry.pass.segment)) {
-    const View tensor = (entry.stage->*place)(input, entry.pass);
+void Executor::load(const LinkedInstruction& entry, const SegmentPass& pass,
+                    MicrobatchSource& source, InputPlace place) {
+  for (const StageInput& input : entry.stage->inputs(pass.segment)) {
+    const View tensor = (entry.stage->*place)(input, pass);
     const auto fill = [&](View host) {
       source.load(entry.instruction.microbatch, input.name, host);
     };
@@ -261,7 +265,7 @@ MicrobatchSums Executor::forward(const LinkedInstruction& entry, const SegmentPa
                                  const StepInput& input) {
   Stage& stage = *entry.stage;
   Memory& memory = parts_.arena->memory();
-  load(entry, *input.source, &Stage::tensor_of);
+  load(entry, pass, *input.source, &Stage::tensor_of);
   stage.forward(*parts_.compute, pass, input.search);
 
   const View losses = stage.losses(pass);

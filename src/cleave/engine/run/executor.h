@@ -134,7 +134,8 @@ class Executor {
   std::int64_t number_of(const SegmentPass& pass, const StepInput& input) const;
   using InputPlace = View (Stage::*)(const StageInput&, const SegmentPass&) const;
   /// Loads what F or R reads from the data, to the places where it has them.
-  void load(const LinkedInstruction& entry, MicrobatchSource& source, InputPlace place);
+  void load(const LinkedInstruction& entry, const SegmentPass& pass, MicrobatchSource& source,
+            InputPlace place);
   void note(int microbatch, const MicrobatchSums& sums);
   void look_after_messages();
   void post(const LinkedInstruction& entry);

@@ -38,30 +38,24 @@ Stage::Stage(std::vector<SegmentSpec> segments, const StageOptions& options,
     layouts_.push_back(
         plan::layout_stage({&segments_[s], 1}, ports_[s].borders, keeps(s), arrives));
   }
-  std::size_t parameter = 0;
-  for (int s = 0; s < count; ++s) {
-    first_entry_.push_back(entries_.size());
-    const plan::StageLayout& layout = layouts_[s];
-    for (std::size_t k = 0; k < layout.layers.size(); ++k) {
-      const LayerSpec& layer = segments_[s].layers[k];
-      entries_.push_back({make(layer), &layout.layers[k],
-                          layout.first.empty() ? nullptr : &layout.first[k], parameter});
-      parameter += layer.parameters.size();
-      room_.resize(std::max(room_.size(), 2 * layer.reads.size() + layer.kept_by_forward.size() +
-                                              layer.kept_by_input.size() + layer.collected.size()));
-    }
-  }
-  first_entry_.push_back(entries_.size());
+  made_.push_back(make_layers(SegmentPass::kAllItems, segments_, make));
+  for (const FewerSegments& fewer : options.fewer)
+    made_.push_back(make_layers(fewer.items, fewer.segments, make));
 }
 
-std::span<const Stage::Entry> Stage::entries(int segment) const {
-  return std::span(entries_).subspan(first_entry_[segment],
-                                     first_entry_[segment + 1] - first_entry_[segment]);
+/// Of all items, then of fewer.
+template <class Visit>
+void Stage::for_each_entry(Visit&& visit) const {
+  for (const Made& made : made_) {
+    for (const std::vector<Entry>& segment : made.segments)
+      for (const Entry& entry : segment) visit(entry);
+  }
 }
 
 std::int64_t Stage::kernel_scratch_bytes(ops::Compute& compute) const {
   std::int64_t most = 0;
-  for (const Entry& entry : entries_) most = std::max(most, entry.layer->scratch_bytes(compute));
+  for_each_entry(
+      [&](const Entry& entry) { most = std::max(most, entry.layer->scratch_bytes(compute)); });
   return aligned(most);
 }
 
@@ -76,8 +70,7 @@ std::int64_t Stage::work_bytes() const {
 void Stage::bind(const LastingMemory& memory, int replica,
                  std::span<const StageParameters* const> others) {
   parameters_.bind(memory, replica, others);
-  std::size_t next_sum = 0;
-  for (Entry& entry : entries_) {
+  for_each_entry([&](const Entry& entry) {
     const LayerSpec& spec = entry.layer->spec();
     std::vector<Parameter> parameters;
     for (std::size_t i = 0; i < spec.parameters.size(); ++i) {
@@ -89,19 +82,21 @@ void Stage::bind(const LastingMemory& memory, int replica,
       constants.emplace_back(parameters_.constant(constant), constant.dtype, constant.shape);
     }
     std::vector<View> sums;
-    for (const TensorSpec& sum : spec.sums) {
-      sums.emplace_back(memory.weights + parameters_.layout().sums[next_sum++].offset, sum.dtype,
-                        sum.shape);
+    for (std::size_t i = 0; i < spec.sums.size(); ++i) {
+      sums.emplace_back(memory.weights + parameters_.layout().sums[entry.sum + i].offset,
+                        spec.sums[i].dtype, spec.sums[i].shape);
     }
     entry.layer->bind(parameters, constants, sums, *memory.memory);
-  }
+  });
 }
 
 void Stage::place_values(int segment, std::byte* whole) {
-  for (const Entry& entry : entries(segment)) {
-    for (std::size_t i = 0; i < entry.layer->spec().parameters.size(); ++i) {
-      entry.layer->move_value(static_cast<int>(i),
-                              parameters_.value_at(entry.parameter + i, whole));
+  for (const Made& made : made_) {
+    for (const Entry& entry : made.segments[segment]) {
+      for (std::size_t i = 0; i < entry.layer->spec().parameters.size(); ++i) {
+        entry.layer->move_value(static_cast<int>(i),
+                                parameters_.value_at(entry.parameter + i, whole));
+      }
     }
   }
 }
@@ -109,7 +104,7 @@ void Stage::place_values(int segment, std::byte* whole) {
 /// Every stage that reads y has a buffer of its own for it.
 void Stage::hand_out(ops::Compute& compute, const SegmentPass& pass) const {
   if (pass.frame.copies.empty()) return;
-  const Entry& last = entries(pass.segment).back();
+  const Entry& last = entries(pass).back();
   const TensorSpec& y = last.layer->spec().y;
   const View made = view_at(pass.frame, last.places->y, y);
   for (std::byte* copy : pass.frame.copies) ops::copy(compute, made, View(copy, y.dtype, y.shape));
@@ -118,7 +113,7 @@ void Stage::hand_out(ops::Compute& compute, const SegmentPass& pass) const {
 /// In the order of the graph's edges, whichever way each gradient came: one order for all layouts.
 void Stage::add_gradients(ops::Compute& compute, const SegmentPass& pass) const {
   if (pass.frame.gradients.empty()) return;
-  const TensorSpec& y = entries(pass.segment).back().layer->spec().y;
+  const TensorSpec& y = entries(pass).back().layer->spec().y;
   CLEAVE_CHECK(!y.coded_gradient, y.name, " is coded, and has several readers");
   const View dy(pass.frame[static_cast<std::size_t>(plan::Region::OutputGradient)], y.dtype,
                 y.shape);
@@ -127,7 +122,7 @@ void Stage::add_gradients(ops::Compute& compute, const SegmentPass& pass) const 
 }
 
 void Stage::forward(ops::Compute& compute, const SegmentPass& pass, Search search) {
-  for (const Entry& entry : entries(pass.segment)) {
+  for (const Entry& entry : entries(pass)) {
     const Call call(room_, entry, pass);
     if (pass.begins_step) entry.layer->begin_step(compute, call);
     entry.layer->forward(compute, call);
@@ -136,11 +131,12 @@ void Stage::forward(ops::Compute& compute, const SegmentPass& pass, Search searc
     between_layers_();
   }
   hand_out(compute, pass);
+  clear_after_output(compute, pass);
 }
 
 void Stage::recompute(ops::Compute& compute, const SegmentPass& pass) {
   for (const int layer : layouts_[pass.segment].again) {
-    const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(layer)];
+    const Entry& entry = entries(pass)[static_cast<std::size_t>(layer)];
     entry.layer->forward(compute, Call(room_, entry, pass, plan::BackwardPlaces{}));
     between_layers_();
   }
@@ -149,7 +145,7 @@ void Stage::recompute(ops::Compute& compute, const SegmentPass& pass) {
 void Stage::backward_input(ops::Compute& compute, const SegmentPass& pass, Search search) {
   if (!ports_[pass.segment].borders.backward) return;
   add_gradients(compute, pass);
-  for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
+  for (const Entry& entry : entries(pass) | std::views::reverse) {
     const Call call(room_, entry, pass, entry.places->split);
     entry.layer->backward_input(compute, call);
     add_branch(compute, *entry.layer, call);
@@ -157,12 +153,13 @@ void Stage::backward_input(ops::Compute& compute, const SegmentPass& pass, Searc
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
     between_layers_();
   }
+  clear_after_gradients(compute, pass, Backward::Split);
 }
 
 void Stage::backward_weight(ops::Compute& compute, const SegmentPass& pass) {
   const std::int64_t shift =
       pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
-  for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
+  for (const Entry& entry : entries(pass) | std::views::reverse) {
     if (!trains(entry.layer->spec())) continue;
     entry.layer->backward_weight(compute, Call(room_, entry, pass, entry.places->split, shift));
     between_layers_();
@@ -174,7 +171,7 @@ void Stage::backward(ops::Compute& compute, const SegmentPass& pass, Search sear
   add_gradients(compute, pass);
   const std::int64_t shift =
       pass.sum * parameters_.layout().segments[pass.segment].gradient_bytes();
-  for (const Entry& entry : entries(pass.segment) | std::views::reverse) {
+  for (const Entry& entry : entries(pass) | std::views::reverse) {
     const Call call(room_, entry, pass, entry.places->fused, shift);
     if (trains(entry.layer->spec())) {
       entry.layer->backward(compute, call);
@@ -186,10 +183,11 @@ void Stage::backward(ops::Compute& compute, const SegmentPass& pass, Search sear
       search_non_finite(compute, entry.layer->spec(), call->dx, "the gradient");
     between_layers_();
   }
+  clear_after_gradients(compute, pass, Backward::Fused);
 }
 
 View Stage::tensor_of(const StageInput& input, const SegmentPass& pass) const {
-  const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(input.layer)];
+  const Entry& entry = entries(pass)[static_cast<std::size_t>(input.layer)];
   const LayerSpec& spec = entry.layer->spec();
   if (input.read == StageInput::kX) return view_at(pass.frame, entry.places->x, spec.x);
   const auto read = static_cast<std::size_t>(input.read);
@@ -200,14 +198,14 @@ View Stage::tensor_of(const StageInput& input, const SegmentPass& pass) const {
 
 View Stage::tensor_again(const StageInput& input, const SegmentPass& pass) const {
   if (keeps(pass.segment) != plan::Keep::Inputs || input.read == StageInput::kX) return {};
-  const Entry& entry = entries(pass.segment)[static_cast<std::size_t>(input.layer)];
+  const Entry& entry = entries(pass)[static_cast<std::size_t>(input.layer)];
   const auto read = static_cast<std::size_t>(input.read);
   return view_at(pass.frame, entry.places->reads[read], entry.layer->spec().reads[read].tensor);
 }
 
 View Stage::losses(const SegmentPass& pass) const {
   if (ports_[pass.segment].borders.y_leaves) return {};
-  const Entry& last = entries(pass.segment).back();
+  const Entry& last = entries(pass).back();
   return view_at(pass.frame, last.places->y, last.layer->spec().y);
 }
 

@@ -48,6 +48,9 @@ struct SegmentPass {
   int number = 0;                  ///< of the microbatch among all of the step
   bool begins_step = false;        ///< F: the first after it was collected
   std::int64_t microbatch = 0;     ///< number among all of the run; 0 while evaluating
+  std::int64_t items = kAllItems;  ///< of optional inputs; see StageOptions::fewer
+
+  static constexpr std::int64_t kAllItems = -1;
 };
 
 /// Whether results are searched for NaN and infinity, to find the layer where they begin.
@@ -81,10 +84,21 @@ struct SegmentPorts {
   std::vector<PortSource> gradients = {};             ///< of y, in the order of the graph's edges
 };
 
+/// The segments of a stage for microbatches with so many items of optional inputs. One without
+/// layers is as ever.
+struct FewerSegments {
+  std::int64_t items = 0;
+  std::vector<SegmentSpec> segments;
+};
+
 struct StageOptions {
   std::vector<SegmentPorts> ports;  ///< [segment]
   plan::StateOptions state;
   std::vector<plan::Keep> keep = {};  ///< [segment]; empty: everything
+  /// Where microbatches have fewer items than there is room for, ascending. Their tensors lie at
+  /// the places of those for all items, whose first rows they have. A microbatch with fewer than
+  /// the first is computed as the first.
+  std::vector<FewerSegments> fewer = {};
 };
 
 /// A piece of the model on one device: consecutive segments, bound to the device's memory.
@@ -99,6 +113,12 @@ class Stage {
   }
   const std::vector<SegmentSpec>& segments() const { return segments_; }
   const SegmentPorts& ports(int segment) const { return ports_[segment]; }
+
+  /// Whether it computes fewer rows where a microbatch has fewer items (SegmentPass::items).
+  bool has_fewer() const { return made_.size() > 1; }
+
+  /// A layer of a segment as it computes so many items.
+  const LayerSpec& layer(int segment, int index, std::int64_t items) const;
 
   /// Scratch that the kernels need; compiles them.
   std::int64_t kernel_scratch_bytes(ops::Compute& compute) const;
@@ -139,19 +159,34 @@ class Stage {
     const plan::LayerPlaces* places = nullptr;
     const plan::ForwardPlaces* first = nullptr;  ///< null: as in `places`
     std::size_t parameter = 0;                   ///< its first one
+    std::size_t sum = 0;                         ///< the first of its sums
+  };
+  /// The layers of all segments for microbatches with so many items.
+  struct Made {
+    std::int64_t items = SegmentPass::kAllItems;
+    std::vector<std::vector<Entry>> segments;  ///< [segment]; empty: those for all items
   };
 
-  std::span<const Entry> entries(int segment) const;
+  Made make_layers(std::int64_t items, std::span<const SegmentSpec> segments,
+                   const LayerFactory& make);
+  const Made& made_for(std::int64_t items) const;
+  std::span<const Entry> entries(const SegmentPass& pass) const;
+  template <class Visit>
+  void for_each_entry(Visit&& visit) const;
   void hand_out(ops::Compute& compute, const SegmentPass& pass) const;
   void add_gradients(ops::Compute& compute, const SegmentPass& pass) const;
+  enum class Backward : std::uint8_t { Split, Fused };
+  /// Messages are as long as for all items. What lies after the rows of a microbatch with fewer was
+  /// written by others, and is nobody's to see: it becomes zeros.
+  void clear_after_output(ops::Compute& compute, const SegmentPass& pass) const;
+  void clear_after_gradients(ops::Compute& compute, const SegmentPass& pass, Backward how) const;
 
   std::vector<SegmentSpec> segments_;
   std::vector<SegmentPorts> ports_;         ///< [segment]
   std::vector<plan::Keep> keep_;            ///< [segment]; empty: everything
   std::vector<plan::StageLayout> layouts_;  ///< [segment]
   StageParameters parameters_;
-  std::vector<Entry> entries_;            ///< of all layers
-  std::vector<std::size_t> first_entry_;  ///< [segment], and one past the last
+  std::vector<Made> made_;  ///< for all items, then for fewer, ascending
   std::vector<View> room_;  ///< for the views of a layer's kept tensors, while it is called
   std::function<void()> between_layers_ = [] {};
 };

@@ -254,8 +254,7 @@ data::Query data_query(const Config& config) {
 std::string grid_of(const Config& config) {
   std::string text;
   for (const Key& key : config_keys()) {
-    const bool is_grid = key.name == "train.microbatch" || key.name == "data.images" ||
-                         key.name.starts_with("numerics.");
+    const bool is_grid = key.name == "train.microbatch" || key.name.starts_with("numerics.");
     const std::optional<Value> value = is_grid ? key.get(config) : std::nullopt;
     if (value && !rules::is_auto(*value))
       text += fmt::format("{} = {}\n", key.name, to_toml(*value));

@@ -205,7 +205,7 @@ EvaluateReport evaluate(const fs::path& path, const EvaluateOptions& options,
     engine::CompileOptions how = compile_options(config);
     how.purpose = engine::Purpose::Evaluate;
     const Graph model = model_of(config);
-    how.evaluated_inputs = evaluated_inputs(model, data->training(), *config.train.microbatch);
+    set_inputs(config, evaluated_data_inputs(config, model, data->training()), how);
     compiled.emplace(engine::compile(model, how));
     engine::check_devices(*compiled, launcher);
   });

@@ -258,7 +258,7 @@ class DeviceRun {
         .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
         .parameters = trainer_.device().parameter_count(),
         .sent = trainer_.sent() - comm::Sent{.message = copies_ ? copies_->sent() : 0},
-        .planned_sent = job_.compiled.traffic_of(trainer_.pattern())[index_]};
+        .planned_sent = trainer_.planned_sent()};
     times_.tell(report);
     return report;
   }

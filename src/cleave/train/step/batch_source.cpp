@@ -83,10 +83,16 @@ void SampleReader::fill_row(std::string_view input, View tensor, Row row) {
 }
 
 void BatchSource::load(int index, std::string_view input, View tensor) {
-  reader_.read(input, tensor, [&](std::int64_t row) {
-    const std::int64_t number = sample(index, row);
-    return SampleReader::Window{window(number), epoch(number)};
-  });
+  reader_.read(input, tensor, [&](std::int64_t row) { return window_at(index, row); });
+}
+
+std::int64_t BatchSource::items(int index) const {
+  return reader_.images([&](std::int64_t row) { return window_at(index, row); });
+}
+
+SampleReader::Window BatchSource::window_at(int index, std::int64_t row) const {
+  const std::int64_t number = sample(index, row);
+  return {window(number), epoch(number)};
 }
 
 void BatchSource::begin_step(std::int64_t step) {
@@ -128,15 +134,20 @@ std::int64_t BatchSource::epoch(std::int64_t sample) const {
 }
 
 void ValidationSource::load(int index, std::string_view input, View tensor) {
+  reader_.read(input, tensor, [&](std::int64_t row) { return window_at(index, row); });
+}
+
+std::int64_t ValidationSource::items(int index) const {
+  return reader_.images([&](std::int64_t row) { return window_at(index, row); });
+}
+
+SampleReader::Window ValidationSource::window_at(int index, std::int64_t row) const {
   const std::int64_t microbatch = run_.first + std::min(number_ + index, run_.count - 1);
   const bool past = run_.count == 0 || (!order_.empty() && number_ + index >= run_.count);
   const std::int64_t first = past ? past_ : begins_[static_cast<std::size_t>(microbatch)];
-  reader_.read(input, tensor, [&](std::int64_t row) {
-    const std::int64_t window = first + row;
-    const bool moved = window < std::ssize(order_);
-    return SampleReader::Window{.number =
-                                    moved ? order_[static_cast<std::size_t>(window)] : window};
-  });
+  const std::int64_t window = first + row;
+  const bool moved = window < std::ssize(order_);
+  return {.number = moved ? order_[static_cast<std::size_t>(window)] : window};
 }
 
 }  // namespace cleave::train

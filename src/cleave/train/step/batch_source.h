@@ -40,7 +40,17 @@ class SampleReader {
     if (is_packed(input)) fill_row(input, tensor, images_after(input, tensor, images));
   }
 
+  /// How many images the windows window(0), window(1), … have together.
+  template <class WindowOf>
+  std::int64_t images(WindowOf window) const {
+    std::int64_t count = 0;
+    for (std::int64_t row = 0; row < microbatch_; ++row) count += images_of(window(row).number);
+    return count;
+  }
+
  private:
+  std::int64_t images_of(std::int64_t window) const;
+
   struct Row {
     std::size_t first;  // element of the tensor
     std::size_t length;
@@ -56,7 +66,6 @@ class SampleReader {
 
   /// Whether images of all samples follow each other in it, or what a tower gives for them.
   bool is_packed(std::string_view input) const;
-  std::int64_t images_of(std::int64_t window) const;
   /// What is left after so many images.
   Row images_after(std::string_view input, View tensor, std::int64_t images) const;
 
@@ -107,8 +116,10 @@ class BatchSource : public engine::MicrobatchSource {
   /// How many tokens or labels the whole batch has to predict; the same on every replica.
   std::int64_t step_targets() const;
   void load(int index, std::string_view input, View tensor) override;
+  std::int64_t items(int index) const override;
 
  private:
+  SampleReader::Window window_at(int index, std::int64_t row) const;
   std::int64_t window(std::int64_t sample) const;
   std::int64_t epoch(std::int64_t sample) const;
   /// The sample of the batch that is row `row` of a microbatch of this replica.
@@ -153,8 +164,11 @@ class ValidationSource : public engine::MicrobatchSource {
     run_ = run;
   }
   void load(int index, std::string_view input, View tensor) override;
+  std::int64_t items(int index) const override;
 
  private:
+  SampleReader::Window window_at(int index, std::int64_t row) const;
+
   SampleReader reader_;
   std::vector<std::int64_t> begins_;
   std::vector<std::int64_t> order_;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/held_state.h"
 #include "cleave/engine/compile/staging.h"
@@ -27,12 +29,13 @@ decltype(engine::CompileOptions::costs) order_costs(const Config& config) {
 
 }  // namespace
 
-Graph model_of(const Config& config) {
+Graph model_of(const Config& config, std::int64_t images) {
   Graph model = model::graph_of(config.model,
                                 {.sequences = *config.train.microbatch,
                                  .sequence = config.train.sequence,
                                  .dtype = config.train.dtype,
                                  .images = config.data.images,
+                                 .present_images = std::max<std::int64_t>(0, images),
                                  .documents = config.data.borders == data::Borders::Kept,
                                  .step = batch_of_program(config)},
                                 config.train.loss_blocks);
@@ -111,10 +114,17 @@ engine::CompiledStep compile_for_owners(const Config& config, engine::CompileOpt
 
 }  // namespace
 
-engine::CompiledStep compile_step(const Config& config, const DataInputs& inputs) {
-  engine::CompileOptions options = compile_options(config);
+void set_inputs(const Config& config, const DataInputs& inputs, engine::CompileOptions& options) {
   options.optional_inputs = inputs.steps;
   options.evaluated_inputs = inputs.evaluated;
+  for (const std::int64_t images : inputs.images)
+    options.fewer.push_back({images, model_of(config, images)});
+  options.usual_items = inputs.usual_images;
+}
+
+engine::CompiledStep compile_step(const Config& config, const DataInputs& inputs) {
+  engine::CompileOptions options = compile_options(config);
+  set_inputs(config, inputs, options);
   engine::CompiledStep step = compile_for_owners(config, options);
   check_rounds(config);
   check_flow(config, step);

@@ -5,6 +5,7 @@
 
 #include "cleave/data/dataset.h"
 #include "cleave/engine/compile/compile.h"
+#include "cleave/engine/run/microbatch_source.h"
 #include "cleave/train/config/config.h"
 #include "cleave/train/step/client_data.h"
 
@@ -33,11 +34,20 @@ bool deals_by_content(const Graph& model, const ClientData* clients);
 struct DataInputs {
   std::vector<engine::InputCount> steps = {};  ///< as CompileOptions::optional_inputs
   engine::EvaluatedInputs evaluated = {};
+  /// Images of a microbatch, as the data bring them where there is room for more, ascending: as
+  /// CompileOptions::fewer.
+  std::vector<std::int64_t> images = {};
+  /// The one of them, or the room, that most of the run's microbatches are near to; kAll: the room.
+  std::int64_t usual_images = engine::MicrobatchSource::kAll;
 };
 
 /// In the steps and validations of a run; nothing where all microbatches have all inputs.
 DataInputs inputs_of(const Config& config, const Graph& model, const data::Data& data,
                      const ClientData* clients);
+
+/// The same for evaluating all samples of `data`.
+DataInputs evaluated_data_inputs(const Config& config, const Graph& model,
+                                 const data::Dataset& data);
 
 /// Of all samples of `data`, in microbatches of `microbatch`.
 engine::EvaluatedInputs evaluated_inputs(const Graph& model, const data::Dataset& data,

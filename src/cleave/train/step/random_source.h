@@ -18,8 +18,13 @@ class RandomSource : public engine::MicrobatchSource {
   RandomSource(std::uint64_t seed, std::int64_t vocabulary)
       : random_(seed, "tokens"), vocabulary_(static_cast<std::uint64_t>(vocabulary)) {}
 
-  /// Ids are below what every input that has some allows.
-  RandomSource(std::uint64_t seed, const Graph& model) : RandomSource(seed, ids_below(model)) {}
+  /// Ids are below what every input that has some allows; all microbatches have as many items.
+  RandomSource(std::uint64_t seed, const Graph& model, std::int64_t items = kAll)
+      : RandomSource(seed, ids_below(model)) {
+    items_ = items;
+  }
+
+  std::int64_t items(int /*index*/) const override { return items_; }
 
   void load(int index, std::string_view input, View tensor) override {
     const std::uint64_t shift = input == "targets" ? 1 : 0;
@@ -48,6 +53,7 @@ class RandomSource : public engine::MicrobatchSource {
 
   Philox random_;
   std::uint64_t vocabulary_;
+  std::int64_t items_ = kAll;
 };
 
 }  // namespace cleave::train

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cleave/base/check.h"
+#include "cleave/engine/compile/traffic.h"
 #include "cleave/engine/measure/profile.h"
 #include "cleave/train/step/cuts.h"
 #include "cleave/train/step/random_source.h"
@@ -62,7 +63,7 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
 }
 
 engine::Profile Trainer::profile(double at_once) {
-  RandomSource source(1, compiled_->model);
+  RandomSource source(1, compiled_->model, compiled_->usual_items);
   optimizer_.begin_step(0);
   return engine::profile(*compiled_, device_, {.source = &source, .optimizer = &optimizer_}, world_,
                          {.at_once = at_once, .steps = config_->train.steps});
@@ -140,6 +141,24 @@ void Trainer::share_round(StepReport& step) {
   step.loss = round.loss;
   step.gradient_norm = round.gradient_norm;
   step.stop = round.stop;
+}
+
+comm::Sent Trainer::planned_sent() const {
+  const comm::Sent fullest = compiled_->traffic_of(pattern_)[world_.rank()];
+  if (compiled_->fewer.empty()) return fullest;
+  const std::vector<const engine::Stage*> stages = device_.stages();
+  engine::TrafficParts parts{.program = compiled_->program_of(pattern_),
+                             .mesh = compiled_->mesh,
+                             .stages = stages,
+                             .tie_names = compiled_->tie_names,
+                             .fold = compiled_->fold,
+                             .pieces = std::ssize(compiled_->pieces),
+                             .place = compiled_->place_of(world_.rank()),
+                             .device = world_.rank(),
+                             .devices = compiled_->devices()};
+  const comm::Sent of_room = engine::layer_traffic(parts);
+  parts.items = [this](int microbatch) { return source_.items(microbatch); };
+  return fullest - of_room + engine::layer_traffic(parts);
 }
 
 StepReport Trainer::step(bool stop) {

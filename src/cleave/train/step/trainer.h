@@ -42,8 +42,12 @@ struct StepReport {
   std::int64_t absent = 0;        ///< clients that did not answer
 };
 
-/// The model of `config` in microbatches, as data.
-Graph model_of(const Config& config);
+/// The model of `config` in microbatches, as data; for those that have `images`, or as many as
+/// there is room for.
+Graph model_of(const Config& config, std::int64_t images = engine::MicrobatchSource::kAll);
+
+/// Sets what of `inputs` decides which programs and kernels `options` is compiled for.
+void set_inputs(const Config& config, const DataInputs& inputs, engine::CompileOptions& options);
 
 /// What `config` says about the layout.
 engine::CompileOptions compile_options(const Config& config);
@@ -94,6 +98,9 @@ class Trainer {
 
   /// Which of CompiledStep::patterns the last step ran.
   int pattern() const { return pattern_; }
+
+  /// What this device sends in a step as the last one was, by its program and its microbatches.
+  comm::Sent planned_sent() const;
 
   /// What this device sent in the last step.
   const comm::Sent& sent() const { return sent_; }
