@@ -5,7 +5,6 @@
 
 #include "cleave/base/check.h"
 #include "cleave/engine/run/exchanges.h"
-#include "cleave/ops/elementwise.h"
 #include "cleave/schedule/effects.h"
 
 namespace cleave::engine {
@@ -99,30 +98,11 @@ HostMessages Executor::host_messages_of(const Parts& parts) {
           parts.alone_at_place ? HostMessages::Sending::WhenMoved : HostMessages::Sending::AtOnce};
 }
 
-bool Executor::passes_through_host() const {
-  return schedule::passes_through_host(*parts_.program, parts_.device);
-}
-
 const LinkedProgram& Executor::begin(const LinkedProgram& program) {
   planned_bytes_ = std::max(planned_bytes_, program.planned_bytes);
   planned_outside_bytes_ = std::max(planned_outside_bytes_, program.planned_outside_bytes);
   planned_host_bytes_ = std::max(planned_host_bytes_, program.planned_host_bytes);
   return program;
-}
-
-/// Neither large MPI messages nor collectives get anywhere on their own.
-void Executor::look_after_messages() {
-  parts_.world->progress();
-  host_messages_.look();
-  if (sync_.reducing()) sync_.look();
-}
-
-std::vector<plan::CollectiveSpan> Executor::exchanges() const {
-  return exchanges_of(parts_.world->log(), start_, spans_);
-}
-
-Executor::Clock::duration Executor::spent_at_messages() const {
-  return parts_.world->log().spent();
 }
 
 double Executor::now() const {
@@ -296,118 +276,6 @@ void Executor::evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums
   const std::span numbers(&sums.front().loss, 2 * sums.size());
   static_assert(sizeof(MicrobatchSums) == 2 * sizeof(double));
   parts_.world->combine(numbers, comm::Combine::Sum);
-}
-
-void Executor::move_message(const LinkedInstruction& entry) {
-  if (entry.instruction.op == Op::Out) return host_messages_.out(entry);
-  host_messages_.in(entry);
-}
-
-void Executor::post(const LinkedInstruction& entry) {
-  const bool sends = entry.instruction.op == Op::Send;
-  if (passes_through_host())
-    return sends ? host_messages_.send(entry) : host_messages_.receive(entry);
-  if (parts_.emulator != nullptr) parts_.emulator->before_post(entry);
-  messages_.post(entry);
-}
-
-void Executor::finish(const LinkedInstruction& entry) {
-  const Instruction& wait = entry.instruction;
-  if (!schedule::is_message(wait)) host_messages_.flush();
-  switch (wait.completes) {
-    case Op::Reduce:
-    case Op::Gather:
-    case Op::Refresh:
-    case Op::Collect:
-      return collectives_.finish(entry);
-    case Op::Out:
-    case Op::In:
-      return finish_move(entry);
-    default:
-      finish_message(entry);
-      if (parts_.emulator != nullptr) parts_.emulator->after_wait(entry);
-      return;
-  }
-}
-
-void Executor::finish_message(const LinkedInstruction& entry) {
-  if (!passes_through_host()) return messages_.finish(entry);
-  const Op op = entry.instruction.completes == Op::Send ? Op::Out : Op::In;
-  record_move(entry.instruction, op, host_messages_.finish(entry));
-}
-
-/// The move itself went on beside other instructions: it has a span of its own.
-void Executor::finish_move(const LinkedInstruction& entry) {
-  record_move(entry.instruction, entry.instruction.completes, moves_.finish(entry));
-}
-
-void Executor::record_move(Instruction moved, Op op, const Mover::Times& times) {
-  if (!evaluated_.empty()) return;
-  const auto since_start = [&](Clock::time_point time) {
-    return std::chrono::duration<double>(time - start_).count();
-  };
-  moved.op = op;
-  moved.completes = Op::Forward;
-  spans_.push_back({.device = parts_.device,
-                    .peer = parts_.device,
-                    .kind = plan::SpanKind::Transfer,
-                    .begin = since_start(times.begin),
-                    .end = since_start(times.end),
-                    .instruction = moved});
-}
-
-/// Says at what instruction of the program the device was lost that this one waited for.
-void Executor::throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const {
-  const Instruction& at = entry.instruction;
-  std::string edge;
-  if (schedule::is_message(at)) {
-    const schedule::Edge& along = parts_.program->edges[at.edge];
-    edge = detail::concat(" (edge ", at.edge, ", stage ", along.from, " to stage ", along.to, ")");
-  }
-  throw DeviceLost(detail::concat("at ", to_string(at), edge, ": ", error.what()));
-}
-
-void Executor::norm(const StepInput& input) {
-  sums_.square_gradients(*parts_.compute);
-  if (input.watch != nullptr) input.watch->before_norm();
-  result_ = sums_.combine(input.loss_scale, input.stop);
-}
-
-void Executor::round_masters() {
-  for (const LinkedInstruction& entry : parts_.linked.instructions) {
-    const Instruction& i = entry.instruction;
-    if (i.op != Op::In || !schedule::is_state_move(i)) continue;
-    moves_.carry_out(entry);
-    const StageParameters& parameters = parts_.stages[i.stage]->parameters();
-    for (const ParameterState& p : parameters.of_segment(std::max(i.segment, 0)))
-      if (!p.borrowed && p.master && p.master.bytes() != p.value.bytes() && p.elements() > 0)
-        ops::copy(*parts_.compute, p.master, p.value);
-    parts_.compute->finish();
-  }
-}
-
-void Executor::step(const Instruction& instruction, const StepInput& input) {
-  if (input.optimizer == nullptr) return;
-  const double clip = input.optimizer->clip();
-  const double norm = result_.gradient_norm;
-  // As torch.nn.utils.clip_grad_norm_ does it.
-  const double scale = clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
-  if (input.watch != nullptr) input.watch->before_update();
-  const auto update = [&](std::span<const ParameterState> parameters) {
-    for (const ParameterState& parameter : parameters) {
-      if (parameter.spec->trainable && !parameter.borrowed && parameter.elements() > 0)
-        input.optimizer->update(*parts_.compute, parameter, scale);
-    }
-  };
-  if (instruction.segment >= 0) {
-    update(parts_.stages[instruction.stage]->parameters().of_segment(instruction.segment));
-  } else {
-    for (int s = 0; s < std::ssize(parts_.stages); ++s) {
-      const bool meant = instruction.stage < 0 || instruction.stage == s;
-      if (parts_.stages[s] != nullptr && meant) update(parts_.stages[s]->parameters().all());
-    }
-  }
-  if (input.watch != nullptr) input.watch->after_update();
 }
 
 }  // namespace cleave::engine
