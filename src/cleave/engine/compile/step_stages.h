@@ -31,6 +31,10 @@ std::int64_t parameters_of(const CompiledStep& step, int device);
 /// it: sums over replicas and over tied weights, what replicas share, NORM.
 std::vector<std::int64_t> collective_bytes(const CompiledStep& step, int device);
 
+/// A stage as the device of a number has it, without memory.
+std::unique_ptr<Stage> make_stage(const CompiledStep& step, int stage, int number,
+                                  const LayerFactory& make);
+
 /// All stages as the devices of a number have them, without memory.
 std::vector<std::unique_ptr<Stage>> stages_of_number(const CompiledStep& step, int number,
                                                      const LayerFactory& make);
