@@ -36,12 +36,6 @@ constexpr int kSurveys = 3;
 // No device has this one.
 constexpr std::int64_t kNoSeat = std::numeric_limits<std::int64_t>::min();
 
-std::vector<std::int64_t> seats_of(const std::vector<Candidate>& devices) {
-  std::vector<std::int64_t> seats;
-  for (const Candidate& device : devices) seats.push_back(device.seat);
-  return seats;
-}
-
 }  // namespace
 
 ServedRun::ServedRun(const train::Config& config, const train::Config& asked,
@@ -79,12 +73,10 @@ void ServedRun::run_epochs(std::optional<OwnDevices>& further) {
     const engine::CompiledStep step = train::compile_step(config_);
     const std::string program = program_hash(step);
     const bool signs = owned_ && !self_.key.empty();
-    std::vector<std::int64_t> seats = seats_of(devices_);
-    std::ranges::copy(seats_of(givers_), std::back_inserter(seats));
     server_.begin(
         {.run = train::to_toml(config_),
          .program = program,
-         .seats = std::move(seats),
+         .seats = devices_.seats(),
          .signature = signs ? comm::sign(self_.key, to_json(flow_table(config_, step))) : ""});
     if (train_epoch(device, program)) return;
   }
@@ -102,13 +94,14 @@ void ServedRun::await_first_devices(comm::TcpWorld& device, std::size_t count) {
   // A plan that stays as it is asks nothing of the links.
   const bool wants_survey = count > 1 && !owned_ && (config_.train.elastic || plans_.are_open());
   for (int attempt = 0;; ++attempt) {
-    devices_ = server_.await_ready(count, comm::Clock::duration::max(), train::stop_was_requested);
-    if (devices_.empty()) throw DeviceLost(kStoppedWaiting);
-    if (owned_) devices_ = arrange_by_owner(config_, devices_).value();
-    devices_.resize(count);
-    if (!wants_survey || plans_.known().knows(devices_) || attempt == kSurveys) break;
+    devices_.members =
+        server_.await_ready(count, comm::Clock::duration::max(), train::stop_was_requested);
+    if (devices_.members.empty()) throw DeviceLost(kStoppedWaiting);
+    if (owned_) devices_.members = arrange_by_owner(config_, devices_.members).value();
+    devices_.members.resize(count);
+    if (!wants_survey || plans_.known().knows(devices_.members) || attempt == kSurveys) break;
     const std::string failure =
-        plans_.known().survey(server_, device, devices_, plans_.survey_epoch(), rate_);
+        plans_.known().survey(server_, device, devices_.members, plans_.survey_epoch(), rate_);
     if (!failure.empty() && !config_.train.elastic) throw DeviceLost(failure);
   }
   for (const MemberEvent& event : server_.take_events())
@@ -117,7 +110,7 @@ void ServedRun::await_first_devices(comm::TcpWorld& device, std::size_t count) {
 
 void ServedRun::take_first_plan() {
   const train::Config given = config_;
-  config_ = plans_.first(devices_);
+  config_ = plans_.first(devices_.members);
   const std::string text = fmt::format(
       "plan 1 for {}: {}", counted(config_.devices.count, "device"), train::describe(config_));
   progress_.early.push_back(event_now("plan", 0, text));
@@ -127,7 +120,7 @@ void ServedRun::take_first_plan() {
 /// True if the run is over.
 bool ServedRun::train_epoch(comm::TcpWorld& device, const std::string& program) {
   device.await_epoch({});
-  progress_.status.links = plans_.known().links(devices_);
+  progress_.status.links = plans_.known().links(devices_.members);
   std::string failure;
   bool over = false;
   train::PlanMemory memory;
@@ -189,7 +182,8 @@ void ServedRun::plan_again(comm::TcpWorld& device, const std::string& failure) {
     if (candidates.empty()) throw DeviceLost(kStoppedWaiting);
     log_events();
     // Whoever waited in vain for a device that is still there would do so again.
-    if (tried.empty() && !failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
+    if (tried.empty() && !failure.empty() && devices_.are_all_among(candidates))
+      throw DeviceLost(failure);
     if (tried == seats_of(candidates)) {
       if (train::stop_was_requested()) throw DeviceLost(kStoppedWaiting);
       std::this_thread::sleep_for(kLook);
@@ -225,7 +219,7 @@ void ServedRun::await_owners(const std::string& failure) {
   const auto patience = options_of(flags_).patience;
   std::vector<Candidate> candidates = server_.await_ready(1, patience, train::stop_was_requested);
   log_events();
-  if (!failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
+  if (!failure.empty() && devices_.are_all_among(candidates)) throw DeviceLost(failure);
   if (const std::string missing = missing_owners(config_, candidates); !missing.empty()) {
     tell_lack(missing);
     complain("cleave serve: waiting for {}\n", missing);
@@ -239,7 +233,7 @@ void ServedRun::await_owners(const std::string& failure) {
     devices = arrange_by_owner(config_, candidates);
   }
   log_events();
-  devices_ = std::move(*devices);
+  devices_.members = std::move(*devices);
 }
 
 /// What they had sent of the round in hand is in no sum: every round is saved, and begins anew.
@@ -249,27 +243,18 @@ void ServedRun::go_on_with_those_here(const std::string& failure) {
   if (candidates.empty())
     throw DeviceLost("stopped while it waited for clients; cleave serve --resume goes on");
   log_events();
-  if (!failure.empty() && all_are_among(candidates)) throw DeviceLost(failure);
+  if (!failure.empty() && devices_.are_all_among(candidates)) throw DeviceLost(failure);
   declare_absences(candidates, progress_.step + 1, config_);
-  devices_ = present_owners(config_, candidates);
+  devices_.members = present_owners(config_, candidates);
   const std::string missing = missing_owners(config_, candidates);
   note_plan(fmt::format("plan {} from round {}: {}", progress_.epochs + 1, progress_.step + 1,
                         missing.empty() ? "all clients are here" : "without " + missing));
 }
 
-/// For the first of `candidates`. Those of the others who took part before may have state that is
-/// needed.
+/// For the first of `candidates`.
 void ServedRun::take_plan(const train::PlannedRun& plan, std::vector<Candidate> candidates) {
   config_ = plan.config;
-  std::vector<std::int64_t> before = seats_of(devices_);
-  std::ranges::copy(seats_of(givers_), std::back_inserter(before));
-  const auto others = candidates.begin() + config_.devices.count;
-  givers_.assign(others, candidates.end());
-  std::erase_if(givers_, [&](const Candidate& candidate) {
-    return std::ranges::find(before, candidate.seat) == before.end();
-  });
-  candidates.erase(others, candidates.end());
-  devices_ = std::move(candidates);
+  devices_.go_on_with(std::move(candidates), config_.devices.count);
   server_.set_silence(longest_silence(plan.predicted.step_seconds));
   note_plan(fmt::format("plan {} for {}: {}", progress_.epochs + 1,
                         counted(config_.devices.count, "device"), train::describe(config_)));
@@ -284,13 +269,6 @@ void ServedRun::note_plan(const std::string& text) {
 void ServedRun::note_event(const train::RunEvent& event) {
   log_event(config_.train.out, event);
   if (watch_) watch_->on_event(fmt::format("after step {}: {}", event.step, event.text));
-}
-
-/// Whether every device of the last epoch could take part in the next.
-bool ServedRun::all_are_among(const std::vector<Candidate>& candidates) const {
-  return std::ranges::all_of(devices_, [&](const Candidate& device) {
-    return std::ranges::find(candidates, device.seat, &Candidate::seat) != candidates.end();
-  });
 }
 
 /// Once nobody is at work on the last plan any more.

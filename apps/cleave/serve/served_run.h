@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/epoch_devices.h"
 #include "serve/own_devices.h"
 #include "serve/served_output.h"
 #include "serve/served_plans.h"
@@ -57,7 +58,6 @@ class ServedRun {
   void go_on_with_those_here(const std::string& failure);
   void take_plan(const train::PlannedRun& plan, std::vector<comm::Candidate> candidates);
   void note_plan(const std::string& text);
-  bool all_are_among(const std::vector<comm::Candidate>& candidates) const;
   void log_events();
   void note_event(const train::RunEvent& event);
   void foresee_a_loss() const;
@@ -67,9 +67,8 @@ class ServedRun {
   comm::Server& server_;
   const ServerSelf& self_;
   ServedPlans plans_;
-  const bool owned_;                      ///< its devices belong to owners
-  std::vector<comm::Candidate> devices_;  ///< of the present epoch
-  std::vector<comm::Candidate> givers_;   ///< of state to it, without another part in it
+  const bool owned_;      ///< its devices belong to owners
+  EpochDevices devices_;  ///< of the present epoch
   OwnRate rate_;
   train::KeptState kept_;  ///< of the state, from one epoch to the next
   std::vector<std::optional<data::Announced>> announced_;  ///< [client] of its data
