@@ -22,6 +22,7 @@
 #include "cleave/base/philox.h"
 #include "cleave/base/process_memory.h"
 #include "cleave/comm/local/local_world.h"
+#include "cleave/comm/tcp/listener.h"
 #include "cleave/comm/tcp/tcp_transport.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/train/step/round_server.h"

@@ -22,6 +22,7 @@
 #include "cleave/comm/local/local_world.h"
 #include "cleave/comm/mpi/session.h"
 #include "cleave/comm/pinning.h"
+#include "cleave/comm/tcp/listener.h"
 #include "cleave/comm/tcp/tcp_transport.h"
 #include "cleave/comm/together.h"
 

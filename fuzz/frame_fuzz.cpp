@@ -9,7 +9,8 @@
 
 // Whatever bytes come over a wire, in pieces of whatever size: reading them gives frames and
 // letters or a ProtocolError, and never more memory than was asked for. Half of the inputs get
-// their checksums mended first, so that what lies behind them is reached.
+// their checksums mended first, so that what lies behind them is reached, and a quarter is read as
+// from a connection that authenticates every byte.
 
 namespace {
 
@@ -51,8 +52,8 @@ class FuzzSink final : public FrameSink {
   std::vector<std::byte> payload_;
 };
 
-/// Gives every header its magic word and checksum, and payloads theirs.
-void mend(std::span<std::byte> bytes) {
+/// Gives every header its magic word and checksum, and payloads theirs, if they have one.
+void mend(std::span<std::byte> bytes, Integrity integrity) {
   while (bytes.size() >= kHeaderBytes) {
     const std::uint32_t magic = 0x00766c63u | kWireVersion << 24;
     std::memcpy(bytes.data(), &magic, sizeof magic);
@@ -68,10 +69,11 @@ void mend(std::span<std::byte> bytes) {
     std::memcpy(bytes.data() + kHeaderBytes - 4, &check, sizeof check);
     bytes = bytes.subspan(kHeaderBytes);
     if (kind == static_cast<std::uint16_t>(FrameKind::Credit) || length == 0) continue;
-    if (length > kMost || length + kTrailerBytes > bytes.size()) return;
+    const std::size_t trailer = integrity == Integrity::Checksum ? kTrailerBytes : 0;
+    if (length > kMost || length + trailer > bytes.size()) return;
     const std::uint64_t sum = cleave::hash_of(bytes.first(length));
-    std::memcpy(bytes.data() + length, &sum, sizeof sum);
-    bytes = bytes.subspan(length + kTrailerBytes);
+    std::memcpy(bytes.data() + length, &sum, trailer);
+    bytes = bytes.subspan(length + trailer);
   }
 }
 
@@ -81,11 +83,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 2) return 0;
   std::vector<std::byte> bytes(size - 1);
   std::memcpy(bytes.data(), data + 1, size - 1);
-  if (data[0] & 1) mend(bytes);
+  const Integrity integrity = data[0] % 4 == 3 ? Integrity::Connection : Integrity::Checksum;
+  if (data[0] & 1) mend(bytes, integrity);
   FuzzSource source(bytes, 1 + data[0] / 2);
   FuzzSink sink;
   static FrameReader reader;
   reader.reset();
+  reader.rely_on(integrity);
   try {
     while (!source.empty()) reader.advance(source, sink, 3);
     reader.advance(source, sink, 1000);

@@ -16,6 +16,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/comm/communicator.h"
+#include "cleave/comm/tcp/listener.h"
 #include "cleave/comm/tcp/tcp_transport.h"
 
 namespace cleave::comm {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "cleave/comm/tcp/listener.h"
 #include "cleave/comm/tcp/stream.h"
 
 namespace cleave::testing {

@@ -14,6 +14,7 @@
 #include <asio/posix/stream_descriptor.hpp>
 
 #include "cleave/comm/exchange_log.h"
+#include "cleave/comm/tcp/listener.h"
 #include "cleave/comm/tcp/registry.h"
 #include "cleave/comm/tcp/session.h"
 

@@ -131,7 +131,9 @@ std::size_t FrameReader::take(ByteSource& source, std::span<std::byte> into) {
   return bytes;
 }
 
-bool FrameReader::end_payload(FrameSink& sink, ByteSource& source) {
+/// False when its checksum is not there yet.
+bool FrameReader::check_payload(ByteSource& source) {
+  if (integrity_ == Integrity::Connection) return true;
   while (end_ - begin_ < kTrailerBytes) {
     if (!fill(source)) return false;
   }
@@ -139,8 +141,6 @@ bool FrameReader::end_payload(FrameSink& sink, ByteSource& source) {
   if (get<std::uint64_t>(at) != hasher_.digest())
     throw ProtocolError("the payload of a frame is damaged");
   begin_ += kTrailerBytes;
-  at_ = At::Header;
-  sink.end_frame(header_);
   return true;
 }
 
@@ -168,11 +168,13 @@ std::size_t FrameReader::advance(ByteSource& source, FrameSink& sink, std::size_
     while (at_ == At::Payload) {
       const std::size_t bytes = take(source, rest_);
       if (bytes == 0) return ended;
-      hasher_.add(rest_.first(bytes));
+      if (integrity_ == Integrity::Checksum) hasher_.add(rest_.first(bytes));
       rest_ = rest_.subspan(bytes);
       if (rest_.empty()) at_ = At::Trailer;
     }
-    if (!end_payload(sink, source)) return ended;
+    if (!check_payload(source)) return ended;
+    at_ = At::Header;
+    sink.end_frame(header_);
     ++ended;
   }
   return ended;

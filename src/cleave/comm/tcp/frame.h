@@ -36,8 +36,11 @@ enum class FrameKind : std::uint16_t {
 
 bool is_numbered(FrameKind kind);
 
-/// Begins every frame. The payload follows, and after it a checksum of the payload where there is
-/// one.
+/// What vouches for payloads: a checksum that follows each of them, or a connection that
+/// authenticates every byte, so that nothing follows.
+enum class Integrity : std::uint8_t { Checksum, Connection };
+
+/// Begins every frame. The payload follows, and after it what its connection's integrity says.
 struct FrameHeader {
   FrameKind kind = FrameKind::Letter;
   std::uint32_t epoch = 0;         ///< which plan of the run
@@ -81,7 +84,7 @@ class FrameSink {
   /// if no such frame is due.
   virtual std::span<std::byte> begin_frame(const FrameHeader& header) = 0;
 
-  /// The payload is there and its checksum is right.
+  /// The payload is there, and its checksum is right where it has one.
   virtual void end_frame(const FrameHeader& header) = 0;
 };
 
@@ -95,6 +98,9 @@ class FrameReader {
   /// ended. Throws ProtocolError, and what source and sink throw.
   std::size_t advance(ByteSource& source, FrameSink& sink, std::size_t most);
 
+  /// How the frames to come are vouched for; at first by checksums.
+  void rely_on(Integrity integrity) { integrity_ = integrity; }
+
   /// Forgets a frame that has begun.
   void reset();
 
@@ -104,8 +110,9 @@ class FrameReader {
  private:
   bool fill(ByteSource& source);
   std::size_t take(ByteSource& source, std::span<std::byte> into);
-  bool end_payload(FrameSink& sink, ByteSource& source);
+  bool check_payload(ByteSource& source);
 
+  Integrity integrity_ = Integrity::Checksum;
   enum class At : std::uint8_t { Header, Payload, Trailer };
   At at_ = At::Header;
   FrameHeader header_;

@@ -41,7 +41,7 @@ void FrameWriter::add(const FrameHeader& header, std::span<const std::byte> payl
     return;
   }
   buffer_.insert(buffer_.end(), payload.begin(), payload.end());
-  add_checksum(hash_of(payload));
+  if (sums()) add_checksum(hash_of(payload));
 }
 
 void FrameWriter::add_checksum(std::uint64_t checksum) {
@@ -62,9 +62,9 @@ bool FrameWriter::write(Stream& stream) {
     if (body_.empty()) return true;
     const std::size_t bytes = stream.write(body_.first(std::min(body_.size(), kWritten)));
     if (bytes == 0) return false;
-    hasher_.add(body_.first(bytes));
+    if (sums()) hasher_.add(body_.first(bytes));
     body_ = body_.subspan(bytes);
-    if (body_.empty()) add_checksum(hasher_.digest());
+    if (sums() && body_.empty()) add_checksum(hasher_.digest());
   }
 }
 

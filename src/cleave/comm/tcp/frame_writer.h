@@ -16,6 +16,9 @@ class FrameWriter {
  public:
   FrameWriter();
 
+  /// How the frames to come are vouched for; at first by checksums.
+  void rely_on(Integrity integrity) { integrity_ = integrity; }
+
   /// Whether another frame may be added before the next write().
   bool has_room() const;
 
@@ -32,8 +35,10 @@ class FrameWriter {
   void reset();
 
  private:
+  bool sums() const { return integrity_ == Integrity::Checksum; }
   void add_checksum(std::uint64_t checksum);
 
+  Integrity integrity_ = Integrity::Checksum;
   std::vector<std::byte> buffer_;
   std::size_t flushed_ = 0;
   std::span<const std::byte> body_;  ///< of a large payload: what is still to be written

@@ -16,6 +16,12 @@ constexpr const char* kWelcome = "welcome";
 constexpr const char* kRefused = "refused";
 constexpr const char* kConnected = "connected";
 
+Integrity integrity_in(const std::string& field) {
+  for (const Integrity each : {Integrity::Checksum, Integrity::Connection})
+    if (field == name_of(each)) return each;
+  throw ProtocolError("payloads that neither checksums nor the connection vouch for");
+}
+
 }  // namespace
 
 Letter letter_of(const Greeting& greeting) {
@@ -25,11 +31,16 @@ Letter letter_of(const Greeting& greeting) {
           std::to_string(greeting.to),
           std::to_string(greeting.epoch),
           greeting.program,
-          std::to_string(greeting.seen)};
+          std::to_string(greeting.seen),
+          name_of(greeting.integrity)};
+}
+
+const char* name_of(Integrity integrity) {
+  return integrity == Integrity::Checksum ? "checksums" : "the connection";
 }
 
 Greeting read_greeting(const Letter& letter) {
-  if (letter.size() != 7 || letter[0] != kGreeting)
+  if (letter.size() != 8 || letter[0] != kGreeting)
     throw ProtocolError("something else than the greeting of a device");
   if (letter[1] != version())
     throw ProtocolError(
@@ -38,7 +49,8 @@ Greeting read_greeting(const Letter& letter) {
           .to = static_cast<int>(number_in(letter[3])),
           .epoch = static_cast<std::uint32_t>(number_in(letter[4])),
           .program = letter[5],
-          .seen = static_cast<std::uint64_t>(number_in(letter[6]))};
+          .seen = static_cast<std::uint64_t>(number_in(letter[6])),
+          .integrity = integrity_in(letter[7])};
 }
 
 Opening::Opening(Stream stream, Clock::time_point deadline)
@@ -83,6 +95,7 @@ bool Opening::advance(const Judge& judge) {
 void Opening::begin_letters(const Judge& judge) {
   at_ = At::Letters;
   if (!calls_) return;
+  greeting_.integrity = integrity();
   Greeting theirs = greeting_;
   std::swap(theirs.from, theirs.to);
   judge(theirs, *this);

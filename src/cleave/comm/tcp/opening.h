@@ -20,7 +20,11 @@ struct Greeting {
   std::uint32_t epoch = 0;
   std::string program;     ///< hash of what all devices run
   std::uint64_t seen = 0;  ///< the last frame of the other that arrived over earlier connections
+  Integrity integrity = Integrity::Checksum;  ///< of the frames to come, as the connection has it
 };
+
+/// "checksums", or "the connection".
+const char* name_of(Integrity integrity);
 
 Letter letter_of(const Greeting& greeting);
 
@@ -40,6 +44,11 @@ class Opening {
   /// The stream leads to the server, which is asked by this letter to connect it to the other end.
   void go_through_server(Letter request) { request_ = std::move(request); }
   bool relayed() const { return !request_.empty(); }
+
+  /// TLS vouches for bytes as far as it reaches, which is to the server where that passes them on.
+  Integrity integrity() const {
+    return stream_.is_authenticated() && !relayed() ? Integrity::Connection : Integrity::Checksum;
+  }
 
   /// True once both ends are satisfied. Throws ConnectionBroken, and ProtocolError when one of them
   /// is not. `judge` is asked on both ends: the caller's greeting is its own with `from` and `to`

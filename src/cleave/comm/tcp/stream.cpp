@@ -7,7 +7,6 @@
 #include <cstring>
 #include <utility>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -21,32 +20,17 @@
 #include "cleave/base/check.h"
 #include "cleave/comm/tcp/certificate_fault.h"
 #include "cleave/comm/tcp/openssl.h"
+#include "cleave/comm/tcp/resolve.h"
 
 namespace cleave::comm {
 namespace {
 
 using SslPointer = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
 using ContextPointer = std::unique_ptr<SSL_CTX, OpensslFree<SSL_CTX_free>>;
-using AddressList = std::unique_ptr<addrinfo, OpensslFree<freeaddrinfo>>;
 
 // Records of TLS have 16 KiB. So much of them passes through a socket at a time, each way: a call
 // for every record costs as much as its encryption.
 constexpr int kSealedTogether = 128 * 1024;
-
-AddressList resolve(const Address& address, int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int code =
-      getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (code != 0) throw ConnectionBroken("cannot find " + address.host + ": " + gai_strerror(code));
-  return AddressList(found);
-}
-
-int new_socket(const addrinfo& at) {
-  return ::socket(at.ai_family, at.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at.ai_protocol);
-}
 
 std::string name_of_end(const sockaddr_storage& end, socklen_t size, bool with_port) {
   char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -284,46 +268,6 @@ std::string Stream::local_host() const {
   socklen_t size = sizeof end;
   if (getsockname(socket_, reinterpret_cast<sockaddr*>(&end), &size) != 0) return "nowhere";
   return name_of_end(end, size, false);
-}
-
-// ── Listening ────────────────────────────────────────────────────────────────────────────────────
-
-Listener::Listener(const Address& address) {
-  AddressList found;
-  try {
-    found = resolve(address, AI_PASSIVE);
-  } catch (const ConnectionBroken& error) {
-    throw UserError(error.what());
-  }
-  socket_ = new_socket(*found);
-  const int on = 1;
-  if (socket_ >= 0) setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (socket_ < 0 || bind(socket_, found->ai_addr, found->ai_addrlen) != 0 ||
-      listen(socket_, SOMAXCONN) != 0) {
-    const std::string why = std::strerror(errno);
-    if (socket_ >= 0) ::close(socket_);
-    throw UserError("cannot listen on " + to_string(address) + ": " + why +
-                    "; choose another address or port");
-  }
-}
-
-Listener::~Listener() {
-  ::close(socket_);
-}
-
-std::uint16_t Listener::port() const {
-  sockaddr_storage end{};
-  socklen_t size = sizeof end;
-  getsockname(socket_, reinterpret_cast<sockaddr*>(&end), &size);
-  const bool six = end.ss_family == AF_INET6;
-  return ntohs(six ? reinterpret_cast<const sockaddr_in6&>(end).sin6_port
-                   : reinterpret_cast<const sockaddr_in&>(end).sin_port);
-}
-
-std::optional<Stream> Listener::accept(const Tls* tls) {
-  const int socket = accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (socket < 0) return std::nullopt;
-  return Stream(socket, Stream::Role::Accepts, tls);
 }
 
 }  // namespace cleave::comm

@@ -63,6 +63,9 @@ class Stream final : public ByteSource {
   /// Whether nobody has answered yet.
   bool is_connecting() const { return connecting_; }
 
+  /// Whether TLS vouches for every byte that is read.
+  bool is_authenticated() const { return session_ != nullptr; }
+
   /// Nothing if it showed none; for streams with TLS that are open.
   std::optional<PeerCertificate> peer() const;
 
@@ -91,25 +94,6 @@ class Stream final : public ByteSource {
   bool shaking_hands_ = false;
   bool awaits_room_ = false;
   std::unique_ptr<Session> session_;
-};
-
-/// A socket that listens.
-class Listener {
- public:
-  /// Port 0: any. Throws UserError if the address cannot be had.
-  explicit Listener(const Address& address);
-  Listener(const Listener&) = delete;
-  Listener& operator=(const Listener&) = delete;
-  ~Listener();
-
-  int socket() const { return socket_; }
-  std::uint16_t port() const;
-
-  /// The next connection, or nothing at the moment.
-  std::optional<Stream> accept(const Tls* tls);
-
- private:
-  int socket_ = -1;
 };
 
 }  // namespace cleave::comm

@@ -173,7 +173,7 @@ void TcpLines::look_after_openings() {
       if (!opening->advance(judge)) continue;
       Line& line = lines_[static_cast<std::size_t>(opening->greeting().from)];
       line.link->attach(opening->release_stream(), opening->release_reader(),
-                        opening->greeting().seen);
+                        opening->greeting().seen, opening->integrity());
       line.link->advance();
       line.failed_calls = 0;
     } catch (const std::exception& error) {
@@ -217,6 +217,10 @@ std::uint64_t TcpLines::judge(const Greeting& greeting, const Opening& opening) 
   if (greeting.program != setup_.program)
     throw ProtocolError(detail::concat("it runs program ", greeting.program,
                                        ", this device runs program ", setup_.program));
+  if (greeting.integrity != opening.integrity())
+    throw ProtocolError(detail::concat("its payloads are vouched for by ",
+                                       name_of(greeting.integrity), ", on this connection by ",
+                                       name_of(opening.integrity())));
   // What is still on its way over an older connection will come again over this one.
   TcpLink& link = *lines_[static_cast<std::size_t>(greeting.from)].link;
   link.disconnect("replaced by another");

@@ -9,6 +9,7 @@
 
 #include <poll.h>
 
+#include "cleave/comm/tcp/listener.h"
 #include "cleave/comm/tcp/opening.h"
 #include "cleave/comm/tcp/server_line.h"
 #include "cleave/comm/tcp/tcp_link.h"

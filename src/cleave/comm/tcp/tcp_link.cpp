@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "cleave/base/check.h"
-#include "cleave/comm/tcp/tcp_transport.h"
 
 namespace cleave::comm {
 namespace {
@@ -18,19 +17,6 @@ constexpr std::size_t kMostCredits = std::size_t{1} << 20;
 constexpr std::uint64_t kUnacknowledged = 32;
 
 }  // namespace
-
-bool TcpTransfer::advance() {
-  if (state_ == State::Done) return true;
-  link_->advance();
-  if (state_ == State::Done) return true;
-  link_->check_alive(*this);
-  return false;
-}
-
-void TcpTransfer::release() noexcept {
-  if (state_ != State::Done) link_->withdraw(*this);
-  owner_.give_back(*this);
-}
 
 TcpLink::TcpLink(int device, int peer, std::uint32_t epoch)
     : device_(device), peer_(peer), epoch_(epoch), frames_(64) {
@@ -159,7 +145,7 @@ void TcpLink::check_alive(const TcpTransfer& transfer) const {
 
 // ── The connection ───────────────────────────────────────────────────────────────────────────────
 
-void TcpLink::attach(Stream stream, FrameReader reader, std::uint64_t seen) {
+void TcpLink::attach(Stream stream, FrameReader reader, std::uint64_t seen, Integrity integrity) {
   if (seen + 1 < first_unseen_ || seen >= frames_end_) {
     lose(detail::concat("device ", peer_, " has lost track of the messages: it saw ", seen,
                         " frames"));
@@ -171,6 +157,8 @@ void TcpLink::attach(Stream stream, FrameReader reader, std::uint64_t seen) {
   next_ = seen + 1;
   stream_.emplace(std::move(stream));
   reader_ = std::move(reader);
+  reader_.rely_on(integrity);
+  writer_.rely_on(integrity);
 }
 
 void TcpLink::disconnect(const std::string& reason) {

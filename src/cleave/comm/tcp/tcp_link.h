@@ -11,39 +11,9 @@
 #include "cleave/comm/tcp/frame.h"
 #include "cleave/comm/tcp/frame_writer.h"
 #include "cleave/comm/tcp/stream.h"
-#include "cleave/comm/transport.h"
+#include "cleave/comm/tcp/tcp_transfer.h"
 
 namespace cleave::comm {
-
-class TcpLink;
-class TcpTransport;
-
-/// One end of a message between two programs.
-///
-///     receiver: posted ── credit ──▶ … ◀── data ── sender;  receiver: complete ── ack ──▶ complete
-///
-/// The sender's buffer is read until the receiver has acknowledged it, so a broken connection can
-/// be repaired without a copy.
-class TcpTransfer final : public Operation {
- public:
-  explicit TcpTransfer(TcpTransport& owner) : owner_(owner) {}
-
-  bool advance() override;
-  void release() noexcept override;
-  std::string describe() const override { return comm::describe(message_); }
-  int awaited() const override { return message_.peer; }
-
- private:
-  friend class TcpLink;
-  friend class TcpTransport;
-  enum class State : std::uint8_t { Posted, Moving, Done };
-
-  TcpTransport& owner_;
-  Message message_;
-  std::uint64_t context_ = 0;  ///< as the wire has it
-  TcpLink* link_ = nullptr;
-  State state_ = State::Done;
-};
 
 /// Everything between this device and one other: the messages, and the connection they go over,
 /// which may break and be replaced without a message noticing.
@@ -59,7 +29,7 @@ class TcpLink final : private FrameSink {
 
   /// Goes on over `stream`; `seen` is the number of the last frame that the peer has. `reader` may
   /// hold what it sent already.
-  void attach(Stream stream, FrameReader reader, std::uint64_t seen);
+  void attach(Stream stream, FrameReader reader, std::uint64_t seen, Integrity integrity);
 
   /// Reads and writes what can be without waiting. A connection that breaks is dropped.
   void advance();

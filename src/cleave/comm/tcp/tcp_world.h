@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cleave/comm/communicator.h"
+#include "cleave/comm/tcp/listener.h"
 #include "cleave/comm/tcp/server_line.h"
 #include "cleave/comm/tcp/tcp_transport.h"
 
