@@ -4,7 +4,15 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "cleave/base/hash_wide.h"
+
 namespace cleave {
+namespace {
+
+// Of less than this, asking what the processor has would take a part of the time.
+constexpr std::size_t kWorthWide = 1024;
+
+}  // namespace
 
 struct Hasher::State {
   XXH3_state_t xxh3;
@@ -18,6 +26,7 @@ Hasher::Hasher(Hasher&&) noexcept = default;
 Hasher& Hasher::operator=(Hasher&&) noexcept = default;
 
 void Hasher::add(std::span<const std::byte> bytes) {
+  if (bytes.size() >= kWorthWide && add_with_wide_vectors(&state_->xxh3, bytes)) return;
   XXH3_64bits_update(&state_->xxh3, bytes.data(), bytes.size());
 }
 
