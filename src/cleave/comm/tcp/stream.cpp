@@ -32,6 +32,10 @@ using ContextPointer = std::unique_ptr<SSL_CTX, OpensslFree<SSL_CTX_free>>;
 // for every record costs as much as its encryption.
 constexpr int kSealedTogether = 128 * 1024;
 
+// What may be on its way to a program on this machine. It has no distance to fill: with more, the
+// system's copies of bytes that are sent leave the cache before they are read.
+constexpr int kSentToThisMachine = 192 * 1024;
+
 std::string name_of_end(const sockaddr_storage& end, socklen_t size, bool with_port) {
   char host[NI_MAXHOST], port[NI_MAXSERV];
   if (getnameinfo(reinterpret_cast<const sockaddr*>(&end), size, host, sizeof host, port,
@@ -39,6 +43,21 @@ std::string name_of_end(const sockaddr_storage& end, socklen_t size, bool with_p
     return "an unknown address";
   if (!with_port) return host;
   return to_string({host, static_cast<std::uint16_t>(std::atoi(port))});
+}
+
+/// The host at one end of a socket, by getsockname() or getpeername(); empty if there is none.
+std::string host_at(int socket, int (*get_name)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage end{};
+  socklen_t size = sizeof end;
+  if (get_name(socket, reinterpret_cast<sockaddr*>(&end), &size) != 0) return "";
+  return name_of_end(end, size, false);
+}
+
+/// Of a socket that is connected.
+void fit_buffers(int socket) {
+  const std::string other = host_at(socket, getpeername);
+  if (other.empty() || other != host_at(socket, getsockname)) return;
+  setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSentToThisMachine, sizeof kSentToThisMachine);
 }
 
 /// Faults are noted and judged once the handshake is over, so that a refusal can say why.
@@ -102,6 +121,7 @@ Stream::Stream(int socket, Role role, const Tls* tls) : socket_(socket) {
   fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
   const int on = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (role == Role::Accepts) fit_buffers(socket_);
   if (tls == nullptr) return;
   session_ = std::make_unique<Session>();
   session_->ssl.reset(SSL_new(tls->state_->context.get()));
@@ -170,6 +190,7 @@ bool Stream::open() {
     awaits_room_ = true;
     if (getpeername(socket_, reinterpret_cast<sockaddr*>(&end), &size) != 0) return false;
     connecting_ = false;
+    fit_buffers(socket_);
   }
   awaits_room_ = false;
   if (!shaking_hands_) return true;
@@ -264,10 +285,8 @@ std::string Stream::remote() const {
 }
 
 std::string Stream::local_host() const {
-  sockaddr_storage end{};
-  socklen_t size = sizeof end;
-  if (getsockname(socket_, reinterpret_cast<sockaddr*>(&end), &size) != 0) return "nowhere";
-  return name_of_end(end, size, false);
+  const std::string host = host_at(socket_, getsockname);
+  return host.empty() ? "nowhere" : host;
 }
 
 }  // namespace cleave::comm
