@@ -106,9 +106,10 @@ TEST(UnlikeAccelerators, AreRefusedForTheBitsOfALibrary) {
   expect_one_sentence(unlike.err);
   EXPECT_TRUE(std::regex_search(
       unlike.err,
-      std::regex("numerics.exact is false, but not all accelerators are .*faulty: another sort.*, "
-                 "and so bits would depend on who computes what; leave numerics.exact out, or "
-                 "choose devices that are alike")))
+      std::regex(
+          "numerics.exact is false, but accelerators are of several sorts \\(.*faulty: another "
+          "sort.*\\), and so bits would depend on who computes what; leave numerics.exact "
+          "out, or choose devices that are alike")))
       << unlike.err;
   EXPECT_FALSE(fs::exists(run.out() + "/checkpoints/latest"));
 

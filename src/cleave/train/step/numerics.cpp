@@ -61,7 +61,9 @@ void check_library(const Config& config, comm::Communicator& processes) {
     all += (all.empty() ? "" : "; ") + sort;
   }
   const bool alike = is_uniform(static_cast<double>(hasher.digest() >> 12), processes);
-  require(sorts.size() == 1 && alike, "numerics.exact is false, but not all accelerators are ", all,
+  require(sorts.size() == 1 && alike, "numerics.exact is false, but ",
+          sorts.size() == 1 ? "not all accelerators are " : "accelerators are of several sorts (",
+          all, sorts.size() == 1 ? "" : ")",
           ", and so bits would depend on who computes what; leave numerics.exact out, or choose "
           "devices that are alike");
 }
