@@ -64,7 +64,7 @@ void check_names_something(std::span<const SegmentSpec> segments, const std::str
   std::set<std::string> known;
   bool found = false;
   for_each_parameter(segments, [&](const SegmentSpec& segment, const ParameterSpec& parameter) {
-    if (parameter.idle) return;
+    if (parameter.idle || found) return;
     if (!segment.module.empty()) known.insert(segment.module);
     for (const std::string& name : names_of(parameter)) {
       found = found || takes(pattern, segment, name);
@@ -72,9 +72,11 @@ void check_names_something(std::span<const SegmentSpec> segments, const std::str
       known.insert(name);
     }
   });
+  if (found) return;  // a planner asks thousands of times, and likenesses take long to find
   const std::vector<std::string_view> words(known.begin(), known.end());
-  require(found, "model.train names \"", pattern, "\", and no parameter is called so",
-          did_you_mean(pattern, words));
+  throw UserError(detail::concat("model.train names \"", pattern,
+                                 "\", and no parameter is called so",
+                                 did_you_mean(pattern, words)));
 }
 
 /// Whether the patterns name the parameter: all of its tensors, or none.

@@ -25,12 +25,16 @@ std::vector<std::int64_t> cut_chain(
   best[0][0].excess = 0;
   for (int s = 1; s <= stages; ++s) {
     for (std::int64_t n = s; n <= count; ++n) {
-      for (std::int64_t begin = s - 1; begin < n; ++begin) {
-        const Cell& before = best[s - 1][begin];
+      Cell& found = best[s][n];
+      for (std::int64_t begin = n - 1; begin >= s - 1; --begin) {
         const GroupCost group = cost(s - 1, begin, n);
+        // Larger groups take and lack no less, so none of them is better than what was found.
+        const bool slower = found.excess == 0 && group.seconds > found.slowest;
+        if (slower || group.excess > found.excess) break;
+        const Cell& before = best[s - 1][begin];
         const Cell cell{before.excess + group.excess, std::max(before.slowest, group.seconds),
                         before.squares + group.seconds * group.seconds, begin};
-        if (cell.key() < best[s][n].key()) best[s][n] = cell;
+        if (cell.key() <= found.key()) found = cell;  // of equal ones the largest last group
       }
     }
   }

@@ -17,7 +17,8 @@ struct GroupCost {
 };
 
 /// Cuts a chain of `count` items into `stages` consecutive, non-empty groups: the size of each in
-/// the best cut. Exact, by dynamic programming. Needs at least `stages` items.
+/// the best cut. Exact, by dynamic programming. Needs at least `stages` items, and costs that do
+/// not fall when an item is added in front of a group.
 std::vector<std::int64_t> cut_chain(
     std::int64_t count, int stages,
     const std::function<GroupCost(int stage, std::int64_t begin, std::int64_t end)>& cost);

@@ -52,8 +52,13 @@ const std::vector<double>& Predictor::alive_of(const Layout& layout) {
 
 Layout Predictor::with_cut(const Layout& layout) {
   if (!has_modules(workload_.model) || !layout.partition.empty()) return layout;
+  // A layout is asked about several times: for its memory, its bound and its time.
+  const CutKey key(layout.pipeline, layout.data, layout.tensor, layout.chunks, layout.microbatch,
+                   layout.sequence_parallel, layout.zero, recompute_of(layout), layout.schedule);
+  const auto [at, fresh] = cuts_.try_emplace(key);
+  if (fresh) at->second = cut_modules(workload_, layout, parts_of(layout), alive_of(layout));
   Layout cut = layout;
-  cut.partition = cut_modules(workload_, layout, parts_of(layout), alive_of(layout));
+  cut.partition = at->second;
   return cut;
 }
 

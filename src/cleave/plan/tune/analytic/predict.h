@@ -50,6 +50,9 @@ class Predictor : public Oracle {
   std::vector<PartEdge> graph_;
   std::map<std::tuple<int, int, bool, bool, Kernels>, std::vector<PartCost>> parts_;
   std::map<std::tuple<std::string, int, int, std::int64_t>, std::vector<double>> alive_;
+  /// Everything of a layout that a cut depends on, but for what the workload says.
+  using CutKey = std::tuple<int, int, int, int, int, bool, int, schedule::Recompute, std::string>;
+  std::map<CutKey, std::vector<std::int64_t>> cuts_;
 };
 
 }  // namespace cleave::plan
