@@ -6,11 +6,10 @@
 #include <string>
 
 #include "cleave/base/check.h"
+#include "cleave/data/image/tap_sums.h"
 
 namespace cleave::data {
 namespace {
-
-constexpr int kFraction = 22;  // bits after the point of a weight
 
 double bilinear_weight(double distance) {
   const double x = std::abs(distance);
@@ -44,19 +43,6 @@ constexpr ResizeFilter kResizeFilters[] = {{"bicubic", 2, bicubic_weight},
                                            {"box", 0.5, box_weight},
                                            {"lanczos", 3, lanczos_weight}};
 
-/// Along one side: which pixels each pixel of the result adds up, and by which weights.
-struct Taps {
-  struct Run {
-    std::int64_t first = 0;
-    std::int64_t count = 0;
-  };
-  std::vector<Run> runs;
-  std::vector<std::int32_t> weights;  // `stride` for each run
-  std::int64_t stride = 0;
-
-  const std::int32_t* of(std::int64_t index) const { return &weights[index * stride]; }
-};
-
 /// Pixels [begin, begin + count) of a side that grows or shrinks from `from` to `to` pixels.
 Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_t count,
              const ResizeFilter& filter) {
@@ -64,7 +50,7 @@ Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_
   const double widening = std::max(scale, 1.0);
   const double support = filter.support * widening;
   Taps taps;
-  taps.stride = static_cast<std::int64_t>(std::ceil(support)) * 2 + 1;
+  taps.stride = static_cast<std::int64_t>(std::ceil(support)) * 2 + 2;
   taps.weights.resize(static_cast<std::size_t>(count * taps.stride));
   std::vector<double> exact(static_cast<std::size_t>(taps.stride));
   for (std::int64_t i = 0; i < count; ++i) {
@@ -83,25 +69,9 @@ Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t begin, std::int64_
     }
     taps.runs.push_back({first, end - first});
   }
+  for (std::size_t i = 0; i < taps.weights.size(); i += 2)
+    taps.pairs.push_back(pair_of(taps.weights[i], taps.weights[i + 1]));
   return taps;
-}
-
-std::uint8_t byte_of(std::int32_t sum) {
-  return static_cast<std::uint8_t>(std::clamp(sum >> kFraction, 0, 255));
-}
-
-template <int kChannels>
-void resize_row(const std::uint8_t* row, const Taps& taps, std::uint8_t* out) {
-  for (std::size_t x = 0; x < taps.runs.size(); ++x) {
-    const std::int32_t* weight = taps.of(static_cast<std::int64_t>(x));
-    const std::uint8_t* in = row + taps.runs[x].first * kChannels;
-    std::int32_t sums[kChannels];
-    for (std::int32_t& sum : sums) sum = 1 << (kFraction - 1);
-    for (std::int64_t k = 0; k < taps.runs[x].count; ++k) {
-      for (int c = 0; c < kChannels; ++c) sums[c] += in[kChannels * k + c] * weight[k];
-    }
-    for (int c = 0; c < kChannels; ++c) out[kChannels * x + c] = byte_of(sums[c]);
-  }
 }
 
 /// Rows [first, first + rows) with their columns resized; a side that keeps its size is copied.
@@ -119,8 +89,11 @@ Image resize_columns(const Image& image, const ResizedPart& part, const ResizeFi
   }
   const Taps taps = taps_of(image.width, part.whole_width, part.left, part.width, filter);
   const auto resize_one = image.channels == 1 ? resize_row<1> : resize_row<3>;
-  for (std::int64_t y = 0; y < rows; ++y)
-    resize_one(&image.pixels[(first + y) * in_row], taps, &out.pixels[y * out_row]);
+  std::vector<std::uint8_t> padded(static_cast<std::size_t>(in_row + kRowPadding));
+  for (std::int64_t y = 0; y < rows; ++y) {
+    std::copy_n(&image.pixels[(first + y) * in_row], in_row, padded.data());
+    resize_one(padded.data(), taps, &out.pixels[y * out_row]);
+  }
   return out;
 }
 
@@ -129,15 +102,14 @@ Image resize_rows(const Image& columns, const Taps& taps, std::int64_t first) {
   Image out{columns.width, std::ssize(taps.runs), columns.channels, {}};
   out.pixels.resize(static_cast<std::size_t>(out.bytes()));
   const std::int64_t row = columns.width * columns.channels;
-  std::vector<std::int32_t> sums(static_cast<std::size_t>(row));
+  std::vector<const std::uint8_t*> added;
   for (std::int64_t y = 0; y < out.height; ++y) {
-    std::ranges::fill(sums, 1 << (kFraction - 1));
-    for (std::int64_t k = 0; k < taps.runs[y].count; ++k) {
-      const std::uint8_t* in = &columns.pixels[(taps.runs[y].first - first + k) * row];
-      const std::int32_t weight = taps.of(y)[k];
-      for (std::int64_t x = 0; x < row; ++x) sums[x] += in[x] * weight;
-    }
-    for (std::int64_t x = 0; x < row; ++x) out.pixels[y * row + x] = byte_of(sums[x]);
+    added.clear();
+    for (std::int64_t k = 0; k < taps.runs[y].count; ++k)
+      added.push_back(&columns.pixels[(taps.runs[y].first - first + k) * row]);
+    std::uint8_t* made = &out.pixels[y * row];
+    const std::int64_t begun = add_rows_by_eight(added, taps.pairs_of(y), row, made);
+    add_rows(added, taps.of(y), begun, row, made);
   }
   return out;
 }
