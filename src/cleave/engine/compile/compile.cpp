@@ -140,6 +140,8 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
 CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& options,
                                     schedule::Program order) {
   CompiledStep step = lay_out(model, options, std::move(order));
+  // A device that sleeps has done with a message after F: it keeps nothing for I and W.
+  for (schedule::SegmentRead& read : step.program.reads) read.until = schedule::Op::Forward;
   step.program =
       schedule::lower(std::move(step.program), {.replicas = options.layout.copies_of_order(),
                                                 .receive_ahead = options.layout.receive_ahead});

@@ -42,6 +42,22 @@ plan::Costs costs_of(const CompileOptions& options, const CompiledStep& step) {
   return costs;
 }
 
+/// Where a tower feeds several layers, a compiled program has several edges between two stages of
+/// which an order knows one; that one takes what the slowest of them takes.
+plan::Costs on_edges_of(const Program& order, const Program& compiled, plan::Costs costs) {
+  if (costs.edges.size() != compiled.edges.size() || order.edges.size() == compiled.edges.size())
+    return costs;
+  std::vector<plan::LinkCosts> edges;
+  for (const schedule::Edge& edge : order.edges) {
+    plan::LinkCosts& link = edges.emplace_back();
+    for (std::size_t e = 0; e < compiled.edges.size(); ++e)
+      if (compiled.edges[e].from == edge.from && compiled.edges[e].to == edge.to)
+        link = plan::slower(link, costs.edges[e]);
+  }
+  costs.edges = std::move(edges);
+  return costs;
+}
+
 double time_of(const Program& order, const plan::Costs& costs) {
   const plan::Summary summary =
       plan::summarise(order, plan::simulate(order, costs, {.record = plan::Record::DevicesOnly}));
@@ -72,7 +88,7 @@ class OrderSearch {
       : compile_(compile),
         layout_(layout),
         step_(compile(layout)),
-        costs_(costs_of(options, step_)),
+        costs_(on_edges_of(layout, step_.program, costs_of(options, step_))),
         limits_(layout.devices, std::numeric_limits<double>::infinity()) {}
 
   void run() {
