@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,32 +76,23 @@ std::vector<double> share_sizes(comm::Communicator& world, std::vector<double> s
   return sizes;
 }
 
-template <class Visit>
-void for_each_message(const std::vector<double>& sizes, const Visit& visit) {
-  for (const double elements : sizes) {
-    for (auto left = static_cast<std::size_t>(elements) * sizeof(float); left > 0;) {
-      const std::size_t bytes = std::min(left, train::RoundExchange::kMessage);
-      visit(bytes);
-      left -= bytes;
-    }
-  }
-}
-
 /// Draws one message of weights and sends it over and over.
 void generate(comm::Communicator& world, int client, int clients, int rounds) {
   train::RoundExchange exchange(world, clients, client);
-  const std::vector<double> sizes = share_sizes(world, {});
-  std::vector<float> weights(train::RoundExchange::kMessage / sizeof(float));
+  std::int64_t bytes = 0;
+  for (const double elements : share_sizes(world, {}))
+    bytes += static_cast<std::int64_t>(elements) * static_cast<std::int64_t>(sizeof(float));
+  std::vector<float> weights(train::kStreamMessage / sizeof(float));
   Philox(static_cast<std::uint64_t>(client), "aggregate bench").fill_normal(0, weights);
   for (float& weight : weights) weight *= 0.02f;
-  std::vector<std::byte> sent(train::RoundExchange::kMessage);
+  const std::span<const std::byte> message = std::as_bytes(std::span(weights));
   for (int round = 0; round < rounds; ++round) {
     exchange.send_result({.loss = 1});
-    for_each_message(sizes, [&](std::size_t bytes) {
-      exchange.send_update(std::as_bytes(std::span(weights)).first(bytes));
-    });
-    for_each_message(
-        sizes, [&](std::size_t bytes) { world.broadcast(std::span(sent).first(bytes), 0).wait(); });
+    train::SendStream update = exchange.send_update();
+    for (std::int64_t left = bytes; left > 0; left -= std::ssize(message))
+      update.put(message.first(std::min(static_cast<std::size_t>(left), message.size())));
+    update.end();
+    for (train::ReceiveStream sent = exchange.receive_weights(bytes); !sent.done();) sent.next();
   }
 }
 
@@ -128,10 +120,12 @@ Served serve(const train::Config& config, comm::Communicator& world, int clients
   train::RoundExchange exchange(world, clients, std::nullopt);
   share_sizes(world, sizes);
   train::SpooledSum sum(config, tensors);
+  std::vector<int> all(static_cast<std::size_t>(clients));
+  std::iota(all.begin(), all.end(), 0);
   const auto start = std::chrono::steady_clock::now();
   for (int round = 0; round < rounds; ++round) {
-    sum.begin_round();
-    for (int client = 0; client < clients; ++client) sum.receive(exchange, client, 1.0);
+    sum.begin_round(tensors);
+    sum.receive(exchange, all, std::vector<double>(all.size(), 1.0));
     sum.close({.round = round,
                .clients = static_cast<std::size_t>(clients),
                .weights = static_cast<double>(clients)});

@@ -47,6 +47,9 @@ void expect_the_same(const json& report, const json& in_turn, const std::string&
   EXPECT_EQ(report["loss"], in_turn["loss"]) << way;
   EXPECT_EQ(report["rounds"]["participants"], in_turn["rounds"]["participants"]) << way;
   EXPECT_EQ(report["rounds"]["sent_bytes"], in_turn["rounds"]["sent_bytes"]) << way;
+  EXPECT_GT(report["rounds"]["seconds"], 0) << way;
+  EXPECT_GT(report["rounds"]["predicted_seconds"], 0) << way;
+  EXPECT_TRUE(in_turn["rounds"]["predicted_seconds"].is_null()) << way;
 }
 
 TEST(ServedRounds, HaveTheWeightsOfRoundsPlayedInTurn) {

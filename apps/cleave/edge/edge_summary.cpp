@@ -73,8 +73,19 @@ std::string describe_rounds(const train::RunReport& report) {
       format_bytes(all.sent_bytes + all.participants * all.down_bytes));
   if (all.absent > 0) text += fmt::format("; {} did not answer", counted(all.absent, "client"));
   if (all.epsilon > 0) text += fmt::format("; ε {:.4g} spent", all.epsilon);
+  if (all.seconds) text += fmt::format("; a round took {}", format_seconds(*all.seconds));
+  if (all.seconds && all.predicted_seconds)
+    text += fmt::format(", predicted {}", format_seconds(*all.predicted_seconds));
   return text + "\n";
 }
+
+namespace {
+
+nlohmann::json or_null(const std::optional<double>& number) {
+  return number ? nlohmann::json(*number) : nlohmann::json();
+}
+
+}  // namespace
 
 nlohmann::json rounds_json(const train::RunReport& report) {
   if (!report.averaged) return nullptr;
@@ -88,6 +99,8 @@ nlohmann::json rounds_json(const train::RunReport& report) {
           {"absent", averaged.absent},
           {"sent_bytes", averaged.sent_bytes},
           {"bytes", averaged.sent_bytes + averaged.participants * averaged.down_bytes},
+          {"seconds", or_null(averaged.seconds)},
+          {"predicted_seconds", or_null(averaged.predicted_seconds)},
           {"epsilon", averaged.epsilon > 0 ? nlohmann::json(averaged.epsilon) : nlohmann::json()}};
 }
 

@@ -11,6 +11,7 @@
 #include "cleave/train/loop/first_state.h"
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/loop/gathered_weights.h"
+#include "cleave/train/loop/round_times.h"
 #include "cleave/train/loop/starting.h"
 #include "cleave/train/loop/state_in_memory.h"
 #include "cleave/train/step/example_steps.h"
@@ -67,6 +68,8 @@ class DeviceRun {
     report_.load_seconds = give_first_state(job_, trainer_, world_);
     if (copies_) forget_what_was_kept();
     trainer_.share_start();
+    if (job_.exchange != nullptr && report_.predicted_step_seconds)
+      report_.averaged->predicted_seconds = predicted_round(job_, report_);
     if (job_.start.finished) {
       report_.finished_before = true;
       report_.checkpoint = job_.start.resume_from.string();
@@ -79,6 +82,7 @@ class DeviceRun {
       if (copies_) copies_->begin_step(trainer_.steps_done());
       if (copies_ && job_.config.edge.averages()) copies_->lose_track();
       StepReport step = trainer_.step(stop_was_requested() || pause_is_due());
+      if (serves()) rounds_.note_end();
       if (job_.exchange != nullptr && !serves()) trainer_.share_round(step);
       if (copies_) copies_->end_step(trainer_.steps_done());
       if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
@@ -217,6 +221,7 @@ class DeviceRun {
       double sent = static_cast<double>(trainer_.client_bytes());
       world_.combine({&sent, 1}, comm::Combine::Sum);
       report_.averaged->sent_bytes = static_cast<std::int64_t>(sent);
+      report_.averaged->seconds = rounds_.median();
       report_.averaged->epsilon =
           job_.config.edge.by_example()
               ? example_privacy_spent(job_.config, *job_.clients, report_.steps)
@@ -278,6 +283,7 @@ class DeviceRun {
   Checkpoints checkpoints_;            ///< ends before the memory that it reads
   RunReport report_;
   StepTimes times_;
+  RoundTimes rounds_;
   std::int64_t library_heap_ = 0;    ///< growth of the process's heap
   std::int64_t timeline_every_ = 0;  ///< steps; 0: never
 };

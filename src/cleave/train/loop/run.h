@@ -62,6 +62,10 @@ struct RunReport {
     std::int64_t absent = 0;        ///< clients that did not answer, over all rounds
     std::int64_t sent_bytes = 0;    ///< what clients sent in all, counted
     double epsilon = 0;             ///< spent since round 0; 0: there was no noise
+    /// Of a round whose clients are apart, from one outcome to the next: the median, and what was
+    /// predicted of it.
+    std::optional<double> seconds = {};
+    std::optional<double> predicted_seconds = {};
   };
   std::optional<Averaged> averaged;
   bool exact = false;  ///< numerics.exact, as it was settled

@@ -1,15 +1,25 @@
 #include "cleave/train/step/round_exchange.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
 
 #include "cleave/train/step/slot_elements.h"
 
 namespace cleave::train {
 namespace {
 
-constexpr int kResultTag = 1;
-constexpr int kUpdateTag = 2;
-constexpr int kLetterTag = 3;
+/// Loss, norm of the gradient, and whether to stop.
+using TurnNumbers = std::array<double, 3>;
+
+ClientResult result_of(const TurnNumbers& numbers) {
+  return {.loss = numbers[0], .gradient_norm = numbers[1], .stop = numbers[2] > 0};
+}
+
+std::span<std::byte> bytes_of(const engine::TensorState& tensor) {
+  return std::as_writable_bytes(whole_elements(tensor, tensor.master));
+}
 
 }  // namespace
 
@@ -22,36 +32,33 @@ RoundExchange::RoundExchange(comm::Communicator& processes, int clients, std::op
 }
 
 void RoundExchange::send_result(const ClientResult& result) {
-  const double numbers[] = {result.loss, result.gradient_norm, result.stop ? 1.0 : 0.0};
+  const TurnNumbers numbers = {result.loss, result.gradient_norm, result.stop ? 1.0 : 0.0};
   processes_.send(std::as_bytes(std::span(numbers)), 0, kResultTag).wait();
 }
 
-ClientResult RoundExchange::receive_turn(int client) {
-  double numbers[3] = {};
-  processes_.receive(std::as_writable_bytes(std::span(numbers)), process_of(client), kResultTag)
-      .wait();
-  return {.loss = numbers[0], .gradient_norm = numbers[1], .stop = numbers[2] > 0};
-}
-
-// Both ends hand over the same numbers of bytes at a time, and cut each at multiples of kMessage.
-
-void RoundExchange::send_update(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const auto some = bytes.first(std::min(bytes.size(), kMessage));
-    processes_.send(some, 0, kUpdateTag).wait();
-    bytes = bytes.subspan(some.size());
+std::vector<ClientResult> RoundExchange::receive_turns(std::span<const int> clients,
+                                                       std::int64_t bytes, const Take& take) {
+  std::vector<ClientResult> results;
+  for (std::size_t first = 0; first < clients.size(); first += kAtOnce) {
+    const auto some = clients.subspan(first, std::min(kAtOnce, clients.size() - first));
+    std::vector<TurnNumbers> numbers(some.size());
+    std::vector<comm::Pending> turns;
+    std::vector<ReceiveStream> updates;
+    updates.reserve(some.size());  // a message that is on its way stays where it is
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const int process = process_of(some[i]);
+      turns.push_back(
+          processes_.receive(std::as_writable_bytes(std::span(numbers[i])), process, kResultTag));
+      updates.emplace_back(processes_, process, kUpdateTag, bytes);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      turns[i].wait();
+      results.push_back(result_of(numbers[i]));
+    }
+    while (!updates.back().done())  // all are as long
+      for (std::size_t i = 0; i < some.size(); ++i) take(first + i, updates[i].next());
   }
-}
-
-void RoundExchange::receive_update(int client, std::int64_t bytes, const Take& take) {
-  message_.resize(kMessage);
-  for (std::int64_t left = bytes; left > 0;) {
-    const auto some =
-        std::span(message_).first(static_cast<std::size_t>(std::min<std::int64_t>(left, kMessage)));
-    processes_.receive(some, process_of(client), kUpdateTag).wait();
-    take(some);
-    left -= std::ssize(some);
-  }
+  return results;
 }
 
 void RoundExchange::to_server(std::span<const std::byte> bytes) {
@@ -67,19 +74,46 @@ void RoundExchange::from_client(int client, std::span<std::byte> bytes) {
   processes_.receive(bytes, process_of(client), kLetterTag).wait();
 }
 
+std::vector<int> RoundExchange::here() const {
+  std::vector<int> clients;
+  for (int client = 0; client < std::ssize(process_of_); ++client)
+    if (process_of(client) != 0) clients.push_back(client);
+  return clients;
+}
+
+std::vector<int> RoundExchange::others() const {
+  std::vector<int> processes(static_cast<std::size_t>(processes_.size() - 1));
+  std::iota(processes.begin(), processes.end(), 1);
+  return processes;
+}
+
 void RoundExchange::share_weights(const Tensors& tensors) {
+  if (is_server()) {
+    SendStream out = send_weights();
+    for (const engine::TensorState* tensor : tensors) out.put(bytes_of(*tensor));
+    return out.end();
+  }
+  std::int64_t bytes = 0;
+  for (const engine::TensorState* tensor : tensors) bytes += std::ssize(bytes_of(*tensor));
+  ReceiveStream in = receive_weights(bytes);
+  std::span<std::byte> message;
   for (const engine::TensorState* tensor : tensors) {
-    std::span<std::byte> bytes = std::as_writable_bytes(whole_elements(*tensor, tensor->master));
-    while (!bytes.empty()) {
-      const auto some = bytes.first(std::min(bytes.size(), kMessage));
-      processes_.broadcast(some, 0).wait();
-      bytes = bytes.subspan(some.size());
+    for (std::span<std::byte> to = bytes_of(*tensor); !to.empty();) {
+      if (message.empty()) message = in.next();
+      const std::size_t some = std::min(to.size(), message.size());
+      std::memcpy(to.data(), message.data(), some);
+      to = to.subspan(some);
+      message = message.subspan(some);
     }
   }
 }
 
 void RoundExchange::share_numbers(std::span<double> numbers) {
-  processes_.broadcast(std::as_writable_bytes(numbers), 0).wait();
+  const std::span<std::byte> bytes = std::as_writable_bytes(numbers);
+  if (!is_server()) return processes_.receive(bytes, 0, kNumbersTag).wait();
+  std::vector<comm::Pending> sent;
+  for (const int process : others()) sent.push_back(processes_.send(bytes, process, kNumbersTag));
+  for (comm::Pending& message : sent) message.wait();
 }
 
 }  // namespace cleave::train

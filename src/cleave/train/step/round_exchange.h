@@ -9,6 +9,7 @@
 
 #include "cleave/comm/communicator.h"
 #include "cleave/engine/stage/tensor_state.h"
+#include "cleave/train/step/byte_stream.h"
 
 namespace cleave::train {
 
@@ -25,8 +26,8 @@ class RoundExchange {
  public:
   using Tensors = std::vector<const engine::TensorState*>;
 
-  /// The most that one message of an update has: what an update takes of the server's memory.
-  static constexpr std::size_t kMessage = 1 << 20;
+  /// So many clients send at the same time; of each the server has two messages in memory.
+  static constexpr std::size_t kAtOnce = 16;
 
   /// `own`: the client that this process plays; none for the server. All processes make theirs
   /// together.
@@ -34,17 +35,19 @@ class RoundExchange {
 
   bool is_server() const { return processes_.rank() == 0; }
   bool plays(int client) const { return own_ == client; }
+  /// The clients that have a process, ascending.
+  std::vector<int> here() const;
   std::optional<int> own() const { return own_; }
 
-  /// A client's turn, to the server, and some of its update.
+  /// A client's turn, to the server, and its update, which the caller puts and ends.
   void send_result(const ClientResult& result);
-  void send_update(std::span<const std::byte> bytes);
+  SendStream send_update() { return {processes_, {0}, kUpdateTag}; }
 
-  /// On the server: the same, so many bytes of the update as the client sends at a time, in pieces
-  /// to `take`.
-  using Take = std::function<void(std::span<const std::byte> piece)>;
-  ClientResult receive_turn(int client);
-  void receive_update(int client, std::int64_t bytes, const Take& take);
+  /// On the server: the turns of some clients, in the order in which they are listed, whose updates
+  /// have `bytes` each. take(place, piece) gets the pieces of client clients[place] in order.
+  using Take = std::function<void(std::size_t place, std::span<const std::byte> piece)>;
+  std::vector<ClientResult> receive_turns(std::span<const int> clients, std::int64_t bytes,
+                                          const Take& take);
 
   /// Letters between a client, which names nobody, and the server.
   void to_server(std::span<const std::byte> bytes);
@@ -52,17 +55,27 @@ class RoundExchange {
   void to_client(int client, std::span<const std::byte> bytes);
   void from_client(int client, std::span<std::byte> bytes);
 
-  /// The server's, to everybody.
+  /// The server's, to everybody. It sends them to each itself: what a client is sent is for nobody
+  /// to pass on, and not in the table of what leaves a client.
   void share_weights(const Tensors& tensors);
+  /// The two ends of that: on the server, and on a client that is sent so many bytes.
+  SendStream send_weights() { return {processes_, others(), kWeightsTag}; }
+  ReceiveStream receive_weights(std::int64_t bytes) { return {processes_, 0, kWeightsTag, bytes}; }
   void share_numbers(std::span<double> numbers);
 
  private:
+  static constexpr int kResultTag = 1;
+  static constexpr int kUpdateTag = 2;
+  static constexpr int kLetterTag = 3;
+  static constexpr int kWeightsTag = 4;
+  static constexpr int kNumbersTag = 5;
+
+  std::vector<int> others() const;
   int process_of(int client) const { return process_of_[static_cast<std::size_t>(client)]; }
 
   comm::Communicator& processes_;
   std::optional<int> own_;
-  std::vector<int> process_of_;     ///< [client]
-  std::vector<std::byte> message_;  ///< of an update, on its way; at most kMessage
+  std::vector<int> process_of_;  ///< [client]
 };
 
 }  // namespace cleave::train

@@ -206,9 +206,11 @@ void Rounds::take_part(const RoundClients& clients, std::int64_t round, const Tr
                             .round = round,
                             .weight = weight_of(own),
                             .masks = masks ? &masks->masks() : nullptr};
+  SendStream stream = exchange_->send_update();
   sum_.encoder().send(
       averaged, update, [&] { keep_->save(turns_[static_cast<std::size_t>(own)] + 1); },
-      [&](std::span<const std::byte> bytes) { exchange_->send_update(bytes); });
+      [&](std::span<const std::byte> bytes) { stream.put(bytes); });
+  stream.end();
   if (masks) masks->reveal();
 }
 
@@ -219,8 +221,11 @@ void Rounds::receive_all(const RoundClients& clients, std::int64_t round, Result
   std::optional<MaskedRound> masked;
   if (config_.edge.secure) masked.emplace(*exchange_, members);
   spooled_->begin_round(fragments_.of_round(sum_.tensors(), round));
-  for (const int client : arriving(answering, round))
-    results[client] = spooled_->receive(*exchange_, client, weight_of(client));
+  const std::vector<int> order = arriving(answering, round);
+  std::vector<double> weights;
+  for (const int client : order) weights.push_back(weight_of(client));
+  const std::vector<ClientResult> turns = spooled_->receive(*exchange_, order, weights);
+  for (std::size_t i = 0; i < order.size(); ++i) results[order[i]] = turns[i];
   RoundEnd end = end_of(round, answering);
   std::vector<secure::LeftMask> left;
   if (masked) {

@@ -52,14 +52,15 @@ void SpooledSum::begin_round(const RoundExchange::Tensors& averaged) {
   }
 }
 
-ClientResult SpooledSum::receive(RoundExchange& exchange, int client, double weight) {
-  const ClientResult result = exchange.receive_turn(client);
-  spool_.open(bytes_);
-  for (const Tensor& tensor : tensors_)
-    exchange.receive_update(client, update_bytes(config_.edge, tensor.state->elements()),
-                            [&](std::span<const std::byte> piece) { spool_.append(piece); });
-  arrived_.push_back({.client = client, .weight = weight});
-  return result;
+std::vector<ClientResult> SpooledSum::receive(RoundExchange& exchange, std::span<const int> clients,
+                                              std::span<const double> weights) {
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    spool_.open(bytes_);
+    arrived_.push_back({.client = clients[i], .weight = weights[i]});
+  }
+  return exchange.receive_turns(
+      clients, bytes_,
+      [&](std::size_t place, std::span<const std::byte> piece) { spool_.append(place, piece); });
 }
 
 template <class Visit>

@@ -32,8 +32,9 @@ class SpooledSum {
   /// A round that averages these tensors, of those that it knows.
   void begin_round(const RoundExchange::Tensors& averaged);
 
-  /// A client's turn in a round. `weight` is what its update counts for.
-  ClientResult receive(RoundExchange& exchange, int client, double weight);
+  /// The turns of the clients of a round, in this order. `weights`: what their updates count for.
+  std::vector<ClientResult> receive(RoundExchange& exchange, std::span<const int> clients,
+                                    std::span<const double> weights);
 
   /// The weights of all follow what arrived.
   void close(const RoundEnd& end);

@@ -73,7 +73,7 @@ void UpdateEncoder::send_masked(const TensorState& tensor, const ClientUpdate& u
   const std::span<const float> now = whole_elements(tensor, tensor.master);
   const std::span<const float> start = whole_elements(tensor, slot_of(tensor, kStartSlot));
   std::vector<std::uint64_t> numbers;
-  constexpr std::size_t kAtOnce = RoundExchange::kMessage / sizeof(std::uint64_t);
+  constexpr std::size_t kAtOnce = kStreamMessage / sizeof(std::uint64_t);
   for (std::size_t first = 0; first < now.size(); first += kAtOnce) {
     numbers.resize(std::min(kAtOnce, now.size() - first));
     for (std::size_t i = 0; i < numbers.size(); ++i)

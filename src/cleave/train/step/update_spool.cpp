@@ -18,6 +18,7 @@ UpdateSpool::~UpdateSpool() {
 
 void UpdateSpool::begin_round() {
   files_.clear();
+  ends_.clear();
   std::error_code error;
   fs::remove_all(directory_, error);
 }
@@ -30,12 +31,12 @@ void UpdateSpool::open(std::int64_t bytes) {
                   "; updates of clients wait there for the end of a round");
   files_.push_back(File::create(directory_ / ("update-" + std::to_string(files_.size()))));
   files_.back().reserve(bytes);
-  at_ = 0;
+  ends_.push_back(0);
 }
 
-void UpdateSpool::append(std::span<const std::byte> bytes) {
-  files_.back().write(bytes, at_);
-  at_ += std::ssize(bytes);
+void UpdateSpool::append(std::size_t arrival, std::span<const std::byte> bytes) {
+  files_[arrival].write(bytes, ends_[arrival]);
+  ends_[arrival] += std::ssize(bytes);
   taken_bytes_ += std::ssize(bytes);
 }
 

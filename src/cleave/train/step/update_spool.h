@@ -10,7 +10,7 @@
 namespace cleave::train {
 
 /// What clients sent in a round, on the server's disk until the round closes: a file for each of
-/// them, as they sent it. So a round of any number of clients takes the memory of one message.
+/// them, as they sent it. So what a round takes of memory does not grow with its clients.
 class UpdateSpool {
  public:
   /// Empties the directory, and removes it in the end.
@@ -24,8 +24,8 @@ class UpdateSpool {
 
   /// The next client's file, of so many bytes, for which there is room from now on. Throws IoError.
   void open(std::int64_t bytes);
-  /// … the next bytes of which come.
-  void append(std::span<const std::byte> bytes);
+  /// The next bytes of the client whose file was opened in this place.
+  void append(std::size_t arrival, std::span<const std::byte> bytes);
 
   /// Bytes from `offset` on of the client that came in this place.
   void read(std::size_t arrival, std::int64_t offset, std::span<std::byte> bytes) const;
@@ -35,8 +35,8 @@ class UpdateSpool {
 
  private:
   std::filesystem::path directory_;
-  std::vector<File> files_;  ///< [arrival]
-  std::int64_t at_ = 0;      ///< the end of what the last one sent
+  std::vector<File> files_;         ///< [arrival]
+  std::vector<std::int64_t> ends_;  ///< [arrival] of what it has sent
   std::int64_t taken_bytes_ = 0;
 };
 

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "cleave/train/loop/job.h"
+
+namespace cleave::train {
+
+/// When the rounds of a server whose clients are apart ended.
+class RoundTimes {
+ public:
+  void note_end() { ends_.push_back(Clock::now()); }
+
+  /// Seconds from one end to the next; nothing before the second.
+  std::optional<double> median() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::vector<Clock::time_point> ends_;
+};
+
+/// Seconds of a round whose clients are apart, on the server; nothing on a client. All processes
+/// call it together, with what they report so far: what a round sends, and what a step of their own
+/// takes.
+std::optional<double> predicted_round(const Job& job, const RunReport& report);
+
+}  // namespace cleave::train
