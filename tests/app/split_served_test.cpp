@@ -57,6 +57,21 @@ TEST(ServedSplit, HasTheWeightsOfThreadsAndOfOneDevice) {
   }
 }
 
+TEST(ServedSplit, IsRefusedWhereTheServerWouldNeedLabels) {
+  std::string tables = clinics(1);
+  tables.replace(tables.find("[1, 1]"), 6, "1\nsends = [\"label\", \"activation\", \"update\"]");
+  const EdgeRun run(tables, 1);
+
+  const Answer answer = testing::run_cleave("serve " + run.path("run.toml") + " --state " +
+                                            run.path("server") + " --listen 127.0.0.1:0");
+
+  EXPECT_EQ(answer.exit, 2);
+  EXPECT_EQ(answer.err,
+            "cleave: owner clinic-0 has the first layers only, and over a network nobody but the "
+            "owner has the labels that the server's loss would need; give it the last ones too, as "
+            "in layers = [1, 1], or run all owners on threads with cleave train\n");
+}
+
 TEST(ServedSplit, LeavesEveryOwnerItsPartAndASignedTable) {
   const EdgeRun run(clinics(1), 1);
   hand_out_data(run, 1);

@@ -207,6 +207,11 @@ void derive_split(const GivenKeys& given, Config& c) {
   require(c.devices.transport != Transport::Mpi,
           "devices.transport is \"mpi\", and owners are threads of one process, or join one with "
           "cleave serve; leave it out");
+  require(!server_comes_first(c) || first_client(c.edge).layers.size() > 1, "owner ",
+          first_client(c.edge).name,
+          " has the first layers only, and over a network nobody but the owner has the labels that "
+          "the server's loss would need; give it the last ones too, as in layers = [1, 1], or run "
+          "all owners on threads with cleave train");
   settle(given, "parallel.tensor", c.parallel.tensor, Auto(1));
   if (!given.contains("numerics.data_shards")) c.numerics.data_shards = clients;
   if (c.edge.central) return settle_central(clients, c);
