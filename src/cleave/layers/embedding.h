@@ -5,7 +5,8 @@
 
 namespace cleave {
 
-/// y = table[x] + positions; x i32 [tokens], y [tokens, features]. Has no dx.
+/// y = table[x] + positions; x i32 [tokens], y [tokens, features]. Has no dx. As kind
+/// "packed_embedding" its table has packed rows, which do not learn.
 class Embedding : public Layer {
  public:
   using Layer::Layer;

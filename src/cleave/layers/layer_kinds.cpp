@@ -52,9 +52,10 @@ std::vector<LayerKind> pairing_kinds() {
           layer_kind<SigmoidLoss>("sigmoid_loss")};
 }
 
-/// The ends of edges that are coded, which processors code.
+/// The ends of edges that are coded and tables that are packed, which processors alone know.
 std::vector<LayerKind> coding_kinds() {
-  return {layer_kind<Encode>("encode"), layer_kind<Decode>("decode")};
+  return {layer_kind<Encode>("encode"), layer_kind<Decode>("decode"),
+          layer_kind<Embedding>("packed_embedding", shard::embedding_traits())};
 }
 
 std::vector<LayerKind>& added_kinds() {

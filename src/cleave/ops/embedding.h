@@ -18,12 +18,12 @@ struct VocabRows {
 /// y[t] = scale · table[ids[t]] + positions[first_position + t % sequence].
 struct EmbeddingArgs {
   ConstView ids;    // i32 [tokens], each in [0, vocab)
-  ConstView table;  // [vocab, hidden], or the rows that `rows` says
+  ConstView table;  // [vocab, hidden], or the rows that `rows` says; i32: packed rows
   VocabRows rows = {};
   ConstView positions = {};  // [context, hidden], or empty
   std::int64_t sequence = 1;
   std::int64_t first_position = 0;  // of each sequence; more than 0 only when generating
-  View y;                           // [tokens, hidden], dtype of table
+  View y;                           // [tokens, hidden], dtype of table unless that is packed
 };
 void embedding(Compute& compute, const EmbeddingArgs& args);
 

@@ -106,6 +106,13 @@ struct Cut {
   friend bool operator==(const Cut&, const Cut&) = default;
 };
 
+/// How the values of a parameter lie in memory.
+enum class Held : std::uint8_t {
+  Plain,    ///< in the model's format
+  Packed,   ///< row by row as int8 with scales: spec/packed_rows.h
+  Rounded,  ///< in the model's format, with the numbers that packed rows have
+};
+
 /// A weight as the layer computes with it. Fused weights (q, k and v in one product) are several
 /// pieces, one after the other.
 struct ParameterSpec {
@@ -122,6 +129,7 @@ struct ParameterSpec {
   bool whole_pieces = false;  ///< its optimizer updates each piece as one
   bool hidden = false;        ///< a matrix from hidden features to hidden features
   bool idle = false;          ///< no result depends on it: it is saved, and never trained
+  Held held = Held::Plain;    ///< another than Plain only if it is not trained
 
   std::int64_t elements() const { return shape.elements(); }
 

@@ -29,6 +29,8 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece, Memory
   const std::int64_t end = parameter.first + parameter.elements();
   TensorState tensor{.name = piece.name,
                      .trainable = parameter.spec->trainable,
+                     .held = parameter.spec->held,
+                     .row = parameter.spec->held == Held::Plain ? 0 : row,
                      .dim = piece.dim,
                      .start = piece.start,
                      .memory = &memory,
@@ -43,6 +45,11 @@ TensorState piece_of(const ParameterState& parameter, const Piece& piece, Memory
       tensor.slots.push_back({slot.name, at_rest, at_rest});
     }
   };
+  if (parameter.spec->held == Held::Packed) {
+    tensor.whole = piece.whole;
+    tensor.value = parameter.value.slice(0, piece.first, piece.extent);
+    return tensor;
+  }
   if (piece.dim != 0) {
     tensor.whole = piece.whole;
     tensor.first_row = parameter.first / row;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/base/check.h"
+#include "cleave/spec/packed_rows.h"
 
 namespace cleave::engine {
 
@@ -75,6 +76,14 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
                           DType::F32, {part.end - part.begin});
   }
 
+  if (place.spec->held == Held::Packed) {
+    const Shape& shape = place.spec->shape;
+    state.value = View(memory_.weights + at.values + at.owned_at(place.at) * size_of(dtype),
+                       DType::I32, {shape[0], packed_row_words(shape[1])});
+    values_.push_back(state.value);
+    shares_.push_back(state);
+    return;
+  }
   if (!place.borrowed) {
     std::byte* const values = memory_.weights + at.values;
     values_.push_back(layout_.shares_values() ? View() : whole(values, dtype));

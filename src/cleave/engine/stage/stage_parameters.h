@@ -25,10 +25,10 @@ struct SlotState {
 struct ParameterState {
   const ParameterSpec* spec = nullptr;
   std::int64_t first = 0;
-  View value;
-  View master;    ///< f32; the same memory as value in f32; empty if it is not trained in bf16
-  View master_at_rest;  ///< as of slots
-  View gradient;        ///< f32; empty if it is not trained
+  View value;   ///< of packed rows i32 [rows, words of a row], all of them
+  View master;  ///< f32; the same memory as value in f32; empty if it is not trained in bf16
+  View master_at_rest;           ///< as of slots
+  View gradient;                 ///< f32; empty if it is not trained
   std::vector<SlotState> slots;  ///< as spec->slots names them
   bool borrowed = false;         ///< values and slots are those of the parameter it is tied to
 
@@ -47,7 +47,7 @@ struct LastingMemory {
   // [segment] where optimizer state that moves is in STEP and between steps; empty: it stays.
   std::vector<std::byte*> fetched = {};
   std::vector<std::byte*> stored = {};
-  Memory* memory = &host_memory();      ///< that all of this is in
+  Memory* memory = &host_memory();  ///< that all of this is in
 };
 
 /// The parameters of a stage in its device's memory, segment by segment in their flat order.

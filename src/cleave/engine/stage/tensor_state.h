@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "cleave/engine/stage/stage_parameters.h"
+#include "cleave/ops/packed_rows.h"
+#include "cleave/spec/packed_rows.h"
 #include "cleave/tensor/arena.h"
 #include "cleave/tensor/bf16.h"
 #include "cleave/tensor/memory.h"
@@ -18,10 +20,12 @@ namespace cleave::engine {
 /// A tensor of the model as checkpoints know it, or this device's slice of one, in its memory.
 struct TensorState {
   std::string name;
-  View value;     ///< in the model's dtype
-  View master;    ///< f32, at rest; empty if it is not trained in bf16
+  View value;     ///< in the model's dtype; of packed rows i32 [rows, words of a row]
+  View master;    ///< f32, at rest; empty if it is not trained in bf16, and of packed rows
   View gradient;  ///< empty if it is not trained, or trained elsewhere
   bool trainable = false;
+  Held held = Held::Plain;
+  std::int64_t row = 0;  ///< numbers of a row, where it is not held plainly
   std::vector<SlotState> slots;
   int dim = 0;                 ///< the slice has indices [start, start + size(dim)) of this dim
   std::int64_t start = 0;      ///< 0 if it is the whole tensor
@@ -30,7 +34,9 @@ struct TensorState {
   Memory* memory = &host_memory();  ///< that these views lie in
   const Arena* outside = nullptr;   ///< but for those that lie here
 
-  std::int64_t elements() const { return value.elements(); }
+  std::int64_t elements() const {
+    return held == Held::Packed ? value.size(0) * row : value.elements();
+  }
 
   /// False: its value is all that there is of it, and never changes.
   bool trained() const { return trainable; }
@@ -54,9 +60,10 @@ struct TensorState {
   }
 
   /// As for_each_run on the weight, which is read as f32: runs may be short copies of what is in
-  /// bf16.
+  /// bf16 or packed.
   template <class Visit>
   void for_each_weight_run(Visit&& visit) const {
+    if (held == Held::Packed) return for_each_packed_run(visit);
     if (master) return for_each_run(master, visit);
     for_each_run<BFloat16>(value, [&](std::int64_t first, std::span<BFloat16> run) {
       for_each_short_run(first, run, [&](std::int64_t at, auto some, std::span<float> copy) {
@@ -69,6 +76,7 @@ struct TensorState {
   /// The weight becomes what write(first, elements) puts into f32 runs.
   template <class Write>
   void set_weight(Write&& write) const {
+    if (held != Held::Plain) return set_rows(write);
     if (master) return set_runs(master, write);
     set_runs<BFloat16>(value, [&](std::int64_t first, std::span<BFloat16> run) {
       for_each_short_run(first, run, [&](std::int64_t at, auto some, std::span<float> copy) {
@@ -79,6 +87,57 @@ struct TensorState {
   }
 
  private:
+  /// Long enough that reading a file is not all system calls.
+  static constexpr std::int64_t kShort = 16384;
+
+  /// Calls visit(first, rows, numbers) on some whole rows at a time: `first` is the first of them
+  /// in this slice, `numbers` has room for what is in them.
+  template <class Visit>
+  void for_each_rows(Visit&& visit) const {
+    const std::int64_t most = std::max<std::int64_t>(1, kShort / row);
+    std::vector<float> numbers(static_cast<std::size_t>(most * row));
+    for (std::int64_t first = 0; first < value.size(0); first += most) {
+      const View rows = value.slice(0, first, std::min(most, value.size(0) - first));
+      visit(first, rows, std::span(numbers).first(static_cast<std::size_t>(rows.size(0) * row)));
+    }
+  }
+
+  std::span<float> row_of(std::span<float> numbers, std::int64_t index) const {
+    return numbers.subspan(static_cast<std::size_t>(index * row), static_cast<std::size_t>(row));
+  }
+
+  template <class Visit>
+  void for_each_packed_run(Visit&& visit) const {
+    for_each_rows([&](std::int64_t first, View rows, std::span<float> numbers) {
+      read_on_host(memory_of(rows), rows, [&](ConstView host) {
+        for (std::int64_t r = 0; r < rows.size(0); ++r)
+          ops::unpack_row(host.slice(0, r, 1).bytes(), row_of(numbers, r));
+      });
+      visit((start + first) * row, numbers);
+    });
+  }
+
+  /// Writes the numbers that packed rows have, in packed rows or in the model's format.
+  template <class Write>
+  void set_rows(Write&& write) const {
+    std::vector<std::int32_t> packed(static_cast<std::size_t>(packed_row_words(row)));
+    auto* const words = reinterpret_cast<std::byte*>(packed.data());
+    for_each_rows([&](std::int64_t first, View rows, std::span<float> numbers) {
+      write((start + first) * row, numbers);
+      write_on_host(memory_of(rows), rows, [&](View host) {
+        for (std::int64_t r = 0; r < rows.size(0); ++r) {
+          std::byte* const to = host.slice(0, r, 1).bytes();
+          if (held == Held::Packed) {
+            ops::pack_row(row_of(numbers, r), to);
+            continue;
+          }
+          ops::pack_row(row_of(numbers, r), words);
+          ops::unpack_row(words, host.dtype(), to, static_cast<std::size_t>(row));
+        }
+      });
+    });
+  }
+
   /// What the host cannot read is copied in runs of at most this many elements.
   static constexpr std::int64_t kCopied = 1 << 20;
 
@@ -109,7 +168,7 @@ struct TensorState {
 
   template <class Visit>
   static void for_each_short_run(std::int64_t first, std::span<BFloat16> run, Visit&& visit) {
-    std::array<float, 16384> copy;  // long enough that reading a file is not all system calls
+    std::array<float, kShort> copy;
     for (std::size_t done = 0; done < run.size(); done += copy.size()) {
       const std::size_t count = std::min(copy.size(), run.size() - done);
       visit(first + static_cast<std::int64_t>(done), run.subspan(done, count),

@@ -3,8 +3,10 @@
 #include <cstring>
 
 #include "cleave/ops/device/reduction.h"
+#include "cleave/ops/packed_rows.h"
 #include "cleave/ops/simd/rows.h"
 #include "cleave/ops/simd/spans.h"
+#include "cleave/spec/packed_rows.h"
 
 namespace cleave::ops {
 namespace {
@@ -26,18 +28,22 @@ void check_ids(ConstView ids, std::int64_t table_rows, const VocabRows& rows) {
 void embedding(Compute& compute, const EmbeddingArgs& args) {
   const ConstView table = args.table;
   const std::int64_t tokens = args.ids.size(0);
-  const std::int64_t hidden = table.size(1);
-  check_float("embedding table", table);
+  const std::int64_t hidden = args.y.size(1);
+  const DType dtype = args.y.dtype();
+  const bool packed = table.dtype() == DType::I32;
+  check_float("embedding y", args.y);
   check_view("embedding ids", args.ids, DType::I32, {tokens});
-  check_view("embedding table", table, table.dtype(), table.shape());
-  check_view("embedding y", args.y, table.dtype(), {tokens, hidden});
+  check_view("embedding table", table, packed ? DType::I32 : dtype,
+             {table.size(0), packed ? packed_row_words(hidden) : hidden});
+  check_view("embedding y", args.y, dtype, {tokens, hidden});
   if (args.positions) {
     CLEAVE_CHECK(args.rows.scale == 1, "embedding with positions and a scale of ", args.rows.scale);
     const std::int64_t context = args.positions.size(0);
-    check_view("embedding positions", args.positions, table.dtype(), {context, hidden});
+    check_view("embedding positions", args.positions, dtype, {context, hidden});
     CLEAVE_CHECK(args.first_position + args.sequence <= context, "positions ", args.first_position,
                  "+", args.sequence, " of ", context);
   }
+  CLEAVE_CHECK(!packed || compute.accelerator() == nullptr, "packed rows on an accelerator");
   if (Accelerator* device = compute.accelerator()) return device::embedding(*device, args);
   check_ids(args.ids, table.size(0), args.rows);
   const auto* ids = args.ids.as<std::int32_t>();
@@ -46,17 +52,21 @@ void embedding(Compute& compute, const EmbeddingArgs& args) {
       std::byte* y = row_bytes(args.y, token);
       const std::int64_t row = ids[token] - args.rows.first;
       if (row < 0 || row >= table.size(0)) {
-        std::memset(y, 0, hidden * size_of(table.dtype()));
+        std::memset(y, 0, hidden * size_of(dtype));
         continue;
       }
       const std::byte* entry = row_bytes(table, row);
+      if (packed) {
+        unpack_row(entry, dtype, y, static_cast<std::size_t>(hidden));
+        entry = y;
+      }
       if (args.positions) {
         const std::int64_t position = args.first_position + token % args.sequence;
-        add_span(table.dtype(), entry, row_bytes(args.positions, position), y, hidden);
+        add_span(dtype, entry, row_bytes(args.positions, position), y, hidden);
       } else if (args.rows.scale != 1) {
-        scale_span(table.dtype(), entry, args.rows.scale, y, hidden);
-      } else {
-        std::memcpy(y, entry, hidden * size_of(table.dtype()));
+        scale_span(dtype, entry, args.rows.scale, y, hidden);
+      } else if (!packed) {
+        std::memcpy(y, entry, hidden * size_of(dtype));
       }
     }
   });

@@ -4,6 +4,9 @@
 #include <tuple>
 #include <utility>
 
+#include "cleave/base/check.h"
+#include "cleave/spec/packed_rows.h"
+
 namespace cleave::plan {
 namespace {
 
@@ -15,6 +18,12 @@ std::int64_t whole_grains(std::int64_t elements) {
   return (elements + kParameterGrain - 1) / kParameterGrain * kParameterGrain;
 }
 
+/// Elements of the flat order that a parameter takes: as many as its values have room in.
+std::int64_t flat_elements(const ParameterSpec& parameter, DType dtype) {
+  const std::int64_t size = size_of(dtype);
+  return whole_grains((value_bytes(parameter, dtype) + size - 1) / size);
+}
+
 bool contains(std::span<const std::string> names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -22,12 +31,13 @@ bool contains(std::span<const std::string> names, const std::string& name) {
 /// The flat order: as the layers have them, but those with more slots first, then what is borrowed,
 /// and after all what is not trained, in the same order. So the parameters that have a slot i are
 /// the first of them, for every i.
-SegmentState order(const SegmentSpec& segment, std::span<const std::string> resident) {
+SegmentState order(const SegmentSpec& segment, const StateOptions& options) {
   SegmentState state;
   for (const LayerSpec& layer : segment.layers) {
     for (const ParameterSpec& parameter : layer.parameters) {
-      state.parameters.push_back(
-          {.spec = &parameter, .borrowed = contains(resident, parameter.tied_to)});
+      state.parameters.push_back({.spec = &parameter,
+                                  .borrowed = parameter.held == Held::Plain &&
+                                              contains(options.resident, parameter.tied_to)});
     }
   }
   std::vector<ParameterPlace*> places;
@@ -36,7 +46,7 @@ SegmentState order(const SegmentSpec& segment, std::span<const std::string> resi
     return std::tuple(!place->spec->trainable, place->borrowed, -std::ssize(place->spec->slots));
   });
   for (ParameterPlace* place : places) {
-    const std::int64_t elements = whole_grains(place->spec->elements());
+    const std::int64_t elements = flat_elements(*place->spec, options.dtype);
     place->at = std::exchange(state.all, state.all + elements);
     if (place->spec->trainable) {
       state.elements = state.all;
@@ -110,6 +120,8 @@ void add_run(ShareRun run, SegmentState& state) {
 void divide(SegmentState& state, const StateOptions& options) {
   std::vector<const ParameterPlace*> places;
   for (const ParameterPlace& place : state.parameters) {
+    CLEAVE_CHECK(options.zero < 3 || place.spec->held == Held::Plain, place.spec->name,
+                 " has rows that replicas do not share");
     if (place.spec->trainable || options.zero >= 3) places.push_back(&place);
   }
   std::ranges::sort(places, {}, &ParameterPlace::at);
@@ -189,7 +201,7 @@ StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptio
   StateLayout layout{.options = options};
   layout.options.resident = layout.options.tied = {};
   for (const SegmentSpec& segment : segments) {
-    SegmentState state = order(segment, options.resident);
+    SegmentState state = order(segment, options);
     if (layout.shares_state()) divide(state, options);
     const std::int64_t values = layout.shares_values() ? state.owned_share + state.frozen_share
                                                        : state.owned + state.frozen;
@@ -197,8 +209,8 @@ StateLayout layout_state(std::span<const SegmentSpec> segments, const StateOptio
     state.values = take(layout.weights, values, options.dtype);
     state.state = layout.optimizer;
     if (options.dtype != DType::F32)
-      state.masters = take(options.masters_with_slots ? layout.optimizer : layout.weights, lasting,
-                           DType::F32);
+      state.masters =
+          take(options.masters_with_slots ? layout.optimizer : layout.weights, lasting, DType::F32);
     const std::int64_t before_slots = layout.optimizer;
     state.gradients = take(layout.gradients, options.sums * state.elements, DType::F32);
     take(layout.saved, lasting, DType::F32);

@@ -91,7 +91,7 @@ struct StateOptions {
 };
 
 /// The lasting memory of a stage: per element 2 + 4 + 4 bytes in bf16, 4 + 4 in f32, and 4 for each
-/// slot, of which ZeRO keeps a share; for what is not trained 2 or 4.
+/// slot, of which ZeRO keeps a share; for what is not trained 2 or 4, or a packed row's.
 struct StateLayout {
   StateOptions options;  ///< without its names
   std::vector<SegmentState> segments;

@@ -154,6 +154,7 @@ struct Config {
   std::string from;  ///< a Hugging Face directory that `model` and its weights come from; or empty
   ModelShape model;
   std::vector<std::string> trained;  ///< model.train; empty: all parameters, or adapters alone
+  bool packs_embedding = false;      ///< model.frozen_embedding: "int8"
   Lora lora;                         ///< [lora]
   std::string adapters;              ///< lora.from; empty: fresh ones
   data::DataConfig data;

@@ -120,6 +120,14 @@ void check_recompute(const Config& c) {
           "; give one for each layer, or one for all");
 }
 
+/// A scale belongs to neighbours in a row, and shares of values end anywhere.
+void check_packed(const Config& c) {
+  require(
+      !c.packs_embedding || c.parallel.zero.value_or(0) < 3,
+      "parallel.zero 3 cuts values anywhere, and model.frozen_embedding is \"int8\", whose rows "
+      "stay whole; set parallel.zero to 2, or model.frozen_embedding to \"full\"");
+}
+
 void check_per_device(std::string_view key, std::size_t entries, std::int64_t count) {
   require(entries <= 1 || static_cast<std::int64_t>(entries) == count, key, " lists ", entries,
           " values for ", count, " devices; give one value, or one for each device");
@@ -210,6 +218,7 @@ void check(const Config& c, std::optional<std::int64_t> world_size) {
     check_count(c.devices);
   });
   problems.collect([&] { plan::check_zero(p.zero.value_or(0), p.data ? p.replicas() : 2); });
+  problems.collect([&] { check_packed(c); });
   problems.collect([&] { check_recompute(c); });
   problems.collect(
       [&] { check_per_device("devices.memory", c.devices.memory.size(), c.devices.count); });

@@ -162,6 +162,12 @@ std::vector<Key> model_keys() {
           [](auto& c) -> auto& { return c.trained; }, read_name,
           [](const std::string& name) { return Value{name}; })
           .with({.otherwise = "all parameters", .example = "[\"h.3\", \"lm_head\"]"}),
+      choice<bool>(
+          "model.frozen_embedding", {{"full", false}, {"int8", true}},
+          "a table of tokens that does not learn: in the format of the run, or in bytes with a "
+          "scale for every 64",
+          [](auto& c) -> auto& { return c.packs_embedding; })
+          .with({.example = "\"int8\""}),
   };
 }
 

@@ -3,6 +3,7 @@
 #include "cleave/base/check.h"
 #include "cleave/engine/compile/held_state.h"
 #include "cleave/engine/compile/staging.h"
+#include "cleave/spec/packed_rows.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/config/config_checks.h"
 #include "cleave/train/step/cuts.h"
@@ -42,6 +43,7 @@ Graph model_of(const Config& config, std::int64_t images) {
   if (config.lora.rank > 0 && config.trained.empty()) freeze(model.segments);
   train_only(model.segments, config.trained);
   add_adapters(model, config.lora);
+  if (config.packs_embedding) pack_embeddings(model);
   code_cuts(config, model);
   const engine::OptimizerKind& optimizer = optimizer_of(config);
   engine::give_slots(model.segments, optimizer, hyper_of(config.train, optimizer));

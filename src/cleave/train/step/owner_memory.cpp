@@ -6,6 +6,7 @@
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
 #include "cleave/engine/compile/step_stages.h"
+#include "cleave/spec/packed_rows.h"
 
 namespace cleave::train {
 namespace {
@@ -20,7 +21,7 @@ std::int64_t lasting_bytes(const SegmentSpec& segment, DType dtype) {
   std::int64_t bytes = 0;
   for (const LayerSpec& layer : segment.layers) {
     for (const ParameterSpec& parameter : layer.parameters) {
-      bytes += parameter.elements() * size_of(dtype);
+      bytes += value_bytes(parameter, dtype);
       if (!parameter.trainable) continue;
       const bool master = dtype != DType::F32;
       const auto copies = static_cast<std::int64_t>(1 + parameter.slots.size() + (master ? 1 : 0));

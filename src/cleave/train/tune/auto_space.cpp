@@ -50,7 +50,7 @@ plan::LayoutSpace space_of(const Config& config) {
   if (p.zero)
     space.given.zero = static_cast<int>(*p.zero);
   else
-    space.most_zero = emulated ? 0 : limited ? 3 : 1;
+    space.most_zero = emulated ? 0 : !limited ? 1 : config.packs_embedding ? 2 : 3;
   if (p.recompute)
     space.given.recompute = *p.recompute;
   else if (limited)
