@@ -41,7 +41,7 @@ void name_thread() {
 }
 
 /// By a provider: cpp-httplib would compress a plain body with Brotli's slowest setting for every
-/// browser that offers it, which took fifty times what all else takes.
+/// browser that offers it, which took 54 ms for 15 KB.
 void send(httplib::Response& response, std::string body, const char* type) {
   const std::size_t size = body.size();
   response.set_content_provider(
