@@ -172,8 +172,9 @@ void TcpLines::look_after_openings() {
     try {
       if (!opening->advance(judge)) continue;
       Line& line = lines_[static_cast<std::size_t>(opening->greeting().from)];
+      const Integrity integrity = opening->integrity();  // asks the stream, before it is released
       line.link->attach(opening->release_stream(), opening->release_reader(),
-                        opening->greeting().seen, opening->integrity());
+                        opening->greeting().seen, integrity);
       line.link->advance();
       line.failed_calls = 0;
     } catch (const std::exception& error) {
