@@ -95,7 +95,9 @@ void plan_copies(const Config& config, engine::CompiledStep& step) {
   // Only devices that joined a server can be lost without ending the run.
   const bool can_lose = config.devices.transport == Transport::Tcp && train.elastic;
   if (can_lose) engine::plan_held_state(step, static_cast<int>(train.copies));
-  if (train.checkpoint_every > 0 && train.checkpoint_every < train.steps)
+  // A round is saved before the next begins, by a server whose clients save nothing.
+  const bool in_rounds = config.edge.averages() && owners_are_apart(config);
+  if (train.checkpoint_every > 0 && train.checkpoint_every < train.steps && !in_rounds)
     engine::plan_staging(step);
 }
 
