@@ -8,11 +8,12 @@
 
 namespace cleave::train {
 
-Checkpoints::Checkpoints(const Job& job, engine::Device& device, comm::Communicator& world)
+Checkpoints::Checkpoints(const Job& job, Trainer& trainer, comm::Communicator& world)
     : job_(job),
       point_{.config = &job.config,
              .layout = &job.layout,
-             .device = &device,
+             .device = &trainer.device(),
+             .held = trainer.held(),
              .world = &world,
              .shares_files = job.shares_files,
              .data = job.data_digest},

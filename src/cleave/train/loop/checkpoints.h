@@ -14,7 +14,7 @@ namespace cleave::train {
 class Checkpoints {
  public:
   /// All of it must outlive this.
-  Checkpoints(const Job& job, engine::Device& device, comm::Communicator& world);
+  Checkpoints(const Job& job, Trainer& trainer, comm::Communicator& world);
 
   /// Saves the state after `step`, to the end.
   void save(std::int64_t step);

@@ -15,7 +15,6 @@
 #include "cleave/train/loop/starting.h"
 #include "cleave/train/loop/state_in_memory.h"
 #include "cleave/train/step/example_steps.h"
-#include "cleave/train/step/owner_flow.h"
 
 namespace cleave::train {
 namespace {
@@ -30,19 +29,16 @@ class DeviceRun {
   DeviceRun(const Job& job, comm::Communicator& world)
       : job_(job),
         world_(world),
-        index_(world.rank()),
-        trainer_(job.config, {&job.data, job.clients ? &*job.clients : nullptr, job.exchange},
-                 job.compiled, world.rank(), world),
-        checkpoints_(job, trainer_.device(), world) {
+        index_(job.turns != nullptr ? job.turns->device() : world.rank()),
+        trainer_(job.config, job.training_data(), job.compiled, index_,
+                 job.turns != nullptr ? job.turns->pipeline() : world),
+        checkpoints_(job, trainer_, world) {
     world.set_patience(job.options.patience);
     if (keeps_state(job.options) && can_keep_state(job.compiled)) {
       copies_.emplace(trainer_.device(), job.compiled, job.layout, world);
       trainer_.set_watch(&*copies_);
     }
-    if (!job.config.edge.averages()) return;
-    const RoundBytes bytes = round_bytes(job.config, job.compiled.model);
-    report_.averaged = RunReport::Averaged{
-        .clients = job.config.edge.client_count(), .up_bytes = bytes.up, .down_bytes = bytes.down};
+    if (job.config.edge.averages()) report_.averaged = before_the_first_round(job);
   }
 
   RunReport run() {
@@ -60,7 +56,8 @@ class DeviceRun {
 
  private:
   RunReport train() {
-    if (!job_.start.finished && job_.options.predict) {
+    // Whose turn it is has not been said yet, so nobody is there to measure messages with.
+    if (!job_.start.finished && job_.options.predict && job_.turns == nullptr) {
       predict();
       agree_on_timelines();
       if (agree_to_stop(world_)) return stopped_at_start(job_.start);
@@ -188,12 +185,7 @@ class DeviceRun {
       report_.losses.erase(report_.losses.begin(), report_.losses.begin() + kKeptLosses);
     report_.losses.push_back(step.loss);
     const engine::Executor& executor = trainer_.device().executor();
-    if (report_.averaged) {
-      ++report_.averaged->rounds;
-      report_.averaged->participants += step.participants;
-      report_.averaged->local_steps += step.local_steps;
-      report_.averaged->absent += step.absent;
-    }
+    if (report_.averaged) add_round(step, *report_.averaged);
     times_.note(step.seconds / static_cast<double>(std::max<std::int64_t>(1, step.local_steps)),
                 executor.spans(), executor.exchanges(), executor.held_up());
     step.wait = times_.last_wait();
@@ -232,11 +224,15 @@ class DeviceRun {
     report_.step_seconds = times_.seconds();
     const auto tokens = static_cast<double>(job_.config.train.batch * job_.config.train.sequence);
     if (report_.step_seconds > 0) report_.tokens_per_second = tokens / report_.step_seconds;
-    report_.devices = gather_reports(report_of_device(), index_, job_.compiled.devices(), world_);
+    report_.devices = job_.exchange != nullptr ? std::vector{report_of_device()}
+                                               : gather_reports(report_of_device(), index_,
+                                                                job_.compiled.devices(), world_);
     report_.bubble = bubble_of(report_.devices);
     report_.idle = idle_of(report_.devices, report_.step_seconds);
-    if (job_.options.trace) report_.measured = measured();
-    report_.weights = gather_weights(job_.compiled, trainer_.device(), world_);
+    if (job_.options.trace && job_.turns == nullptr) report_.measured = measured();
+    report_.weights = job_.turns != nullptr
+                          ? shared_weights(job_.compiled, trainer_, *job_.exchange)
+                          : gather_weights(job_.compiled, trainer_.device(), world_);
     return std::move(report_);
   }
 
@@ -264,6 +260,11 @@ class DeviceRun {
         .parameters = trainer_.device().parameter_count(),
         .sent = trainer_.sent() - comm::Sent{.message = copies_ ? copies_->sent() : 0},
         .planned_sent = trainer_.planned_sent()};
+    if (engine::Device* const held = trainer_.held()) {
+      report.peak_bytes += held->arena().peak();
+      report.planned_bytes += held->executor().planned_bytes();
+      report.parameters += held->parameter_count();
+    }
     times_.tell(report);
     return report;
   }

@@ -48,6 +48,7 @@ std::optional<double> give_first_state(const Job& job, Trainer& trainer,
   } else {
     const checkpoint::CheckpointReader reader(start.resume_from);
     load(reader, job.layout, trainer.device());
+    if (trainer.held() != nullptr) load(reader, job.layout, *trainer.held());
     trainer.continue_after(reader.state().step);
     if (world.rank() == 0)
       job.observer.on_resumed(reader.state().step, start.resume_from.string(), start.changed);

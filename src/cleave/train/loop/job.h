@@ -8,6 +8,7 @@
 #include "cleave/train/loop/run.h"
 #include "cleave/train/step/client_data.h"
 #include "cleave/train/step/round_exchange.h"
+#include "cleave/train/step/turns.h"
 
 namespace cleave::train {
 
@@ -27,7 +28,13 @@ struct Job {
   bool shares_files;  ///< all devices see train.out
   bool keeps_part;    ///< of an owner: it saves what is on its device, and nobody else does
   RoundExchange* exchange = nullptr;  ///< where clients that average are processes of their own
+  Turns* turns = nullptr;             ///< where these take turns at the server's layers
+  const engine::CompiledStep* held = nullptr;  ///< as TrainingData has it
   std::string data_digest;
+
+  TrainingData training_data() const {
+    return {&data, clients ? &*clients : nullptr, exchange, turns, held};
+  }
 };
 
 /// Whether the state outlasts the run in its devices' memory. Never where owners are on machines of

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cleave/train/step/owner_flow.h"
 #include "cleave/train/step/round_clients.h"
 #include "cleave/train/step/round_forecast.h"
 
@@ -15,6 +16,19 @@ std::optional<double> RoundTimes::median() const {
   const auto middle = seconds.begin() + std::ssize(seconds) / 2;
   std::ranges::nth_element(seconds, middle);
   return *middle;
+}
+
+RunReport::Averaged before_the_first_round(const Job& job) {
+  const RoundBytes bytes = round_bytes(job.config, job.compiled.model);
+  return {
+      .clients = job.config.edge.client_count(), .up_bytes = bytes.up, .down_bytes = bytes.down};
+}
+
+void add_round(const StepReport& round, RunReport::Averaged& averaged) {
+  ++averaged.rounds;
+  averaged.participants += round.participants;
+  averaged.local_steps += round.local_steps;
+  averaged.absent += round.absent;
 }
 
 std::optional<double> predicted_round(const Job& job, const RunReport& report) {

@@ -21,6 +21,10 @@ class RoundTimes {
   std::vector<Clock::time_point> ends_;
 };
 
+/// What rounds have come to before the first, and after one more.
+RunReport::Averaged before_the_first_round(const Job& job);
+void add_round(const StepReport& round, RunReport::Averaged& averaged);
+
 /// Seconds of a round whose clients are apart, on the server; nothing on a client. All processes
 /// call it together, with what they report so far: what a round sends, and what a step of their own
 /// takes.

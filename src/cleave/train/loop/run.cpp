@@ -14,6 +14,7 @@
 #include "cleave/train/loop/state_in_memory.h"
 #include "cleave/train/save/own_part.h"
 #include "cleave/train/save/saving.h"
+#include "cleave/train/step/cuts.h"
 #include "cleave/train/step/example_steps.h"
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/owner_flow.h"
@@ -63,6 +64,8 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   std::optional<engine::CompiledStep> compiled;
   StartOptions start = options.start;
   const bool in_rounds = options.part && config.edge.averages();
+  const bool in_turns = in_rounds && config.edge.in_order;
+  std::optional<engine::CompiledStep> held;
   comm::together(world, [&] {
     check_cached_tower(config, launcher.shares_files());
     data::Query query = data_query(config);
@@ -75,18 +78,24 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     clients = client_data(config, *data);
     if (clients) check_examples(config, *clients);
     if (world.rank() == 0 || options.part) start.data = to_hex(data->digest());
-    compiled.emplace(in_rounds && world.rank() == 0
+    compiled.emplace(in_rounds && !in_turns && world.rank() == 0
                          ? compile_server(config, server_evaluates(*data))
                          : compile_step(config, inputs_of(config, model_of(config), *data,
                                                           clients ? &*clients : nullptr)));
+    if (in_turns && world.rank() == 0) held.emplace(compile_held(config, *compiled));
     if (!in_rounds) engine::check_devices(*compiled, launcher);
   });
   if (agree_to_stop(world)) return stopped_at_start({});
   checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model, config.model);
+  if (held)
+    layout = joined_layout(layout, checkpoint_layout(held->model, config.model),
+                           shared_part(config, compiled->model).tensors);
   const bool in_parts = options.part && !in_rounds;
   std::optional<RoundExchange> exchange;
   if (in_rounds)
     exchange.emplace(world, config.edge.client_count(), client_of(config, *options.part));
+  std::optional<Turns> turns;
+  if (in_turns) turns.emplace(world, *exchange, options.patience);
   comm::LocalLauncher alone;
   comm::Launcher& devices_here = in_rounds ? alone : launcher;
   if (in_parts) layout = part_layout(*compiled, layout, world.rank());
@@ -112,10 +121,12 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
                            : start_of(config, start, layout, launcher),
                 at_once_of(*compiled, config, devices_here),
                 observer,
-                devices_here.has_own_processes(compiled->devices()),
+                in_rounds || devices_here.has_own_processes(compiled->devices()),
                 devices_here.shares_files(),
                 keeps,
                 exchange ? &*exchange : nullptr,
+                turns ? &*turns : nullptr,
+                held ? &*held : nullptr,
                 start.data};
   if (world.rank() == 0) {
     observer.on_compiled(*compiled);
@@ -123,12 +134,15 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
       if (!warning.empty()) observer.on_warning(warning);
   }
   provide_features(config, job.start, *data, world, observer);
-  world.set_patience(options.patience);
+  // Within a turn a client has a pipeline of its own, with this patience; between turns it waits
+  // for those of all others.
+  world.set_patience(in_turns && world.rank() > 0 ? comm::Clock::duration::max()
+                                                  : options.patience);
   RunReport report;
   launcher.set_pin(config.devices.pin ? comm::Pin::Yes : comm::Pin::No);
   or_remove_drafts(config, world, [&] {
     devices_here.run(
-        compiled->devices(), static_cast<int>(config.devices.threads),
+        in_turns ? 1 : compiled->devices(), static_cast<int>(config.devices.threads),
         [&](comm::Communicator& devices) {
           RunReport mine = run_device(job, devices);
           if (devices.rank() == 0 || devices_here.devices()) report = std::move(mine);

@@ -51,6 +51,15 @@ checkpoint::CheckpointLayout checkpoint_layout(const Graph& model, const ModelSh
   return checkpoint::CheckpointLayout(std::move(parameters));
 }
 
+checkpoint::CheckpointLayout joined_layout(const checkpoint::CheckpointLayout& own,
+                                           const checkpoint::CheckpointLayout& held,
+                                           const std::set<std::string>& own_tensors) {
+  std::vector<checkpoint::Parameter> parameters = own.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (!own_tensors.contains(parameters[i].name)) parameters[i] = held.parameters()[i];
+  return checkpoint::CheckpointLayout(std::move(parameters));
+}
+
 Config config_of(const checkpoint::CheckpointReader& checkpoint) {
   if (checkpoint.foreign())
     return parse_config("[model]\nfrom = " + to_toml(Value(checkpoint.path().string())),
@@ -63,10 +72,13 @@ std::filesystem::path SavePoint::root() const {
   return std::filesystem::path(config->train.out) / "checkpoints";
 }
 
-void for_each_saved_run(const SavePoint& at, Lasting lasting, const SavedRun& visit) {
-  if (!at.device->is_owner()) return;
+namespace {
+
+void for_each_run_of(const engine::Device& device, const SavePoint& at, Lasting lasting,
+                     const SavedRun& visit) {
+  if (!device.is_owner()) return;
   const auto& parameters = at.layout->parameters();
-  for (const engine::TensorState& tensor : at.device->tensors()) {
+  for (const engine::TensorState& tensor : device.tensors()) {
     if (tensor.trained() != (lasting == Lasting::OneStep)) continue;
     const auto found =
         std::ranges::lower_bound(parameters, tensor.name, {}, &checkpoint::Parameter::name);
@@ -81,6 +93,13 @@ void for_each_saved_run(const SavePoint& at, Lasting lasting, const SavedRun& vi
       });
     }
   }
+}
+
+}  // namespace
+
+void for_each_saved_run(const SavePoint& at, Lasting lasting, const SavedRun& visit) {
+  for_each_run_of(*at.device, at, lasting, visit);
+  if (at.held != nullptr) for_each_run_of(*at.held, at, lasting, visit);
 }
 
 void commit(const SavePoint& at, std::int64_t step) {

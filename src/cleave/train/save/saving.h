@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 
@@ -19,6 +20,11 @@ checkpoint::CheckpointLayout checkpoint_layout(const Graph& model);
 /// The same with the shapes that Hugging Face's tools give to the tensors of `shape`.
 checkpoint::CheckpointLayout checkpoint_layout(const Graph& model, const ModelShape& shape);
 
+/// `own` with the parameters `held` by the same process for others as these are held there.
+checkpoint::CheckpointLayout joined_layout(const checkpoint::CheckpointLayout& own,
+                                           const checkpoint::CheckpointLayout& held,
+                                           const std::set<std::string>& own_tensors);
+
 /// The config of the run that saved it; of a Hugging Face directory one with its model. Throws
 /// UserError as parse_config does.
 Config config_of(const checkpoint::CheckpointReader& checkpoint);
@@ -28,6 +34,7 @@ struct SavePoint {
   const Config* config = nullptr;
   const checkpoint::CheckpointLayout* layout = nullptr;
   engine::Device* device = nullptr;
+  engine::Device* held = nullptr;  ///< what this process holds for others beside it, if anything
   comm::Communicator* world = nullptr;
   bool shares_files = true;  ///< else only the first device sees the directory
   std::string data = {};     ///< digest of the data, as CheckpointState has it

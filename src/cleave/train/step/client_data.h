@@ -8,9 +8,14 @@
 #include "cleave/data/dataset.h"
 #include "cleave/train/config/config.h"
 
+namespace cleave::engine {
+struct CompiledStep;
+}
+
 namespace cleave::train {
 
 class RoundExchange;
+class Turns;
 
 /// Which windows of the training data belong to which client, and in which order each goes through
 /// its own.
@@ -46,6 +51,9 @@ struct TrainingData {
   const data::Data* data = nullptr;
   const ClientData* clients = nullptr;  ///< null: nobody's in particular
   RoundExchange* exchange = nullptr;    ///< where clients are processes of their own
+  Turns* turns = nullptr;               ///< where these take turns at the server's layers
+  /// On their server: the plan by which it holds the clients' layers between turns.
+  const engine::CompiledStep* held = nullptr;
 };
 
 }  // namespace cleave::train

@@ -79,6 +79,13 @@ RoundClients clients_of_round(const Config& config, std::int64_t round) {
   return clients;
 }
 
+std::vector<int> present_of(const Config& config, const RoundClients& clients, std::int64_t round) {
+  std::vector<int> here;
+  for (const int client : clients.chosen)
+    if (!config.edge.is_absent(client, round)) here.push_back(client);
+  return here;
+}
+
 std::int64_t local_steps(const Config& config, std::int64_t sequences) {
   const std::int64_t batch = config.train.batch;
   return config.edge.sync_every * (config.edge.sync_epochs ? (sequences + batch - 1) / batch : 1);

@@ -27,6 +27,9 @@ struct RoundClients {
 /// accountant takes it; otherwise exactly edge.sample of them are.
 RoundClients clients_of_round(const Config& config, std::int64_t round);
 
+/// Those of the chosen that were not declared absent: they agree on masks, whoever drops out then.
+std::vector<int> present_of(const Config& config, const RoundClients& clients, std::int64_t round);
+
 /// The steps that a client with so many sequences takes in a round. An epoch ends with a whole
 /// batch, whose last sequences may be the first of the next one.
 std::int64_t local_steps(const Config& config, std::int64_t sequences);

@@ -38,6 +38,8 @@ class RoundExchange {
   /// The clients that have a process, ascending.
   std::vector<int> here() const;
   std::optional<int> own() const { return own_; }
+  /// Of one that has a process: its rank among all.
+  int process_of(int client) const { return process_of_[static_cast<std::size_t>(client)]; }
 
   /// A client's turn, to the server, and its update, which the caller puts and ends.
   void send_result(const ClientResult& result);
@@ -71,7 +73,6 @@ class RoundExchange {
   static constexpr int kNumbersTag = 5;
 
   std::vector<int> others() const;
-  int process_of(int client) const { return process_of_[static_cast<std::size_t>(client)]; }
 
   comm::Communicator& processes_;
   std::optional<int> own_;

@@ -17,13 +17,15 @@ using engine::SlotState;
 using engine::TensorState;
 
 Rounds::Rounds(const Config& config, const engine::CompiledStep& compiled, const TrainingData& data,
-               engine::Device& device, comm::Communicator& world)
+               engine::Device& device, comm::Communicator& world, HeldLayers* held)
     : config_(config),
       clients_(*data.clients),
       exchange_(data.exchange),
+      turns_apart_(data.turns),
       device_(device),
+      held_(held),
       world_(world),
-      sum_(config, compiled.tensor_names, device, world,
+      sum_(config, compiled.tensor_names, held != nullptr ? held->device() : device, world,
            shared_part(config, compiled.model).tensors),
       fragments_(config, compiled.model),
       own_weights_(fragments_, sum_.tensors(), exchange_, clients_.clients()),
@@ -50,14 +52,16 @@ double Rounds::weight_of(int client) const {
   return static_cast<double>(clients_.windows_of(client)) / static_cast<double>(most_sequences_);
 }
 
-ClientTurn Rounds::turn_of(int client, std::int64_t round) const {
+/// `before`: clients that had their turn in the same round.
+ClientTurn Rounds::turn_of(int client, std::int64_t round, std::size_t before) const {
   const std::int64_t steps = local_steps(config_, clients_.windows_of(client));
-  const std::int64_t before = turns_[client] * steps;
+  const std::int64_t taken = turns_[client] * steps;
   return {.client = client,
           .round = round,
           .steps = steps,
-          .taken = config_.edge.keep_slots ? before : 0,
-          .first = before * config_.train.batch};
+          .taken = config_.edge.keep_slots ? taken : 0,
+          .first = taken * config_.train.batch,
+          .shared = (all_turns() + static_cast<std::int64_t>(before)) * steps};
 }
 
 /// The turns of all clients, in the rounds before this one.
@@ -127,7 +131,7 @@ std::int64_t Rounds::share_start(std::int64_t rounds) {
   rounds = static_cast<std::int64_t>(numbers[0]);
   continue_after(rounds);
   if (keep_) continue_own(rounds);
-  device_.refresh_values();
+  refresh_values();
   return rounds;
 }
 
@@ -144,12 +148,9 @@ void Rounds::continue_own(std::int64_t rounds) {
                               : fragments_.of_rounds(sum_.tensors(), last - 1, rounds));
 }
 
-/// Those of the chosen that were not declared absent: they agree on masks, whoever drops out then.
-std::vector<int> Rounds::present(const RoundClients& clients, std::int64_t round) const {
-  std::vector<int> here;
-  for (const int client : clients.chosen)
-    if (!config_.edge.is_absent(client, round)) here.push_back(client);
-  return here;
+void Rounds::refresh_values() {
+  device_.refresh_values();
+  if (held_ != nullptr) held_->device().refresh_values();
 }
 
 /// All of them here, one after another.
@@ -167,9 +168,7 @@ void Rounds::play_in_turn(const RoundClients& clients, std::int64_t round, const
   std::size_t arrival = 0;
   for (const int client : arriving(answering, round)) {
     begin_client(client);
-    ClientTurn turn = turn_of(client, round);
-    turn.shared = (all_turns() + static_cast<std::int64_t>(arrival)) * turn.steps;
-    results[client] = train(turn);
+    results[client] = train(turn_of(client, round, arrival));
     keep_slots(client);
     own_weights_.keep(client);
     sum_.add({.client = client,
@@ -190,7 +189,7 @@ void Rounds::take_part(const RoundClients& clients, std::int64_t round, const Tr
   if (!clients.is_chosen(own)) return;
   std::optional<MaskingMember> masks;
   if (config_.edge.secure) {
-    const std::vector<int> members = present(clients, round);
+    const std::vector<int> members = present_of(config_, clients, round);
     const auto place = std::ranges::lower_bound(members, own) - members.begin();
     masks.emplace(*exchange_, static_cast<int>(place), static_cast<int>(members.size()));
   }
@@ -199,7 +198,10 @@ void Rounds::take_part(const RoundClients& clients, std::int64_t round, const Tr
   if (!fragments_.streams()) sum_.take_start();
   sum_.begin_round(averaged);
   begin_client(own);
-  const ClientResult result = train(turn_of(own, round));
+  if (turns_apart_ != nullptr) turns_apart_->await();
+  const std::vector<int> answering = clients.answering();
+  const auto before = std::ranges::lower_bound(answering, own) - answering.begin();
+  const ClientResult result = train(turn_of(own, round, static_cast<std::size_t>(before)));
   own_weights_.keep(own);
   exchange_->send_result(result);
   const ClientUpdate update{.client = own,
@@ -215,9 +217,14 @@ void Rounds::take_part(const RoundClients& clients, std::int64_t round, const Tr
 }
 
 /// On the server of clients that are apart: what they made of the weights, and what becomes of it.
-void Rounds::receive_all(const RoundClients& clients, std::int64_t round, Results& results) {
+void Rounds::receive_all(const RoundClients& clients, std::int64_t round, const Train& train,
+                         Results& results) {
   const std::vector<int> answering = clients.answering();
-  const std::vector<int> members = present(clients, round);
+  for (std::size_t i = 0; turns_apart_ != nullptr && i < answering.size(); ++i) {
+    turns_apart_->begin(answering[i]);
+    train(turn_of(answering[i], round, i));
+  }
+  const std::vector<int> members = present_of(config_, clients, round);
   std::optional<MaskedRound> masked;
   if (config_.edge.secure) masked.emplace(*exchange_, members);
   spooled_->begin_round(fragments_.of_round(sum_.tensors(), round));
@@ -264,7 +271,7 @@ void Rounds::share(RoundReport& report, std::int64_t round) {
   const RoundExchange::Tensors averaged = fragments_.of_round(sum_.tensors(), round);
   exchange_->share_weights(averaged);
   own_weights_.join(averaged);
-  device_.refresh_values();
+  refresh_values();
 }
 
 RoundReport Rounds::play(std::int64_t round, bool stop, const Train& train) {
@@ -277,7 +284,7 @@ RoundReport Rounds::play(std::int64_t round, bool stop, const Train& train) {
   if (keep_) {
     take_part(clients, round, train);
   } else if (spooled_) {
-    receive_all(clients, round, results);
+    receive_all(clients, round, train, results);
   } else {
     play_in_turn(clients, round, train, results);
   }
@@ -286,7 +293,7 @@ RoundReport Rounds::play(std::int64_t round, bool stop, const Train& train) {
     report.steps += turn_of(client, round).steps;
     ++turns_[client];
   }
-  device_.refresh_values();
+  refresh_values();
   return report;
 }
 

@@ -15,7 +15,9 @@
 #include "cleave/train/step/fragments.h"
 #include "cleave/train/step/round_clients.h"
 #include "cleave/train/step/round_exchange.h"
+#include "cleave/train/step/round_server.h"
 #include "cleave/train/step/spooled_sum.h"
+#include "cleave/train/step/turns.h"
 #include "cleave/train/step/update_sum.h"
 
 namespace cleave::train {
@@ -44,16 +46,18 @@ struct RoundReport {
 /// each beginning with the weights of all, and what they make of them becomes one.
 ///
 /// Where clients are processes of their own, each plays itself, all at once; the server has their
-/// updates on disk until all are there, and takes them up in the same order.
+/// updates on disk until all are there, and takes them up in the same order. Where these take turns
+/// at its layers, it trains with one after another first, and then has what they made of their own.
 ///
 /// Averaging is element by element, so that a device needs nobody else for the tensors, or slices
 /// of them, that it updates: any layout inside a client gives the same bits. A client that does not
 /// answer has done nothing: its data, and what its optimizer keeps, stay where they were.
 class Rounds {
  public:
-  /// `compiled`: what the device runs. All must outlive it.
+  /// `compiled`: what the device runs. `held`: on a server at whose layers clients that are apart
+  /// take turns, theirs; else null. All must outlive it.
   Rounds(const Config& config, const engine::CompiledStep& compiled, const TrainingData& data,
-         engine::Device& device, comm::Communicator& world);
+         engine::Device& device, comm::Communicator& world, HeldLayers* held = nullptr);
 
   /// Trains one client with the weights that the device has.
   using Train = std::function<ClientResult(const ClientTurn&)>;
@@ -77,17 +81,18 @@ class Rounds {
 
  private:
   std::vector<int> arriving(const std::vector<int>& clients, std::int64_t round) const;
-  ClientTurn turn_of(int client, std::int64_t round) const;
+  ClientTurn turn_of(int client, std::int64_t round, std::size_t before = 0) const;
   double weight_of(int client) const;
   std::int64_t all_turns() const;
   void begin_client(int client);
   void continue_own(std::int64_t rounds);
-  std::vector<int> present(const RoundClients& clients, std::int64_t round) const;
+  void refresh_values();
   using Results = std::vector<ClientResult>;  ///< [client]
   void play_in_turn(const RoundClients& clients, std::int64_t round, const Train& train,
                     Results& results);
   void take_part(const RoundClients& clients, std::int64_t round, const Train& train);
-  void receive_all(const RoundClients& clients, std::int64_t round, Results& results);
+  void receive_all(const RoundClients& clients, std::int64_t round, const Train& train,
+                   Results& results);
   void sum_up(const std::vector<int>& answering, const Results& results, RoundReport& report) const;
   void keep_slots(int client);
   const secure::Bytes32& secret();
@@ -96,7 +101,9 @@ class Rounds {
   const Config& config_;
   const ClientData& clients_;
   RoundExchange* exchange_;  ///< null: all clients are played here
+  Turns* turns_apart_;       ///< null: none, or all at once
   engine::Device& device_;
+  HeldLayers* held_;  ///< the clients', on a server that trains layers of its own
   comm::Communicator& world_;
   UpdateSum sum_;
   Fragments fragments_;

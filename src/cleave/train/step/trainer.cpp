@@ -44,8 +44,9 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
       clients_(data.clients),
       source_(data.data->training(), compiled.model,
               share_of(config, compiled, device, data.clients)) {
+  if (data.held != nullptr) held_.emplace(*data.held);
   if (config.edge.averages()) {
-    rounds_.emplace(config, compiled, data, device_, world);
+    rounds_.emplace(config, compiled, data, device_, world, held_ ? &*held_ : nullptr);
     optimizer_.set_shared(shared_part(config, compiled.model).parameters);
     optimizer_.hold_to(kStartSlot, config.edge.proximal);
     if (config.edge.by_example()) examples_.emplace(config, *data.clients, world, optimizer_);
@@ -54,7 +55,8 @@ Trainer::Trainer(const Config& config, const TrainingData& data,
   }
   // What clients elsewhere hold out is not here, and the server alone looks at a set of its own.
   const bool elsewhere =
-      data.exchange != nullptr && (!data.exchange->is_server() || !server_evaluates(*data.data));
+      data.exchange != nullptr &&
+      (!data.exchange->is_server() || !server_evaluates(*data.data) || data.turns != nullptr);
   if (const data::Dataset* held_out = data.data->validation(); held_out && !elsewhere) {
     const bool dealt = clients_ != nullptr && !config.edge.averages();
     validation_.emplace(*held_out, compiled, device, *config.train.microbatch,
@@ -71,6 +73,7 @@ engine::Profile Trainer::profile(double at_once) {
 
 void Trainer::initialise() {
   device_.initialise(static_cast<std::uint64_t>(config_->train.seed));
+  if (held_) held_->device().initialise(static_cast<std::uint64_t>(config_->train.seed));
   continue_after(0);
 }
 

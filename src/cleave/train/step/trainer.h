@@ -114,6 +114,9 @@ class Trainer {
 
   engine::Device& device() { return device_; }
 
+  /// The clients' layers, on a server at whose own they take turns; null elsewhere.
+  engine::Device* held() { return held_ ? &held_->device() : nullptr; }
+
   /// What clients sent of this device's tensors in rounds.
   std::int64_t client_bytes() const { return rounds_ ? rounds_->sent_bytes() : 0; }
 
@@ -128,6 +131,7 @@ class Trainer {
   engine::Device device_;
   RunOptimizer optimizer_;
   const ClientData* clients_;             ///< null: data are nobody's in particular
+  std::optional<HeldLayers> held_;        ///< of clients that are apart, between their turns
   std::optional<Rounds> rounds_;          ///< where what they train is averaged
   std::optional<ExampleSteps> examples_;  ///< where these are clipped one by one
   BatchSource source_;
