@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <variant>
 
 #include "command.h"
 #include "serve/own_devices.h"
@@ -38,6 +39,11 @@ void check_owners(const train::Config& config, const ServeFlags& flags) {
   require(config.from.empty() && config.adapters.empty() && flags.init_from.empty(),
           "model.from, lora.from and --init-from are files of the server, and owners keep their "
           "layers to themselves; begin with fresh weights");
+  require(
+      !edge.in_order || !std::holds_alternative<std::string>(config.data.validation),
+      "data.validation is a set of the server's, and where clients take turns at its layers "
+      "nobody has the whole model to evaluate it with; leave it out, or hold out a share of the "
+      "clients' data");
   require(config.parallel.zero == 0,
           "parallel.zero shares what clients have among them, and owners keep it; leave it out");
 }
@@ -100,8 +106,9 @@ void serve(const ServeFlags& flags) {
   for (int device = 0; device < step.devices(); ++device) needs.push_back(step.planned_on(device));
   // What each has to hold follows from who comes.
   if (needs_plan(asked) && owners_of_devices(config).empty()) std::ranges::fill(needs, 0);
-  // Where updates are averaged every owner has a whole model.
-  needs.resize(std::max(needs.size(), owners_of_devices(config).size()), needs[0]);
+  // Where updates are averaged all clients are planned alike: for a whole model, or for the layers
+  // that are theirs.
+  needs.resize(std::max(needs.size(), owners_of_devices(config).size()), needs.back());
 
   std::optional<comm::Registry> registry;
   std::optional<comm::Tls> tls;

@@ -79,9 +79,9 @@ void check_in_order(const Config& c) {
   refuse(edge::find_outer(e.outer)->robust, "edge.outer",
          "whose server follows every client, whatever a rule makes of the others");
   refuse(e.arrival != 0, "edge.arrival", "in which clients come in the order of their numbers");
-  require(c.devices.transport == Transport::Local,
-          "edge.in_order lets clients take turns at one copy of the server's layers, and one "
-          "process plays them; use cleave train, without MPI");
+  require(c.devices.transport != Transport::Mpi,
+          "devices.transport is \"mpi\", and clients that take turns at the server's layers are "
+          "played by one process, or join one with cleave serve; leave it out");
 }
 
 struct Absence {

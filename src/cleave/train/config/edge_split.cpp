@@ -49,6 +49,14 @@ void check_cuts(const Config& c) {
   }
 }
 
+void check_labels_stay(const Config& c) {
+  require(!server_comes_first(c) || first_client(c.edge).layers.size() > 1, "owner ",
+          first_client(c.edge).name,
+          " has the first layers only, and over a network nobody but the owner has the labels that "
+          "the server's loss would need; give it the last ones too, as in layers = [1, 1], or run "
+          "all owners on threads with cleave train");
+}
+
 /// What is left out of an activation is missing from this microbatch, whatever a later one brings.
 void check_codecs(const EdgeConfig& edge) {
   for (const std::string& name : {edge.codec, edge.codec_back})
@@ -189,6 +197,12 @@ void derive_in_order(const GivenKeys& given, Config& c) {
             c.edge.owners[client].name, " and owner ", first_client(c.edge).name,
             " have different memory, and with edge.in_order one device plays both; give them the "
             "same");
+  check_labels_stay(c);
+  const Owner& server = c.edge.owners[c.edge.with_role(Role::Server)[0]];
+  require(
+      !server_comes_first(c) || server.devices == 1, "owner ", server.name, " has ", server.devices,
+      " devices, and over a network a server at which clients take turns has one; leave devices "
+      "out, or run all owners on threads with cleave train");
   settle(given, "parallel.tensor", c.parallel.tensor, Auto(1));
   if (!given.contains("numerics.data_shards")) c.numerics.data_shards = 1;
   if (c.edge.central) return settle_central(1, c);
@@ -207,11 +221,7 @@ void derive_split(const GivenKeys& given, Config& c) {
   require(c.devices.transport != Transport::Mpi,
           "devices.transport is \"mpi\", and owners are threads of one process, or join one with "
           "cleave serve; leave it out");
-  require(!server_comes_first(c) || first_client(c.edge).layers.size() > 1, "owner ",
-          first_client(c.edge).name,
-          " has the first layers only, and over a network nobody but the owner has the labels that "
-          "the server's loss would need; give it the last ones too, as in layers = [1, 1], or run "
-          "all owners on threads with cleave train");
+  check_labels_stay(c);
   settle(given, "parallel.tensor", c.parallel.tensor, Auto(1));
   if (!given.contains("numerics.data_shards")) c.numerics.data_shards = clients;
   if (c.edge.central) return settle_central(clients, c);
