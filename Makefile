@@ -5,7 +5,7 @@ PRESET ?= release
 CLEAVE = build/release/cleave
 INSTALL_TO = $(abspath $(subst ~,$(HOME),$(or $(PREFIX),/usr/local)))
 
-.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants campaign-loss campaign-load bench format lint headers install can-install uninstall package check-package
+.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants campaign-loss campaign-clients campaign-load bench format lint headers install can-install uninstall package check-package
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
@@ -64,7 +64,7 @@ fuzz:            ## every parser, SECONDS=600 each; what breaks one is shown
 	@scripts/setup --quiet
 	@scripts/fuzz $(or $(SECONDS),600)
 
-campaign-kill campaign-flip campaign-mutants campaign-loss campaign-load: build  ## COUNT times: kills around saving, flipped bytes, broken programs, lost devices; COUNT seconds: a busy machine
+campaign-kill campaign-flip campaign-mutants campaign-loss campaign-clients campaign-load: build  ## COUNT times: kills around saving, flipped bytes, broken programs, lost devices, killed clients; COUNT seconds: a busy machine
 	@scripts/campaign $(subst campaign-,,$@) $(COUNT)
 
 bench: build     ## how fast cleave is on this machine, a few minutes
