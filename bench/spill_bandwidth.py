@@ -78,13 +78,13 @@ def train(cleave, text, offload, spill, trace=None):
 
 
 def moving_seconds(trace):
-    """From the first IN to the end of the last OUT, of the step that was measured."""
-    times = {}
+    """From the first IN to the end of the last OUT, of the step that was measured: the first of two that a trace has."""
+    times = []
     for event in json.loads(pathlib.Path(trace).read_text())["traceEvents"]:
         name = event.get("name", "")
-        if event.get("cat") == "message" and name.startswith(("IN:", "OUT:")):
-            times.setdefault(event["pid"], []).append(event["ts"])
-    return [(max(all_) - min(all_)) / 1e6 for all_ in times.values()]
+        if event["pid"] == 0 and event.get("cat") == "message" and name.startswith(("IN:", "OUT:")):
+            times.append(event["ts"])
+    return (max(times) - min(times)) / 1e6
 
 
 def main():
@@ -104,8 +104,8 @@ def main():
             moved = train(arguments.cleave, text, "optimizer", arguments.spill, trace)
             bytes_ = 2 * moved["devices"][0]["outside_bytes"]
             seconds = moving_seconds(trace)
-            used.append(bytes_ / seconds[-1])
-            print(f"disk {disk[-1] / 1e9:.2f} GB/s, step {bytes_ / 1e9:.2f} GB in {seconds} s: {used[-1] / 1e9:.2f} GB/s", flush=True)
+            used.append(bytes_ / seconds)
+            print(f"disk {disk[-1] / 1e9:.2f} GB/s, step {bytes_ / 1e9:.2f} GB in {seconds:.3f} s: {used[-1] / 1e9:.2f} GB/s", flush=True)
         ratio = statistics.median(used) / statistics.median(disk)
         same = moved["weights"] == kept["weights"]
         print(f"median {ratio:.2f} of the disk's bandwidth; the weights are {'the same' if same else 'OTHERS'}")

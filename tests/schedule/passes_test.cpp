@@ -200,7 +200,8 @@ TEST(Passes, LeaveEveryProgramSound) {
                                                 .recompute = std::vector(program.stages, recompute),
                                                 .grain = grain,
                                                 .sharing = Sharing::Values,
-                                                .offload = Offload::Activations}),
+                                                .offload = Offload::Activations,
+                                                .moves_beside = 1 + devices % 2}),
                         "")
                   << schedule << ' ' << devices << " x " << microbatches << " x " << replicas;
             }
@@ -232,11 +233,21 @@ TEST(Moves, LeaveDuringTheNextInstructionAndComeBackDuringTheOneBefore) {
             "WAIT:IN:0@1 0B1 IN:0@3 WAIT:IN:0@2 0B2 WAIT:IN:0@3 0B3 NORM STEP");
 }
 
+TEST(Moves, HaveAsManyInstructionsBesideThemAsAskedFor) {
+  const Program program = lower(generate("gpipe", {.devices = 1, .microbatches = 6}),
+                                {.offload = Offload::Activations, .moves_beside = 2});
+
+  EXPECT_EQ(text_of(program.lists[0]),
+            "0F0 OUT:0@0 0F1 OUT:0@1 0F2 WAIT:OUT:0@0 OUT:0@2 0F3 WAIT:OUT:0@1 OUT:0@3 IN:0@0 "
+            "0F4 WAIT:OUT:0@2 OUT:0@4 IN:0@1 0F5 WAIT:OUT:0@3 OUT:0@5 IN:0@2 "
+            "WAIT:IN:0@0 0B0 WAIT:OUT:0@4 IN:0@3 WAIT:IN:0@1 0B1 WAIT:OUT:0@5 IN:0@4 "
+            "WAIT:IN:0@2 0B2 IN:0@5 WAIT:IN:0@3 0B3 WAIT:IN:0@4 0B4 WAIT:IN:0@5 0B5 NORM STEP");
+}
+
 TEST(StateMoves, KeepOneSegmentOnItsWayInAndOneOnItsWayOut) {
   Program order = generate("gpipe", {.devices = 1, .microbatches = 1});
   order.segments = {4};
-  const Program program =
-      lower(order, {.grain = Grain::Segment, .offload = Offload::Optimizer});
+  const Program program = lower(order, {.grain = Grain::Segment, .offload = Offload::Optimizer});
 
   const std::string text = text_of(program.lists[0]);
   EXPECT_EQ(text.substr(text.find("IN:")),

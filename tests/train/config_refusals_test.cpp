@@ -166,6 +166,22 @@ TEST(ConfigRefusals, ChecksTheLayout) {
                   .starts_with("unknown schedule '1f2b'; did you mean 1f1b?; known are gpipe,"));
 }
 
+TEST(ConfigRefusals, AsksEmulatedDevicesHowFastTheyMoveThingsOut) {
+  const std::string emulate = "devices.emulate=\"f=1ms,i=1ms,w=1ms";
+  EXPECT_EQ(refused_config({"parallel.offload=activations", emulate + "\""}),
+            "parallel.offload moves things out, and devices.emulate does not say how fast; add "
+            "\",host=4GB/s\" to it, or set parallel.offload to \"none\"");
+  EXPECT_EQ(refused_config(
+                {"parallel.offload=both", emulate + ",host=1GB/s\"", "devices.spill=\"/tmp\""}),
+            "devices.spill is a directory of a disk, and emulated devices write nothing; leave it "
+            "out, and say in devices.emulate how fast they move things out, as in \",host=1GB/s\"");
+  EXPECT_EQ(
+      config_with({"parallel.offload=both", emulate + ",host=1.5GB/s\""}).devices.emulate->host,
+      1.5e9);
+  for (const char* rate : {"4GB", "0B/s", "fast", "-1GB/s", ""})
+    EXPECT_NE(refused_config({emulate + ",host=" + rate + "\""}), "") << rate;
+}
+
 TEST(ConfigRefusals, ChecksThatTheLogicalGridFolds) {
   EXPECT_EQ(config_with({"numerics.data_shards=4", "parallel.data=2"}).numerics.data_shards, 4);
   EXPECT_EQ(refused_config({"numerics.data_shards=6", "parallel.data=2", "train.batch=12"}),

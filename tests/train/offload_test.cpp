@@ -158,6 +158,21 @@ TEST(Offload, AutoMovesNothingThatFits) {
   EXPECT_EQ(engine::compile(long_model(), options).outside_on(0), 0);
 }
 
+TEST(Offload, MovesBesideOneInstructionWhereTwoDoNotFit) {
+  engine::CompileOptions options = options_of({.schedule = "gpipe"});
+  options.layout.offload = Offload::Activations;
+  const std::int64_t beside_two = engine::compile(long_model(), options).planned_on(0);
+  options.moves_beside = 1;
+  const std::int64_t beside_one = engine::compile(long_model(), options).planned_on(0);
+  EXPECT_LT(beside_one, beside_two);
+
+  options.moves_beside = 2;
+  options.budgets = {beside_two};
+  EXPECT_EQ(engine::compile(long_model(), options).planned_on(0), beside_two);
+  options.budgets = {beside_two - 1};
+  EXPECT_EQ(engine::compile(long_model(), options).planned_on(0), beside_one);
+}
+
 TEST(Offload, KeepsToTheBudgetOutside) {
   engine::CompileOptions options = options_of({.schedule = "gpipe"});
   options.layout.offload = Offload::Activations;

@@ -41,6 +41,9 @@ struct LowerOptions {
   Grain grain = Grain::Stage;
   Sharing sharing = Sharing::Nothing;  ///< of all stages, if there are replicas
   Offload offload = Offload::Nothing;  ///< where there is time for it
+  /// What F keeps has so many compute instructions to move out beside, and as many to come back:
+  /// each hides more of a slow move, and leaves the memory to others for two instructions less.
+  int moves_beside = 1;
 
   /// A RECV is posted this many compute instructions before the one that reads it: a transfer that
   /// takes no longer than they do costs nothing, and each adds one message buffer. At least 1.

@@ -98,6 +98,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   const schedule::Program one_replica = step.program;
   schedule::LowerOptions lowering = lowering_of(step.keep, layout);
   lowering.through_host = places_through_host(step, options);
+  lowering.moves_beside = options.moves_beside;
   const bool trains = options.purpose == Purpose::Train;
   step.has_gradients = options.purpose != Purpose::Hold;
   if (trains) leave_out_never_present(step, options);
@@ -137,6 +138,14 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
   return step;
 }
 
+CompiledStep with_emulated_traffic(CompiledStep step) {
+  step.traffic.clear();
+  for (int device = 0; device < step.devices(); ++device)
+    step.traffic.push_back(
+        emulated_traffic(step.program, step.place_of(device), device, step.devices()));
+  return step;
+}
+
 CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& options,
                                     schedule::Program order) {
   CompiledStep step = lay_out(model, options, std::move(order));
@@ -151,12 +160,9 @@ CompiledStep compile_emulated_order(const Graph& model, const CompileOptions& op
   step.planned_bytes = plan::peak_bytes(step.program);
   step.outside_bytes = plan::outside_bytes(step.program);
   step.host_bytes = plan::host_bytes(step.program);
-  for (int device = 0; device < step.devices(); ++device)
-    step.traffic.push_back(
-        emulated_traffic(step.program, step.place_of(device), device, step.devices()));
   step.budgets = options.budgets;
   step.program.budgets = budgets_of_places(step, step.budgets);
-  return step;
+  return with_emulated_traffic(std::move(step));
 }
 
 void check_sound(const schedule::Program& program, schedule::Level level) {
@@ -210,6 +216,18 @@ Ordered scheduled(const Graph& model, const CompileOptions& options, const Compi
   return found;
 }
 
+CompiledStep compile_as_given(const Graph& given, const CompileOptions& options) {
+  const Graph model = prepared(given, options.purpose);
+  CompiledStep step = scheduled(model, options, [&](schedule::Program order) {
+                        return compile_order(model, options, std::move(order));
+                      }).step;
+  const auto in_evaluation = schedule::verify(step.evaluation, schedule::Level::Forward);
+  CLEAVE_CHECK(in_evaluation.empty(),
+               "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));
+  add_patterns(step, options);
+  return step;
+}
+
 /// Bytes that OUT and IN of a step carry, on all devices.
 std::int64_t moved_bytes(const schedule::Program& program) {
   std::int64_t bytes = 0;
@@ -246,6 +264,8 @@ CompiledStep compile_to_fit(const Graph& model, CompileOptions options) {
 
 CompiledStep compile_emulated(const Graph& given, const CompileOptions& options) {
   check_emulated_degrees(options.layout);
+  if (options.layout.offload != schedule::Offload::Nothing)
+    return with_emulated_traffic(compile(given, options));
   const Graph model = prepared(given, Purpose::Train);
   const CompileOrder sleeping = [&](schedule::Program order) {
     return compile_emulated_order(model, options, std::move(order));
@@ -260,15 +280,16 @@ CompiledStep compile_emulated(const Graph& given, const CompileOptions& options)
 
 CompiledStep compile(const Graph& given, const CompileOptions& options) {
   if (!options.layout.offload) return compile_to_fit(given, options);
-  const Graph model = prepared(given, options.purpose);
-  CompiledStep step = scheduled(model, options, [&](schedule::Program order) {
-                        return compile_order(model, options, std::move(order));
-                      }).step;
-  const auto in_evaluation = schedule::verify(step.evaluation, schedule::Level::Forward);
-  CLEAVE_CHECK(in_evaluation.empty(),
-               "the evaluation is not sound: ", to_string(step.evaluation, in_evaluation[0]));
-  add_patterns(step, options);
-  return step;
+  if (!schedule::moves_activations(*options.layout.offload))
+    return compile_as_given(given, options);
+  try {
+    return compile_as_given(given, options);
+  } catch (const DoesNotFit&) {
+    if (options.moves_beside == 1) throw;
+  }
+  CompileOptions sooner = options;
+  sooner.moves_beside = 1;
+  return compile_as_given(given, sooner);
 }
 
 }  // namespace cleave::engine

@@ -68,6 +68,7 @@ struct CompileOptions {
   std::vector<std::string> device_kinds;  ///< [device of the run], or one for all; empty: "cpu"
   std::string spill;           ///< directory for what moves out; empty: the host's memory
   bool state_may_move = true;  ///< false: somebody reads optimizer state between steps
+  int moves_beside = 2;        ///< as schedule::LowerOptions has it; 1 where that does not fit
   ops::Arithmetic arithmetic = ops::Arithmetic::Fastest;      ///< of every device
   std::vector<std::int64_t> budgets;                          ///< [device] bytes; empty: no limit
   std::vector<std::int64_t> outside_budgets;                  ///< the same of what moves out
@@ -174,8 +175,9 @@ struct CompiledStep {
 /// impossible, DoesNotFit (with the numbers) if a device's plan exceeds its budget.
 CompiledStep compile(const Graph& model, const CompileOptions& options);
 
-/// For devices that sleep instead of computing (see EmulatedDevice): memory holds messages only,
-/// and nothing is evaluated. Budgets are held against what the model would take, as compile() does.
+/// For devices that sleep instead of computing (see EmulatedDevice): nothing is evaluated, and
+/// memory holds messages only, or all that the model would take if something moves out of it.
+/// Budgets are held against what the model would take, as compile() does.
 CompiledStep compile_emulated(const Graph& model, const CompileOptions& options);
 
 /// The stages of a device of the run, without memory; [stage], null where it is elsewhere.

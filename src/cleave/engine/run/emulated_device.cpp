@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cleave/engine/run/linked_moves.h"
 #include "cleave/plan/memory/memory.h"
 
 namespace cleave::engine {
@@ -26,21 +27,29 @@ plan::Costs costs_at_speed_one(const schedule::Program& program, const EmulatedT
   plan::Costs costs = plan::uniform_costs(program, {.f = times.f, .i = times.i, .w = times.w});
   costs.unit = std::string(1, 's');  // g++ 12 warns falsely of an assigned literal
   for (plan::LinkCosts& link : costs.edges) link = {.latency = times.link, .credit = times.link};
+  costs.outside.assign(program.devices, {.per_byte = times.outside_per_byte});
   for (std::size_t s = 0; s < times.shares.size(); ++s) multiply(costs.stages[s], times.shares[s]);
   return costs;
 }
 
-Executor::Parts parts_of(const schedule::Program& program, int index, Arena& arena,
+Executor::Parts parts_of(const schedule::Program& program, int index, Arena& arena, Arena& outside,
                          const Peers& peers) {
   const std::vector<Stage*> none(program.stages, nullptr);
   const ShardFold fold{.microbatches = program.microbatches};
+  LinkedProgram linked = link(program, index, {.stages = none, .peers = peers}, arena);
+  link_moves(program, index, arena, outside, linked);
   return {.program = &program,
           .device = index,
-          .linked = link(program, index, {.stages = none, .peers = peers}, arena),
+          .linked = std::move(linked),
           .stages = none,
           .fold = fold,
           .arena = &arena,
+          .outside = &outside,
           .peers = &peers};
+}
+
+double outside_per_byte(const plan::Costs& costs, int place) {
+  return costs.outside.empty() ? 0 : costs.outside[place].per_byte;
 }
 
 Executor::Parts with(Executor::Parts parts, ops::Compute& compute, Emulator& emulator,
@@ -80,8 +89,11 @@ EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs cos
     : peers_(groups.peers),
       compute_(1),
       arena_(plan::peak_bytes(program)[place]),
+      outside_memory_(outside_per_byte(costs, place)),
+      outside_(plan::outside_bytes(program)[place], outside_memory_),
       emulator_(program, std::move(costs), place, peers_, groups.group),
-      executor_(with(parts_of(program, place, arena_, peers_), compute_, emulator_, groups)) {}
+      executor_(
+          with(parts_of(program, place, arena_, outside_, peers_), compute_, emulator_, groups)) {}
 
 EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
                                comm::Communicator& world)

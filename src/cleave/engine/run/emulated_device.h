@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "cleave/engine/run/emulated_memory.h"
 #include "cleave/engine/run/emulator.h"
 #include "cleave/engine/run/executor.h"
 #include "cleave/ops/compute.h"
@@ -19,6 +20,7 @@ struct EmulatedTimes {
   double i = 0;
   double w = 0;
   double link = 0;                  ///< that a message takes, and a credit before it
+  double outside_per_byte = 0;      ///< that OUT and IN take
   std::vector<double> speed;        ///< [place], relative; empty: all 1
   std::vector<double> shares = {};  ///< [stage] of the work, 1 on average; empty: all 1
 };
@@ -39,7 +41,8 @@ struct EmulatedGroups {
   comm::Communicator& group;  ///< at the same place: a tensor group
 };
 
-/// A device without layers: its list, its messages and its waits are real, its compute is sleep.
+/// A device without layers: its list, its messages and its waits are real; its compute is sleep,
+/// and so is what it moves out and back.
 class EmulatedDevice {
  public:
   /// `program` and `groups` must outlive the device; made by the thread that runs it. `costs` in
@@ -52,6 +55,7 @@ class EmulatedDevice {
 
   Executor& executor() { return executor_; }
   const Arena& arena() const { return arena_; }
+  const Arena& outside() const { return outside_; }
 
  private:
   EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
@@ -61,6 +65,8 @@ class EmulatedDevice {
   Peers peers_;
   ops::Compute compute_;
   Arena arena_;
+  EmulatedMemory outside_memory_;
+  Arena outside_;
   Emulator emulator_;
   Executor executor_;
 };

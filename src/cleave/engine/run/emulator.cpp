@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include <sys/prctl.h>
 
+#include "cleave/engine/run/emulated_memory.h"
 #include "cleave/schedule/effects.h"
 
 namespace cleave::engine {
@@ -15,15 +15,6 @@ using schedule::Instruction;
 using schedule::Op;
 
 namespace {
-
-// A sleeper wakes up late, by tens of microseconds on a virtual machine. What is left is spent
-// yielding, so that the emulated compute takes what it should and not what a timer adds to it.
-constexpr std::chrono::microseconds kLatestWake{150};
-
-void sleep_until(std::chrono::steady_clock::time_point until) {
-  std::this_thread::sleep_until(until - kLatestWake);
-  while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
-}
 
 bool completes(const Instruction& wait, const Instruction& posted) {
   return wait.completes == posted.op && wait.stage == posted.stage &&
@@ -66,7 +57,7 @@ void Emulator::finish(const Instruction& wait) {
       exchange.meeting.wait();
       exchange.end = Clock::now() + seconds_of(exchange.instruction);
     }
-    if (Clock::now() < exchange.end) sleep_until(exchange.end);
+    if (Clock::now() < exchange.end) sleep_exactly_until(exchange.end);
   }
   std::erase_if(exchanges_,
                 [&](const EmulatedCollective& e) { return completes(wait, e.instruction); });
@@ -81,7 +72,7 @@ void Emulator::run(const Instruction& instruction) {
     return;
   }
   const Clock::duration length = seconds_of(instruction);
-  if (length.count() > 0) sleep_until(Clock::now() + length);
+  if (length.count() > 0) sleep_exactly_until(Clock::now() + length);
   if (schedule::is_compute(instruction.op)) group_.barrier().wait();
 }
 
@@ -114,7 +105,7 @@ void Emulator::after_wait(const LinkedInstruction& wait) {
   if (arrival.message.size() >= sizeof sent)
     std::memcpy(&sent, arrival.message.data(), sizeof sent);
   begin = std::max(begin, sent) + after(link.latency);
-  if (Clock::now() < begin) sleep_until(begin);
+  if (Clock::now() < begin) sleep_exactly_until(begin);
 }
 
 }  // namespace cleave::engine

@@ -160,8 +160,8 @@ StepResult Executor::run(const StepInput& input) {
 void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
   ops::Compute& compute = *parts_.compute;
   const Instruction& instruction = entry.instruction;
-  if (parts_.emulator != nullptr && !schedule::is_message(instruction))
-    return emulate(instruction, input);
+  const bool computes = !schedule::is_message(instruction) && !schedule::is_move(instruction);
+  if (parts_.emulator != nullptr && computes) return emulate(instruction, input);
   for (const SegmentOf& sum : entry.cleared) sync_.clear(sum.stage, sum.segment);
   SegmentPass pass = entry.pass;
   pass.loss_scale = input.loss_scale;

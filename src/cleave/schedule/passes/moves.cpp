@@ -4,19 +4,17 @@
 #include "cleave/schedule/effects.h"
 #include "cleave/schedule/passes/pass.h"
 
-// What an F keeps moves out while the next instruction computes, and comes back while the one
-// before its use does; in between its memory is free. In the order of a device's compute, where u
-// is the I or B of what f has kept:
+// What an F keeps moves out while the next instructions compute, and comes back while those before
+// its use do; in between its memory is free. In the order of a device's compute, where u is the I
+// or B of what f has kept, and b is LowerOptions::moves_beside:
 //
-//   f  OUT  f+1  WAIT:OUT  ...  u-2  IN  u-1  WAIT:IN  u
+//   f  OUT  f+1 .. f+b  WAIT:OUT  ...  u-1-b  IN  u-b .. u-1  WAIT:IN  u
 //
-// It stays where less than one instruction would run without it: u < f + 4. OUT and IN follow the
-// SENDs of the instruction, for which somebody waits. What is recomputed is not kept at all.
+// It stays where less than one instruction would run without it: u < f + 2 b + 2. OUT and IN follow
+// the SENDs of the instruction, for which somebody waits. What is recomputed is not kept at all.
 
 namespace cleave::schedule {
 namespace {
-
-constexpr int kLeastDistance = 4;
 
 /// Numbers count the compute instructions of a list.
 struct KeptUntil {
@@ -25,7 +23,9 @@ struct KeptUntil {
   int used = 0;
 };
 
-std::vector<KeptUntil> kept_long(const std::vector<Instruction>& list, const Topology& topology) {
+std::vector<KeptUntil> kept_long(const std::vector<Instruction>& list, const Topology& topology,
+                                 int beside) {
+  const int least_distance = 2 * beside + 2;
   std::vector<KeptUntil> kept;
   std::map<std::tuple<int, int, int>, std::pair<Instruction, int>> open;
   int number = 0;
@@ -40,7 +40,7 @@ std::vector<KeptUntil> kept_long(const std::vector<Instruction>& list, const Top
     } else if (const auto found = open.find(key);
                reads(op, Thing::OutputGradient) && found != open.end()) {
       const auto& [forward, made] = found->second;
-      if (number >= made + kLeastDistance) kept.push_back({forward, made, number});
+      if (number >= made + least_distance) kept.push_back({forward, made, number});
       open.erase(found);
     }
     ++number;
@@ -48,9 +48,9 @@ std::vector<KeptUntil> kept_long(const std::vector<Instruction>& list, const Top
   return kept;
 }
 
-std::vector<Instruction> with_moves(const std::vector<Instruction>& list,
-                                    const Topology& topology) {
-  const std::vector<KeptUntil> kept = kept_long(list, topology);
+std::vector<Instruction> with_moves(const std::vector<Instruction>& list, const Topology& topology,
+                                    int beside) {
+  const std::vector<KeptUntil> kept = kept_long(list, topology, beside);
   std::multimap<int, Instruction> after;   // the SENDs of the compute instruction of this number
   std::multimap<int, Instruction> before;  // the instruction itself
   const auto move = [](const KeptUntil& what, Op op, Op completes = Op::Forward) {
@@ -59,9 +59,9 @@ std::vector<Instruction> with_moves(const std::vector<Instruction>& list,
     i.completes = completes;
     return i;
   };
-  for (const KeptUntil& k : kept) after.emplace(k.made + 1, move(k, Op::Wait, Op::Out));
+  for (const KeptUntil& k : kept) after.emplace(k.made + beside, move(k, Op::Wait, Op::Out));
   for (const KeptUntil& k : kept) after.emplace(k.made, move(k, Op::Out));
-  for (const KeptUntil& k : kept) after.emplace(k.used - 2, move(k, Op::In));
+  for (const KeptUntil& k : kept) after.emplace(k.used - 1 - beside, move(k, Op::In));
   for (const KeptUntil& k : kept) before.emplace(k.used, move(k, Op::Wait, Op::In));
 
   std::vector<Instruction> out;
@@ -90,7 +90,7 @@ std::vector<Instruction> with_moves(const std::vector<Instruction>& list,
 Program add_moves(Program program, const LowerOptions& options) {
   if (!moves_activations(options.offload)) return program;
   const Topology topology(program);
-  for (auto& list : program.lists) list = with_moves(list, topology);
+  for (auto& list : program.lists) list = with_moves(list, topology, options.moves_beside);
   return program;
 }
 

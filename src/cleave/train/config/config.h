@@ -64,12 +64,14 @@ struct TrainConfig {
   friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
 };
 
-/// Seconds that an emulated device sleeps for each F, I and W, and that messages take.
+/// Seconds that an emulated device sleeps for each F, I and W, that messages take, and how fast it
+/// moves things out.
 struct Emulation {
   double f = 0;
   double i = 0;
   double w = 0;
   double link = 0;  ///< that a message is on its way between stages, and a credit before it
+  double host = 0;  ///< bytes per second between a device and the host; 0: nothing moves out
   /// For each layer and sequence, so that layouts compare as they would for a model; otherwise for
   /// each microbatch, whatever the device holds of the model.
   bool per_layer = false;

@@ -154,6 +154,13 @@ void check_outside(const Config& c) {
           "devices.spill is for what parallel.offload moves out, ",
           "which is \"none\"; set it to \"activations\", \"optimizer\" or \"auto\", or leave "
           "devices.spill out");
+  require(
+      !c.devices.emulate || c.devices.spill.empty(),
+      "devices.spill is a directory of a disk, and emulated devices write nothing; leave it out, "
+      "and say in devices.emulate how fast they move things out, as in \",host=1GB/s\"");
+  require(!c.devices.emulate || c.devices.emulate->host > 0 || !c.parallel.offload || !moves,
+          "parallel.offload moves things out, and devices.emulate does not say how fast; add "
+          "\",host=4GB/s\" to it, or set parallel.offload to \"none\"");
   const std::string reason = reason_state_stays(c);
   require(!c.parallel.offload || !schedule::moves_state(*c.parallel.offload) || reason.empty(),
           "parallel.offload moves optimizer state out, but ", reason);

@@ -25,11 +25,19 @@ std::optional<std::string> read_device_kind(const Value& value) {
   return text->starts_with("opencl:") && digits ? std::optional(*text) : std::nullopt;
 }
 
-/// "f=5ms,i=5ms,w=5ms", in any order, each once; "link=20ms"; and "per=layer" or "per=device".
+/// Bytes per second from "4GB/s"; nothing from what is no rate, or none.
+std::optional<double> read_rate(std::string_view text) {
+  if (!text.ends_with("/s")) return std::nullopt;
+  const auto bytes = static_cast<double>(parse_bytes(text.substr(0, text.size() - 2)));
+  return bytes > 0 ? std::optional(bytes) : std::nullopt;
+}
+
+/// "f=5ms,i=5ms,w=5ms", in any order, each once; "link=20ms"; "host=4GB/s"; and "per=layer" or
+/// "per=device".
 bool set_emulation(Config& config, const Value& value) {
   const auto* text = as<std::string>(value);
   if (text == nullptr) return false;
-  std::optional<double> f, i, w, link;
+  std::optional<double> f, i, w, link, host;
   std::optional<bool> per_layer;
   for (std::string_view rest = *text; !rest.empty();) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
@@ -46,25 +54,29 @@ bool set_emulation(Config& config, const Value& value) {
                                    : name == "i"    ? &i
                                    : name == "w"    ? &w
                                    : name == "link" ? &link
+                                   : name == "host" ? &host
                                                     : nullptr;
     if (place == nullptr || place->has_value()) return false;
     try {
-      *place = parse_seconds(part.substr(equals + 1));
+      const std::string_view given = part.substr(equals + 1);
+      *place = place == &host ? read_rate(given) : parse_seconds(given);
     } catch (const UserError&) {
       return false;
     }
+    if (!place->has_value()) return false;
   }
   if (!f || !i || !w) return false;
-  config.devices.emulate = Emulation{*f, *i, *w, link.value_or(0), per_layer.value_or(false)};
+  config.devices.emulate =
+      Emulation{*f, *i, *w, link.value_or(0), host.value_or(0), per_layer.value_or(false)};
   return true;
 }
 
 std::optional<Value> get_emulation(const Config& config) {
   if (!config.devices.emulate) return std::nullopt;
-  const auto [f, i, w, link, per_layer] = *config.devices.emulate;
-  return Value{fmt::format("f={}s,i={}s,w={}s{}{}", f, i, w,
-                           link > 0 ? fmt::format(",link={}s", link) : "",
-                           per_layer ? ",per=layer" : "")};
+  const auto [f, i, w, link, host, per_layer] = *config.devices.emulate;
+  return Value{fmt::format(
+      "f={}s,i={}s,w={}s{}{}{}", f, i, w, link > 0 ? fmt::format(",link={}s", link) : "",
+      host > 0 ? fmt::format(",host={:.0f}B/s", host) : "", per_layer ? ",per=layer" : "")};
 }
 
 }  // namespace
@@ -123,7 +135,8 @@ std::vector<Key> devices_keys() {
       {.name = "devices.emulate",
        .rule = "times such as \"f=5ms,i=5ms,w=5ms\"",
        .help = "sleep instead of computing: per device and microbatch, or with \",per=layer\" "
-               "behind them per layer and sequence; with \",link=20ms\" messages take so long",
+               "behind them per layer and sequence; with \",link=20ms\" messages take so long, "
+               "with \",host=4GB/s\" parallel.offload moves that fast",
        .set = set_emulation,
        .get = get_emulation,
        .otherwise = "off: devices compute",

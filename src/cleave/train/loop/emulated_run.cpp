@@ -73,6 +73,8 @@ RunReport run_device(const Config& config, const RunOptions& options,
   report.step_seconds = steps.seconds();
   DeviceReport mine{.peak_bytes = device.arena().peak(),
                     .planned_bytes = compiled.planned_on(index),
+                    .outside_bytes = device.outside().peak(),
+                    .planned_outside_bytes = compiled.outside_on(index),
                     .budget_bytes = compiled.budgets.empty() ? 0 : compiled.budgets[index],
                     .parameters = engine::parameters_of(compiled, index),
                     .planned_sent = compiled.traffic[index]};

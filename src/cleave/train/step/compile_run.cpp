@@ -28,6 +28,13 @@ decltype(engine::CompileOptions::costs) order_costs(const Config& config) {
   return [config](const schedule::Program& program) { return emulated_costs(config, program); };
 }
 
+/// An emulated device that does not say how fast it moves things out moves none.
+std::optional<schedule::Offload> offload_of(const Config& config) {
+  const auto& emulate = config.devices.emulate;
+  if (emulate && emulate->host == 0) return schedule::Offload::Nothing;
+  return config.parallel.offload;
+}
+
 }  // namespace
 
 Graph model_of(const Config& config, std::int64_t images) {
@@ -70,7 +77,7 @@ engine::CompileOptions compile_options(const Config& config) {
                      .encoder_tensor = static_cast<int>(parallel.vision_tensor.value_or(0)),
                      .zero = static_cast<int>(parallel.zero.value_or(0)),
                      .recompute = parallel.recompute.value_or(std::vector<schedule::Recompute>{}),
-                     .offload = parallel.offload,
+                     .offload = offload_of(config),
                      .receive_ahead = static_cast<int>(parallel.receive_ahead.value_or(1)),
                      .early = static_cast<int>(parallel.early.value_or(0)),
                      .microbatch = static_cast<int>(*config.train.microbatch)},

@@ -37,14 +37,15 @@ engine::EmulatedTimes emulated_times(const Config& config) {
   const Mesh mesh = compile_options(config).layout.mesh();
   std::vector<double> speed = speed_of_places(config.devices.speed, mesh);
   const Emulation& times = *config.devices.emulate;
-  const double device = times.per_layer
-                            ? static_cast<double>(config.model.blocks() * *config.train.microbatch) /
-                                  static_cast<double>(*config.parallel.pipeline * mesh.tensor)
-                            : 1;
+  const double device =
+      times.per_layer ? static_cast<double>(config.model.blocks() * *config.train.microbatch) /
+                            static_cast<double>(*config.parallel.pipeline * mesh.tensor)
+                      : 1;
   return {.f = times.f * device,
           .i = times.i * device,
           .w = times.w * device,
           .link = times.link,
+          .outside_per_byte = times.host > 0 ? 1 / times.host : 0,
           .speed = std::move(speed),
           .shares = shares_of(config)};
 }
