@@ -52,6 +52,40 @@ TEST_F(Fetch, KeepsTheNewestCheckpointOfEachRun) {
   EXPECT_EQ(fetched(checkpoint("a", "step_2")), second) << "nothing new";
 }
 
+// More files than fit into one message, of which one begins in the middle of a message and ends in
+// the next but one; empty ones at all places.
+TEST_F(Fetch, BringsManyFilesInFewMessages) {
+  constexpr int kFiles = 300;
+  const auto text_of = [](int i) {
+    return i % 50 == 0 ? "" : i == 151 ? std::string(9 << 20, 'x') : "file " + std::to_string(i);
+  };
+  for (int i = 0; i < kFiles; ++i)
+    directory_.write("data/part" + std::to_string(i % 7) + "/" + std::to_string(i), text_of(i));
+  const std::string path = directory_.path("data");
+
+  std::int64_t messages = 0;
+  std::string copy;
+  comm::LocalLauncher launcher;
+  launcher.run(2, 1,
+               [&](comm::Communicator& world) {
+                 world.log().reserve(kFiles);
+                 world.log().clear();
+                 const std::string here = fetch(world, path, cache_);
+                 if (world.rank() == 0) return;
+                 copy = here;
+                 messages = std::ssize(world.log().exchanges());
+               },
+               {});
+
+  EXPECT_LE(messages, 10);
+  for (int i = 0; i < kFiles; ++i) {
+    std::ifstream file(fs::path(copy) / ("part" + std::to_string(i % 7)) / std::to_string(i));
+    ASSERT_TRUE(file.is_open()) << i;
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_TRUE(text == text_of(i)) << i;
+  }
+}
+
 TEST_F(Fetch, LeavesDraftsOfTheSameCheckpointAlone) {
   const fs::path first = fetched(checkpoint("a", "step_1"));
   const fs::path copies = first.parent_path();

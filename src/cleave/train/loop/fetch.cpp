@@ -92,25 +92,69 @@ Inventory inventory_of(const std::string& text) {
   return inventory;
 }
 
+/// Some of a file's bytes.
+struct FilePart {
+  const FetchedFile* file = nullptr;
+  std::int64_t at = 0;
+  std::int64_t bytes = 0;
+};
+
+/// What travels at once: files one after the other, however many. A message for each would take
+/// longer than the bytes of small ones.
+std::vector<std::vector<FilePart>> chunks_of(const Inventory& inventory) {
+  std::vector<std::vector<FilePart>> chunks;
+  std::int64_t room = 0;
+  for (const FetchedFile& file : inventory.files) {
+    for (std::int64_t at = 0; at == 0 || at < file.bytes;) {
+      if (room == 0) {
+        chunks.emplace_back();
+        room = kChunk;
+      }
+      const std::int64_t bytes = std::min(room, file.bytes - at);
+      chunks.back().push_back({&file, at, bytes});
+      room -= bytes;
+      at += bytes;
+      if (file.bytes == 0) break;
+    }
+  }
+  return chunks;
+}
+
+/// Calls visit(part, its bytes) on the parts of a chunk; how many bytes that were.
+template <class Visit>
+std::int64_t for_each_part(const std::vector<FilePart>& parts, std::span<std::byte> chunk,
+                           Visit&& visit) {
+  std::int64_t at = 0;
+  for (const FilePart& part : parts) {
+    visit(part, chunk.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(part.bytes)));
+    at += part.bytes;
+  }
+  return at;
+}
+
 /// Everything, from the first process to a draft that becomes the copy when all of it is there.
+/// Whoever has it already only passes it on.
 void transfer(comm::Communicator& processes, const Inventory& inventory, const fs::path& source,
               const fs::path& copy) {
   const bool first = processes.rank() == 0;
+  const bool writes = !first && !fs::exists(copy);
   const fs::path draft = copy.string() + "." + std::to_string(::getpid());
   std::vector<std::byte> chunk(kChunk);
-  for (const FetchedFile& each : inventory.files) {
-    const fs::path target = draft / each.name;
-    if (!first) fs::create_directories(target.parent_path());
-    File file = first ? File::open(inventory.directory ? source / each.name : source)
-                      : File::open_or_create(target);
-    for_each_chunk(each.bytes, [&](std::int64_t at, std::int64_t bytes) {
-      const auto part = std::span(chunk).first(static_cast<std::size_t>(bytes));
-      if (first) file.read(part, at);
-      processes.broadcast(part, 0).wait();
-      if (!first) file.write(part, at);
+  for (const std::vector<FilePart>& parts : chunks_of(inventory)) {
+    const std::int64_t bytes =
+        for_each_part(parts, chunk, [&](const FilePart& part, std::span<std::byte> into) {
+          if (!first) return;
+          File::open(inventory.directory ? source / part.file->name : source).read(into, part.at);
+        });
+    processes.broadcast(std::span(chunk).first(static_cast<std::size_t>(bytes)), 0).wait();
+    for_each_part(parts, chunk, [&](const FilePart& part, std::span<std::byte> from) {
+      if (!writes) return;
+      const fs::path target = draft / part.file->name;
+      if (part.at == 0) fs::create_directories(target.parent_path());
+      File::open_or_create(target).write(from, part.at);
     });
   }
-  if (first) return;
+  if (!writes) return;
   std::error_code exists;  // another process of this machine may have been quicker
   fs::rename(draft, copy, exists);
   if (exists) fs::remove_all(draft);
