@@ -144,8 +144,19 @@ TEST(ElasticCopies, StandInForTwoDevicesThatWereKilledAtOnce) {
   EXPECT_FALSE(has_event(events, "state", "after step 0 "));
 }
 
+/// How often `part` is in `text`.
+int count_of(const std::string& part, const std::string& text) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+// Nor do they cost a validation each: the run goes on, and evaluates when that is due.
 TEST(ElasticCopies, LetDevicesComeAndGoWithoutACheckpoint) {
-  const TinyRun alone(kUnsaved), run(kUnsaved);
+  Keys keys = kUnsaved;
+  keys.push_back("data.validation=0.1");
+  const TinyRun alone(keys), run(keys);
   Served served(run, {"parallel.pipeline=2", "train.copies=1"}, {"--insecure"});
   Process& guest = served.join("guest");
   ASSERT_TRUE(await_step(run, served, 5)) << served.server().err();
@@ -159,6 +170,7 @@ TEST(ElasticCopies, LetDevicesComeAndGoWithoutACheckpoint) {
   EXPECT_TRUE(has_event(events, "left", "(guest) has left"));
   EXPECT_TRUE(has_event(events, "state", "from the memory of its devices"));
   EXPECT_FALSE(has_event(events, "state", "checkpoints"));
+  EXPECT_EQ(count_of(": validation loss ", served.server().err()), 1) << served.server().err();
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ class DeviceRun {
       if (copies_) copies_->end_step(trainer_.steps_done());
       if (report_.losses.empty()) library_heap_ += heap_bytes() - heap;
       stop = step.stop;
-      const bool last = stop || step.step == train.steps;
+      const bool last = step.step == train.steps || (stop && ends_for_good());
       step.evaluates =
           (due(train.eval_every, step.step) || last) && trainer_.evaluated_sequences() > 0;
       // Before anybody hears of it: a round is played once, whoever is lost.
@@ -94,7 +94,7 @@ class DeviceRun {
       if (due(timeline_every_, step.step)) tell_timeline();
       checkpoints_.look();
       if (step.evaluates) evaluate();
-      if (due(train.checkpoint_every, step.step) && !last && job_.exchange == nullptr)
+      if (due(train.checkpoint_every, step.step) && !last && !stop && job_.exchange == nullptr)
         checkpoints_.save_and_go_on(trainer_.steps_done());
     }
     checkpoints_.settle();
@@ -136,6 +136,15 @@ class DeviceRun {
     if (hindered > 0 || leaving > job_.compiled.copies) return false;
     if (leaving > 0) copies_->copy_now(trainer_.steps_done());
     return true;
+  }
+
+  /// Whether the run stops, not only this plan of it: another one goes on, and evaluates when it is
+  /// due. All devices call it after the same step.
+  bool ends_for_good() {
+    if (!copies_) return true;
+    double ends = index_ == 0 && stop_was_requested() ? 1 : 0;
+    world_.combine({&ends, 1}, comm::Combine::Max);
+    return ends > 0;
   }
 
   /// Whether clients that are apart send what they make of the weights here.
