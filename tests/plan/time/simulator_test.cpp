@@ -1,5 +1,8 @@
 #include "cleave/plan/time/simulator.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "plan/time/spans.h"
 #include <gtest/gtest.h>
 
@@ -136,6 +139,43 @@ TEST(Simulator, MessageWaitsForTheCreditOfItsReceiver) {
     EXPECT_DOUBLE_EQ(transfer.begin, begin);
     EXPECT_DOUBLE_EQ(transfer.end, begin + 2);
   }
+}
+
+// Device 1 posts its receive at 5, and the message is ready at 1; the way back has 20 B.
+TEST(Simulator, MessagesThatNeedNoCreditLeaveWhenTheyAreSent) {
+  Program program = pair_of_devices(1);
+  const Instruction send = message(Op::Send, Direction::Forward, 0);
+  program.lists[0] = {compute(Op::Forward, 0, 0), send, wait(Op::Send, Direction::Forward, 0)};
+  program.lists[1] = {compute(Op::BackwardWeight, 1, 0),
+                      message(Op::Receive, Direction::Forward, 0),
+                      wait(Op::Receive, Direction::Forward, 0), compute(Op::Forward, 1, 0)};
+  Costs costs = uniform_costs(program, {.f = 1, .i = 0, .w = 5});
+  for (const auto& [early_bytes, credit, begin] :
+       {std::tuple(20, 3.0, 1.0), std::tuple(19, 3.0, 8.0), std::tuple(20, 0.0, 5.0)}) {
+    costs.edges = {{.latency = 2, .per_byte = 0, .credit = credit}};
+    const Trace trace = simulate(program, costs, {.early_bytes = early_bytes});
+    EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Transfer, send).begin, begin);
+    EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Compute, compute(Op::Forward, 1, 0)).begin,
+                     std::max(5.0, begin + 2));
+  }
+}
+
+// Device 0 begins at 2 and comes to NORM at 7, device 1 at 3. The numbers of each take 4 to the
+// other, after 1 of work.
+TEST(Simulator, WhoComesLastToNormDoesNotWaitForItsWay) {
+  Program program = pair_of_devices(1);
+  program.lists[0] = {compute(Op::Forward, 0, 0), {.op = Op::Norm}};
+  program.lists[1] = {{.op = Op::Norm}};
+  const Costs costs{.stages = {{.forward = 5}, {}}, .norm = 5};
+
+  const Trace trace =
+      simulate(program, costs, {.norm_way = 4, .starts = std::vector<double>{2, 3}});
+
+  EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Compute, compute(Op::Forward, 0, 0)).begin, 2);
+  EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Collective, {.op = Op::Norm}).end, 8);
+  EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Wait, {.op = Op::Norm}).begin, 3);
+  EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Collective, {.op = Op::Norm}).end, 12);
+  EXPECT_DOUBLE_EQ(makespan(simulate(program, costs, {.starts = std::vector<double>{2, 3}})), 12);
 }
 
 TEST(Simulator, AMessageHasTheLinkToItselfUnlessLinksAreSerialised) {

@@ -38,7 +38,9 @@ class Simulation {
     trace.unit = context_.costs.unit;
     trace.devices = context_.program.devices;
     trace.spans.reserve(span_bound());
-    for (int d = 0; d < context_.program.devices; ++d) timeline_.wake(d, 0);
+    const std::vector<double>& starts = context_.options.starts;
+    for (int d = 0; d < context_.program.devices; ++d)
+      timeline_.wake(d, starts.empty() ? 0 : starts[d]);
     for (;;) {
       const double computed = cores_.next();
       if (timeline_.next() < computed) {

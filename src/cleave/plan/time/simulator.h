@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "cleave/plan/time/costs.h"
 #include "cleave/plan/time/trace.h"
@@ -26,16 +27,29 @@ struct SimulateOptions {
   /// How many devices, whole ones, can compute at the same time where devices share cores; 0: all.
   /// The others queue; a device keeps its core until it blocks.
   double at_once = 0;
+
+  /// So much of what goes from one device to another needs no credit. Where it is enough for all
+  /// messages of a step over an edge, each leaves when it is sent, whether its RECV is posted or
+  /// not. Counts only on links that have credits.
+  std::int64_t early_bytes = 0;
+
+  /// What of NORM its numbers are on their way to the other devices. Whoever comes last does not
+  /// wait for it, and all others do.
+  double norm_way = 0;
+
+  /// [device] when it begins; empty: all at 0.
+  std::vector<double> starts = {};
 };
 
 /// Runs `program` on virtual time, devices in order.
 ///
-/// SEND and RECV post and take no time; a message starts when both are posted (no buffering), the
-/// RECV by its credit, and takes latency + bytes * per_byte; WAIT blocks until it has arrived. An
-/// edge between devices on which the program has no SEND is implied: the message leaves when its
-/// producer ends and the consumer waits for it. A collective starts when all its members have come.
-/// REDUCE, GATHER and REFRESH only post, and their WAIT blocks (simulation/collectives.h). OUT and
-/// IN go on beside compute, one after another. Time grows linearly with instructions.
+/// SEND and RECV post and take no time; a message starts when both are posted (no buffering but
+/// SimulateOptions::early_bytes), the RECV by its credit, and takes latency + bytes * per_byte;
+/// WAIT blocks until it has arrived. An edge between devices on which the program has no SEND is
+/// implied: the message leaves when its producer ends and the consumer waits for it. A collective
+/// starts when all its members have come. REDUCE, GATHER and REFRESH only post, and their WAIT
+/// blocks (simulation/collectives.h). OUT and IN go on beside compute, one after another. Time
+/// grows linearly with instructions.
 ///
 /// Throws UserError if the program stops making progress, naming who waits where.
 Trace simulate(const schedule::Program& program, const Costs& costs,

@@ -45,16 +45,32 @@ Collectives::Meeting& Collectives::join(int device, const Instruction& instructi
   return meeting;
 }
 
+/// From when on `member` counts the collective's duration: when the last of them came, at `time`.
+/// The last to come to a NORM finds the numbers of the others there, as far as they had time to
+/// travel.
+double Collectives::begin_for(int member, const Meeting& meeting, const Instruction& instruction,
+                              double time) const {
+  const double way = context_.options.norm_way;
+  if (instruction.op != Op::Norm || way == 0) return time;
+  double begin = devices_[member].since - way;
+  for (const int other : meeting.members)
+    if (other != member) begin = std::max(begin, devices_[other].since);
+  return begin;
+}
+
 void Collectives::enter(int device, const Instruction& instruction, double time) {
   Meeting& meeting = join(device, instruction);
   devices_[device].since = time;
   devices_[device].waits = true;
   if (!complete(meeting, instruction)) return;
   for (const int member : meeting.members) {
-    const double end = time + duration(context_.program, context_.costs, member, instruction);
+    const double counted = begin_for(member, meeting, instruction, time);
+    const double end =
+        std::max(time, counted + duration(context_.program, context_.costs, member, instruction));
     const double since = devices_[member].since;
-    if (since < time) timeline_.add(member, SpanKind::Wait, since, time, instruction);
-    timeline_.add(member, SpanKind::Collective, time, end, instruction);
+    const double begin = std::max(since, counted);
+    if (since < begin) timeline_.add(member, SpanKind::Wait, since, begin, instruction);
+    timeline_.add(member, SpanKind::Collective, begin, end, instruction);
     devices_[member].waits = false;
     timeline_.wake(member, end);
   }

@@ -22,6 +22,13 @@ Messages::Messages(const SimulationContext& context, Timeline& timeline, Moves& 
   for (const auto& list : program.lists)
     for (const Instruction& i : list)
       if (i.op == Op::Send || i.op == Op::Receive) implied_[i.edge] = false;
+  for (std::size_t e = 0; e < program.edges.size(); ++e) {
+    const schedule::Edge& edge = program.edges[e];
+    const std::int64_t of_a_step =
+        std::max(edge.forward_bytes, edge.backward_bytes) * program.microbatches;
+    const bool has_credits = !context.costs.edges.empty() && context.costs.edges[e].credit > 0;
+    early_.push_back(has_credits && of_a_step <= context.options.early_bytes);
+  }
 }
 
 Messages::Message& Messages::message(int edge, Direction direction, const OfReplica& of) {
@@ -76,6 +83,10 @@ void Messages::post(int device, const Instruction& instruction, double time) {
     m.sent = moves_.out(device, instruction, time);
   else
     m.received = time;
+  if (early_[instruction.edge]) {
+    if (instruction.op == Op::Send) transfer(m, instruction, of, m.sent);
+    return;
+  }
   if (m.sent != kNotYet && m.received != kNotYet)
     transfer(m, instruction, of, std::max(m.sent, m.received + credit));
 }

@@ -10,8 +10,9 @@
 
 namespace cleave::plan::simulation {
 
-/// The messages of a step. One starts when both ends are posted; on edges for which the program has
-/// no SEND and RECV, when its producer ends.
+/// The messages of a step. One starts when both ends are posted, or, on edges whose messages may
+/// leave early, when it is sent; on edges for which the program has no SEND and RECV, when its
+/// producer ends.
 class Messages {
  public:
   /// `moves` is what OUT and IN of messages share with those of what a device keeps.
@@ -44,7 +45,8 @@ class Messages {
   Timeline& timeline_;
   Moves& moves_;
   std::vector<Message> messages_;
-  std::vector<bool> implied_;                            ///< [edge]
+  std::vector<bool> implied_;  ///< [edge]
+  std::vector<bool> early_;    ///< [edge] whose messages leave whether their RECV is posted or not
   std::unordered_map<std::int64_t, double> busy_until_;  ///< (from, to) -> when its link is free
 };
 
