@@ -71,7 +71,7 @@ std::vector<std::byte> frame(FrameHeader header, std::size_t payload) {
 }
 
 /// What device 0 says, which waits for a message with tag 0.
-std::string complaint(const std::vector<std::byte>& bytes) {
+std::string complaint(const std::vector<std::byte>& bytes, std::uint64_t early_bytes = 0) {
   Listener listener({"127.0.0.1", 0});
   const std::jthread bad([&] { misbehave(listener.port(), bytes); });
   std::vector<std::byte> room(kMessage, std::byte{1});
@@ -81,6 +81,7 @@ std::string complaint(const std::vector<std::byte>& bytes) {
          .peers = {{.address = {"127.0.0.1", listener.port()}}, {.address = {"127.0.0.1", 1}}},
          .listener = &listener,
          .program = "5eed",
+         .early_bytes = early_bytes,
          .resume_within = 200ms});
     Communicator world(transport);
     world.receive(room, 1, 0).wait();
@@ -125,6 +126,22 @@ TEST(BadPeer, SendsNoDataTwice) {
   EXPECT_TRUE(said.starts_with("device 1 broke the protocol: frame 1 where frame 2 was due"))
       << said;
   EXPECT_TRUE(complaint(frame(data, kMessage)).starts_with("device 1 broke the protocol: "));
+}
+
+// The first of two has room, though nobody waits for it.
+TEST(BadPeer, FillsTheRoomForEarlyMessagesAndNoMore) {
+  FrameHeader data{.kind = FrameKind::Data, .tag = 9, .length = 600, .sequence = 1};
+  std::vector<std::byte> both = frame(data, data.payload());
+  data.sequence = 2;
+  const std::vector<std::byte> second = frame(data, data.payload());
+  both.insert(both.end(), second.begin(), second.end());
+  const std::string said = complaint(both, 1000);
+  EXPECT_TRUE(
+      said.starts_with("device 1 broke the protocol: data with tag 9 and 600 B, which this "
+                       "device has given no credit for"))
+      << said;
+  data.sequence = 1;
+  EXPECT_TRUE(complaint(frame(data, data.payload()), 1000).starts_with("device 1 is lost ("));
 }
 
 TEST(BadPeer, IsNotBelievedWhenAPayloadIsDamaged) {

@@ -277,6 +277,13 @@ std::size_t Stream::write_sealed(std::span<const std::byte> bytes, Then then) {
   return std::exchange(sealed, 0);
 }
 
+std::chrono::microseconds Stream::round_trip() const {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(socket_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  return std::chrono::microseconds(info.tcpi_rtt);
+}
+
 std::string Stream::remote() const {
   sockaddr_storage end{};
   socklen_t size = sizeof end;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -78,6 +79,9 @@ class Stream final : public ByteSource {
 
   /// Whether the last call stopped because the socket took no more, or has nothing to read.
   bool awaits_room() const { return awaits_room_; }
+
+  /// What the system has seen of late; 0 if it does not say.
+  std::chrono::microseconds round_trip() const;
 
   /// "192.0.2.7:4242".
   std::string remote() const;

@@ -35,7 +35,8 @@ TcpLines::TcpLines(TcpSetup setup) : setup_(std::move(setup)) {
   for (int peer = 0; peer < devices(); ++peer) {
     Line& line = lines_.emplace_back();
     line.broken_since = line.call_again = now;
-    if (peer != device()) line.link = std::make_unique<TcpLink>(device(), peer, setup_.epoch);
+    if (peer == device()) continue;
+    line.link = std::make_unique<TcpLink>(device(), peer, setup_.epoch, setup_.early_bytes);
   }
   polled_.reserve(2 * lines_.size() + kMostOpenings + 2);
   await_all();

@@ -24,7 +24,9 @@ struct TcpSetup {
   const Tls* tls = nullptr;      ///< null: plaintext
   ServerLine* server = nullptr;  ///< for devices that cannot reach each other; null: all can
   std::uint32_t epoch = 1;
-  std::string program;                                       ///< hash of what all devices run
+  std::string program;            ///< hash of what all devices run
+  std::uint64_t early_bytes = 0;  ///< of a link's messages that may leave before their credit has
+                                  ///< come; the same on all devices
   Clock::duration open_within = std::chrono::seconds(30);    ///< until all devices are there
   Clock::duration resume_within = std::chrono::seconds(10);  ///< until a broken link counts as lost
 };

@@ -1,7 +1,6 @@
 #include "cleave/comm/tcp/tcp_link.h"
 
-#include <algorithm>
-#include <bit>
+#include <chrono>
 #include <limits>
 #include <utility>
 
@@ -10,32 +9,31 @@
 namespace cleave::comm {
 namespace {
 
-// A peer that posts more receives than any program has messages is not one of ours.
-constexpr std::size_t kMostCredits = std::size_t{1} << 20;
-
 // Frames that nobody waits for are acknowledged by the dozen.
 constexpr std::uint64_t kUnacknowledged = 32;
 
+// A message up to this size is copied, so that its send is complete at once. Over a link that takes
+// long a copy costs nothing beside the way of an acknowledgement.
+constexpr std::size_t kCopied = 4 * 1024, kCopiedOnLongLinks = 256 * 1024;
+constexpr std::chrono::milliseconds kLongRoundTrip{1};
+
+MessageKey key_of(const FrameHeader& header) {
+  return {header.context, header.tag};
+}
+
 }  // namespace
 
-TcpLink::TcpLink(int device, int peer, std::uint32_t epoch)
-    : device_(device), peer_(peer), epoch_(epoch), frames_(64) {
-  receives_.reserve(64);
-  sends_.reserve(64);
-  credits_.reserve(64);
-}
+TcpLink::TcpLink(int device, int peer, std::uint32_t epoch, std::uint64_t early_bytes)
+    : device_(device),
+      peer_(peer),
+      epoch_(epoch),
+      messages_(device, early_bytes),
+      frames_(early_bytes) {}
 
 // Where this end has one message, the other has up to three: credits count as well.
 void TcpLink::make_room(std::size_t frames) {
-  receives_.reserve(receives_.capacity() + frames);
-  sends_.reserve(sends_.capacity() + frames);
-  credits_.reserve(credits_.capacity() + frames);
-  const std::size_t most = std::bit_ceil(2 * (frames_end_ - first_unseen_ + 2 * frames));
-  if (most <= frames_.size()) return;
-  std::vector<Outgoing> old(most);
-  std::swap(old, frames_);
-  for (std::uint64_t at = first_unseen_; at < frames_end_; ++at)
-    frame(at) = old[at & (old.size() - 1)];
+  messages_.make_room(frames);
+  frames_.make_room(frames);
 }
 
 // ── Messages ─────────────────────────────────────────────────────────────────────────────────────
@@ -44,78 +42,57 @@ void TcpLink::post(TcpTransfer& transfer) {
   const Message& message = transfer.message_;
   transfer.state_ = TcpTransfer::State::Posted;
   if (message.direction == Direction::Receive) {
-    receives_.push_back(&transfer);
-    enqueue({.kind = FrameKind::Credit,
-             .context = transfer.context_,
-             .tag = message.tag,
-             .length = message.bytes.size()},
-            {}, nullptr);
+    messages_.post_receive(transfer);
+    frames_.add({.kind = FrameKind::Credit,
+                 .context = transfer.context_,
+                 .tag = message.tag,
+                 .length = message.bytes.size()},
+                {}, nullptr);
   } else {
-    const auto fits = [&](const CreditHeld& credit) {
-      return credit.context == transfer.context_ && credit.tag == message.tag;
-    };
-    const auto credit = std::ranges::find_if(credits_, fits);
-    if (credit == credits_.end()) {
-      sends_.push_back(&transfer);
-      return;
-    }
-    const CreditHeld taken = *credit;
-    credits_.erase(credit);
-    send_data(transfer, taken);
+    if (!messages_.post_send(transfer)) return;
+    send_data(transfer);
   }
   advance();
 }
 
-void TcpLink::send_data(TcpTransfer& transfer, const CreditHeld& credit) {
+void TcpLink::send_data(TcpTransfer& transfer) {
   const Message& message = transfer.message_;
-  CLEAVE_CHECK(credit.length == message.bytes.size(), "device ", device_, ": ", describe(message),
-               " meets a receive of ", credit.length, " B");
+  const FrameHeader header{.kind = FrameKind::Data,
+                           .context = transfer.context_,
+                           .tag = message.tag,
+                           .length = message.bytes.size()};
+  if (message.bytes.size() <= copied_ && frames_.add_copy(header, message.bytes)) {
+    transfer.state_ = TcpTransfer::State::Done;
+    return;
+  }
+  frames_.add(header, message.bytes, &transfer);
   transfer.state_ = TcpTransfer::State::Moving;
-  enqueue({.kind = FrameKind::Data,
-           .context = transfer.context_,
-           .tag = message.tag,
-           .length = message.bytes.size()},
-          message.bytes, &transfer);
 }
 
 /// Happens only on the way to an end: what has begun cannot be taken back, so the connection goes.
 void TcpLink::withdraw(TcpTransfer& transfer) noexcept {
-  std::erase(sends_, &transfer);
-  std::erase(receives_, &transfer);
-  bool begun = filling_ == &transfer;
-  for (std::uint64_t at = first_unseen_; at < frames_end_; ++at) {
-    if (frame(at).transfer != &transfer) continue;
-    frame(at).transfer = nullptr;
-    begun = true;
-  }
+  const bool arrives = messages_.withdraw(transfer), leaves = frames_.withdraw(transfer);
   transfer.state_ = TcpTransfer::State::Done;
-  if (!begun) return;
-  filling_ = nullptr;
+  if (!arrives && !leaves) return;
   stream_.reset();
   lost_ = "device " + std::to_string(device_) + " gave up a message in the middle";
 }
 
-void TcpLink::enqueue(FrameHeader header, std::span<const std::byte> payload,
-                      TcpTransfer* transfer) {
-  if (frames_end_ - first_unseen_ == frames_.size()) make_room(frames_.size());
-  header.epoch = epoch_;
-  header.sequence = frames_end_;
-  frame(frames_end_++) = {.header = header, .payload = payload, .transfer = transfer};
+void TcpLink::acknowledge_until(std::uint64_t sequence) {
+  const std::uint64_t unsent = writer_.in_payload() ? frames_.next() - 1 : frames_.next();
+  if (sequence >= unsent) throw ProtocolError("it acknowledges a frame that was not sent");
+  note_seen(sequence);
 }
 
-void TcpLink::acknowledge_until(std::uint64_t sequence) {
-  const std::uint64_t unsent = writer_.in_payload() ? next_ - 1 : next_;
-  if (sequence >= unsent) throw ProtocolError("it acknowledges a frame that was not sent");
-  for (; first_unseen_ <= sequence; ++first_unseen_) {
-    TcpTransfer* transfer = std::exchange(frame(first_unseen_).transfer, nullptr);
-    if (transfer != nullptr) transfer->state_ = TcpTransfer::State::Done;
-  }
+void TcpLink::note_seen(std::uint64_t sequence) {
+  frames_.acknowledge_until(
+      sequence, [](TcpTransfer& transfer) { transfer.state_ = TcpTransfer::State::Done; });
 }
 
 void TcpLink::say_farewell(const std::string& reason) {
   own_farewell_ = reason;
-  enqueue({.kind = FrameKind::Farewell, .length = own_farewell_.size()},
-          std::as_bytes(std::span(own_farewell_)), nullptr);
+  frames_.add({.kind = FrameKind::Farewell, .length = own_farewell_.size()},
+              std::as_bytes(std::span(own_farewell_)), nullptr);
   advance();
 }
 
@@ -146,16 +123,16 @@ void TcpLink::check_alive(const TcpTransfer& transfer) const {
 // ── The connection ───────────────────────────────────────────────────────────────────────────────
 
 void TcpLink::attach(Stream stream, FrameReader reader, std::uint64_t seen, Integrity integrity) {
-  if (seen + 1 < first_unseen_ || seen >= frames_end_) {
+  if (!frames_.can_go_on_after(seen)) {
     lose(detail::concat("device ", peer_, " has lost track of the messages: it saw ", seen,
                         " frames"));
     return;
   }
   disconnect("replaced by another");
-  next_ = frames_end_;  // so that what the peer has seen may be acknowledged
-  acknowledge_until(seen);
-  next_ = seen + 1;
+  note_seen(seen);
+  frames_.rewind();
   stream_.emplace(std::move(stream));
+  copied_ = stream_->round_trip() >= kLongRoundTrip ? kCopiedOnLongLinks : kCopied;
   reader_ = std::move(reader);
   reader_.rely_on(integrity);
   writer_.rely_on(integrity);
@@ -165,10 +142,9 @@ void TcpLink::disconnect(const std::string& reason) {
   stream_.reset();
   last_break_ = reason;
   reader_.reset();
-  if (filling_ != nullptr) filling_->state_ = TcpTransfer::State::Posted;
-  filling_ = nullptr;
+  messages_.forget_begun();
   writer_.reset();
-  next_ = first_unseen_;
+  frames_.rewind();
 }
 
 void TcpLink::lose(const std::string& reason) {
@@ -197,23 +173,10 @@ std::span<std::byte> TcpLink::begin_frame(const FrameHeader& header) {
     throw ProtocolError(
         detail::concat("frame ", header.sequence, " where frame ", seen_ + 1, " was due"));
   acknowledge_until(header.acknowledged);
-  if (header.kind == FrameKind::Data) return begin_data(header);
+  if (header.kind == FrameKind::Data) return messages_.begin_data(key_of(header), header.length);
   if (header.kind == FrameKind::Letter) throw ProtocolError("a letter in the middle of a run");
   text_.resize(header.kind == FrameKind::Farewell ? header.length : 0);
   return text_;
-}
-
-std::span<std::byte> TcpLink::begin_data(const FrameHeader& header) {
-  const auto fits = [&](const TcpTransfer* transfer) {
-    return transfer->context_ == header.context && transfer->message_.tag == header.tag;
-  };
-  const auto receive = std::ranges::find_if(receives_, fits);
-  if (receive == receives_.end() || (*receive)->message_.bytes.size() != header.length)
-    throw ProtocolError(detail::concat("data with tag ", header.tag, " and ", header.length,
-                                       " B, which this device has given no credit for"));
-  filling_ = *receive;
-  filling_->state_ = TcpTransfer::State::Moving;
-  return filling_->message_.bytes;
 }
 
 void TcpLink::end_frame(const FrameHeader& header) {
@@ -221,10 +184,11 @@ void TcpLink::end_frame(const FrameHeader& header) {
   if (seen_ - told_ >= kUnacknowledged) owes_acknowledge_ = true;
   switch (header.kind) {
     case FrameKind::Credit:
-      return take_credit(header);
+      if (TcpTransfer* transfer = messages_.take_credit(key_of(header), header.length))
+        send_data(*transfer);
+      return;
     case FrameKind::Data:
-      std::erase(receives_, filling_);
-      std::exchange(filling_, nullptr)->state_ = TcpTransfer::State::Done;
+      messages_.end_data(key_of(header));
       owes_acknowledge_ = true;
       return;
     case FrameKind::Farewell:
@@ -243,22 +207,6 @@ void TcpLink::end_frame(const FrameHeader& header) {
   }
 }
 
-void TcpLink::take_credit(const FrameHeader& header) {
-  const CreditHeld credit{header.context, header.tag, header.length};
-  const auto fits = [&](const TcpTransfer* transfer) {
-    return transfer->context_ == credit.context && transfer->message_.tag == credit.tag;
-  };
-  const auto send = std::ranges::find_if(sends_, fits);
-  if (send == sends_.end()) {
-    if (credits_.size() >= kMostCredits) throw ProtocolError("more credit than a program can use");
-    credits_.push_back(credit);
-    return;
-  }
-  TcpTransfer& transfer = **send;
-  sends_.erase(send);
-  send_data(transfer, credit);
-}
-
 // ── Writing ──────────────────────────────────────────────────────────────────────────────────────
 
 void TcpLink::write() {
@@ -274,11 +222,11 @@ void TcpLink::add(FrameHeader header, std::span<const std::byte> payload) {
 
 /// Hands frames to the writer, as many as it takes; false if there are none.
 bool TcpLink::compose() {
-  const bool any = asks_ || answers_ || owes_acknowledge_ || next_ < frames_end_;
+  const bool any = asks_ || answers_ || owes_acknowledge_ || frames_.has_next();
   if (std::exchange(asks_, false)) add({.kind = FrameKind::Question}, {});
   if (std::exchange(answers_, false)) add({.kind = FrameKind::Answer, .tag = told_awaited_}, {});
-  while (next_ < frames_end_ && writer_.has_room()) {
-    const Outgoing& out = frame(next_++);
+  while (frames_.has_next() && writer_.has_room()) {
+    const OutgoingFrames::Frame& out = frames_.take_next();
     add(out.header, out.payload);
   }
   if (owes_acknowledge_) add({.kind = FrameKind::Acknowledge}, {});

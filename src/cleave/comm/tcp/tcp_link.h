@@ -10,6 +10,8 @@
 
 #include "cleave/comm/tcp/frame.h"
 #include "cleave/comm/tcp/frame_writer.h"
+#include "cleave/comm/tcp/outgoing_frames.h"
+#include "cleave/comm/tcp/rendezvous.h"
 #include "cleave/comm/tcp/stream.h"
 #include "cleave/comm/tcp/tcp_transfer.h"
 
@@ -19,7 +21,8 @@ namespace cleave::comm {
 /// which may break and be replaced without a message noticing.
 class TcpLink final : private FrameSink {
  public:
-  TcpLink(int device, int peer, std::uint32_t epoch);
+  /// `early_bytes`: TcpSetup's, the same on both ends.
+  TcpLink(int device, int peer, std::uint32_t epoch, std::uint64_t early_bytes);
 
   void post(TcpTransfer& transfer);
   void withdraw(TcpTransfer& transfer) noexcept;
@@ -54,7 +57,7 @@ class TcpLink final : private FrameSink {
   int peer() const { return peer_; }
   bool connected() const { return stream_.has_value(); }
   bool ended() const { return !lost_.empty() || farewell_.has_value(); }
-  bool idle() const { return first_unseen_ == frames_end_; }  ///< everything said was heard
+  bool idle() const { return frames_.empty(); }  ///< everything said was heard
   std::uint64_t seen() const { return seen_; }
   const std::string& last_break() const { return last_break_; }
   const std::string& why_lost() const { return lost_; }  ///< empty: it is not
@@ -62,27 +65,12 @@ class TcpLink final : private FrameSink {
   bool awaits_room() const { return stream_ && stream_->awaits_room(); }
 
  private:
-  /// A numbered frame that the peer has not acknowledged yet.
-  struct Outgoing {
-    FrameHeader header;
-    std::span<const std::byte> payload;
-    TcpTransfer* transfer = nullptr;  ///< whose data it is
-  };
-  struct CreditHeld {
-    std::uint64_t context = 0;
-    std::int32_t tag = 0;
-    std::uint64_t length = 0;
-  };
-
   std::span<std::byte> begin_frame(const FrameHeader& header) override;
   void end_frame(const FrameHeader& header) override;
 
-  Outgoing& frame(std::uint64_t sequence) { return frames_[sequence & (frames_.size() - 1)]; }
-  void enqueue(FrameHeader header, std::span<const std::byte> payload, TcpTransfer* transfer);
-  void send_data(TcpTransfer& transfer, const CreditHeld& credit);
+  void send_data(TcpTransfer& transfer);
   void acknowledge_until(std::uint64_t sequence);
-  std::span<std::byte> begin_data(const FrameHeader& header);
-  void take_credit(const FrameHeader& header);
+  void note_seen(std::uint64_t sequence);
   void write();
   bool compose();
   void add(FrameHeader header, std::span<const std::byte> payload);
@@ -94,20 +82,18 @@ class TcpLink final : private FrameSink {
   std::string lost_, last_break_;
   std::optional<std::string> farewell_;  ///< of the peer
 
+  Rendezvous messages_;
+
   // Incoming.
   FrameReader reader_;
   std::uint64_t seen_ = 0;         ///< the last numbered frame that arrived
   std::uint64_t told_ = 0;         ///< … as far as the peer knows
   bool owes_acknowledge_ = false;  ///< a send of the peer waits for it
-  std::vector<TcpTransfer*> receives_;
-  TcpTransfer* filling_ = nullptr;
-  std::vector<std::byte> text_;  ///< of a farewell
-  std::vector<CreditHeld> credits_;
-  std::vector<TcpTransfer*> sends_;  ///< without credit yet
+  std::vector<std::byte> text_;    ///< of a farewell
 
-  // Outgoing: [first_unseen_, frames_end_) by number, as a ring; written up to next_.
-  std::vector<Outgoing> frames_;
-  std::uint64_t first_unseen_ = 1, next_ = 1, frames_end_ = 1;
+  // Outgoing.
+  OutgoingFrames frames_;
+  std::size_t copied_ = 0;  ///< up to this size messages are, if there is room for that
   FrameWriter writer_;
   bool asks_ = false, was_asked_ = false, answers_ = false;
   int told_awaited_ = kNobody;

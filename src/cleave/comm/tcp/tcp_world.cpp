@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/comm/early_bytes.h"
 #include "cleave/comm/together.h"
 
 namespace cleave::comm {
@@ -67,7 +68,8 @@ void TcpWorld::take_part(const std::string& program,
                           .tls = line_.server().tls,
                           .server = &line_,
                           .epoch = assignment_->epoch,
-                          .program = program});
+                          .program = program,
+                          .early_bytes = kEarlyBytes});
   Communicator world(transport);
   try {
     work(world);
