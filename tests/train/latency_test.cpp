@@ -12,6 +12,7 @@
 #include "train/auto_config.h"
 #include <gtest/gtest.h>
 
+#include "cleave/comm/early_bytes.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/measure/survey.h"
 #include "cleave/engine/run/device.h"
@@ -124,8 +125,10 @@ Outcome train_on(const Config& config,
   return outcome;
 }
 
-Outcome train_over_delay(const Config& config) {
+Outcome train_over_delay(const Config& config, std::int64_t early_bytes) {
   testing::TcpDevices devices(2, testing::Wire::Plain);
+  for (const int device : {0, 1})
+    devices.setup(device).early_bytes = static_cast<std::uint64_t>(early_bytes);
   testing::DelayingRelay relay(devices.setup(0).peers[0].address, kDelay);
   devices.setup(1).peers[0].address = relay.address();
   return train_on(config, [&](const auto& work) { devices.run(work); });
@@ -136,16 +139,29 @@ TEST(Latency, HiddenOverARealWireGivesTheSameBits) {
   const plan::LinkCosts link{.latency = 0.02, .per_byte = 0, .credit = 0.02};
   const Config hidden =
       with_latency_hidden(config, here, {.speed = {1, 1}, .links = {{}, link, link, {}}});
-  ASSERT_GT(hidden.parallel.receive_ahead.value_or(1), 1);
+  ASSERT_GT(hidden.parallel.early.value_or(0), 0);
 
   const Outcome local = train_on(config, [](const auto& work) { comm::run_devices(2, work); });
-  const Outcome plain = train_over_delay(config);
-  const Outcome ahead = train_over_delay(hidden);
+  for (const Config& each : {config, hidden, looking(config, 3, 0), looking(config, 4, 2)}) {
+    for (const std::int64_t early_bytes : {std::int64_t{0}, comm::kEarlyBytes}) {
+      const Outcome outcome = train_over_delay(each, early_bytes);
+      EXPECT_EQ(outcome.weights, local.weights) << describe(each);
+      EXPECT_TRUE(outcome.as_planned) << describe(each);
+    }
+  }
+}
 
-  EXPECT_EQ(plain.weights, local.weights);
-  EXPECT_EQ(ahead.weights, local.weights);
-  EXPECT_TRUE(plain.as_planned);
-  EXPECT_TRUE(ahead.as_planned);
+// What may leave before its credit needs no receive that is posted far ahead.
+TEST(Latency, OfCreditsIsNoneWhereMessagesAreSmall) {
+  const plan::LinkCosts link{.latency = 10, .per_byte = 0, .credit = 10};
+  const auto receives_ahead = [&](std::int64_t tokens) {
+    Config config = config_of("[parallel]\npipeline = 2\n");
+    config.model.context = config.train.sequence = tokens;
+    return with_latency_hidden(config, here, {.speed = {1, 1}, .links = {{}, link, link, {}}})
+        .parallel.receive_ahead.value_or(1);
+  };
+  EXPECT_EQ(receives_ahead(16), 1);
+  EXPECT_GT(receives_ahead(2048), 1) << "eight messages of 256 KiB";
 }
 
 TEST(Latency, IsFoundByASurvey) {

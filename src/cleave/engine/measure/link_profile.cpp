@@ -18,6 +18,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kProfileTag = comm::kTags - 1;  // no edge has this one
 constexpr std::size_t kSmall = 64, kLarge = std::size_t{1} << 20;
+
+// Over a link that is so long a message is measured in the size that it has: TCP begins slowly, and
+// sends little before it hears from the other end, so that what a large one takes says little of a
+// smaller one.
+constexpr double kLongLatency = 1e-3;  // seconds
+constexpr std::size_t kLeastOnLongLinks = std::size_t{1} << 14;
 constexpr int kTrips = 9, kFewestTrips = 2;
 
 // After this there are no further ones.
@@ -32,11 +38,19 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+bool measures(const comm::Communicator& world, int first, int second) {
+  return world.rank() == first || world.rank() == second;
+}
+
 /// What travels between two devices that measure their link, one buffer for each way.
 class Trips {
  public:
   Trips(comm::Communicator& world, int first, int second)
-      : world_(world), first_(first), second_(second), out_(kLarge), in_(kLarge) {}
+      : world_(world), first_(first), second_(second) {
+    if (!measures(world, first, second)) return;
+    out_.resize(kLarge);
+    in_.resize(kLarge);
+  }
 
   /// Half the time of a message there and back, which the first device measures. As in a step, each
   /// receive is posted before its message leaves, so that no credit adds to the way.
@@ -84,16 +98,6 @@ class Trips {
   std::vector<std::byte> out_, in_;
 };
 
-plan::LinkCosts measure(comm::Communicator& world, int first, int second) {
-  Trips trips(world, first, second);
-  const double latency = trips.one_way(kSmall, kWaitedFor);
-  const double small = trips.one_way(kSmall, kNotAtAll);
-  const double large = trips.one_way(kLarge, kNotAtAll);
-  return {.latency = latency,
-          .per_byte = std::max(0.0, large - small) / static_cast<double>(kLarge),
-          .credit = world.sends_credits() ? latency : 0};
-}
-
 /// Times sums of f32 zeros. A sum of two devices sends as many bytes as it adds up.
 plan::LinkCosts measure_sum(comm::Communicator& world, int first, int second) {
   const std::unique_ptr<comm::Communicator> pair = world.group(std::array{first, second});
@@ -116,42 +120,60 @@ plan::LinkCosts measure_sum(comm::Communicator& world, int first, int second) {
 }
 
 /// What `first` has measured, for all.
-plan::LinkCosts shared(comm::Communicator& world, int first, int second,
-                       plan::LinkCosts (*measure_pair)(comm::Communicator&, int, int)) {
-  std::array<double, 3> costs{};
-  if (world.rank() == first || world.rank() == second) {
-    const plan::LinkCosts measured = measure_pair(world, first, second);
-    if (world.rank() == first) costs = {measured.latency, measured.per_byte, measured.credit};
-  }
-  world.combine(costs, comm::Combine::Sum);
-  return {.latency = costs[0], .per_byte = costs[1], .credit = costs[2]};
+double shared(comm::Communicator& world, int first, double measured) {
+  double value = world.rank() == first ? measured : 0;
+  world.combine({&value, 1}, comm::Combine::Sum);
+  return value;
+}
+
+/// `message`: the bytes of the largest that will go over the link; 0: nobody knows.
+plan::LinkCosts profile_messages(comm::Communicator& world, int first, int second,
+                                 std::int64_t message) {
+  Trips trips(world, first, second);
+  const bool here = measures(world, first, second);
+  const double latency = shared(world, first, here ? trips.one_way(kSmall, kWaitedFor) : 0);
+  std::size_t size = kLarge;
+  if (message > 0 && latency >= kLongLatency)
+    size = std::clamp(static_cast<std::size_t>(message), kLeastOnLongLinks, kLarge);
+  const double small = shared(world, first, here ? trips.one_way(kSmall, kNotAtAll) : 0);
+  const double large = shared(world, first, here ? trips.one_way(size, kNotAtAll) : 0);
+  return {.latency = latency,
+          .per_byte = std::max(0.0, large - small) / static_cast<double>(size),
+          .credit = world.sends_credits() ? latency : 0};
 }
 
 }  // namespace
 
 plan::LinkCosts profile_link(comm::Communicator& world, int first, int second) {
-  return shared(world, first, second, measure);
+  return profile_messages(world, first, second, 0);
 }
 
 plan::LinkCosts profile_sum(comm::Communicator& world, int first, int second) {
-  return shared(world, first, second, measure_sum);
+  const plan::LinkCosts sum =
+      measures(world, first, second) ? measure_sum(world, first, second) : plan::LinkCosts();
+  return {.latency = shared(world, first, sum.latency),
+          .per_byte = shared(world, first, sum.per_byte)};
 }
 
 std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
                                            comm::Communicator& world) {
-  std::map<std::pair<int, int>, plan::LinkCosts> links;
-  for (const schedule::Edge& edge : program.edges) {
+  using Pair = std::pair<int, int>;
+  const auto ends = [&](const schedule::Edge& edge) -> Pair {
     // Replicas have links of the same kind.
-    const auto [first, second] =
-        std::minmax(program.placement[edge.from][0], program.placement[edge.to][0]);
-    if (first == second || links.contains({first, second})) continue;
-    links[{first, second}] = profile_link(world, first, second);
+    return std::minmax(program.placement[edge.from][0], program.placement[edge.to][0]);
+  };
+  std::map<Pair, std::int64_t> largest;
+  for (const schedule::Edge& edge : program.edges) {
+    std::int64_t& bytes = largest[ends(edge)];
+    bytes = std::max({bytes, edge.forward_bytes, edge.backward_bytes});
+  }
+  std::map<Pair, plan::LinkCosts> links;
+  for (const auto& [pair, bytes] : largest) {
+    const auto [first, second] = pair;
+    if (first != second) links[pair] = profile_messages(world, first, second, bytes);
   }
   std::vector<plan::LinkCosts> edges;
-  for (const schedule::Edge& edge : program.edges) {
-    edges.push_back(
-        links[std::minmax(program.placement[edge.from][0], program.placement[edge.to][0])]);
-  }
+  for (const schedule::Edge& edge : program.edges) edges.push_back(links[ends(edge)]);
   return edges;
 }
 
@@ -160,8 +182,9 @@ double profile_combine(comm::Communicator& world, int values) {
   std::vector<double> seconds(kTrips);
   for (double& each : seconds) {
     const Clock::time_point start = Clock::now();
-    world.combine(numbers, comm::Combine::Max);
-    each = std::chrono::duration<double>(Clock::now() - start).count();
+    // Whoever begins one later by a part of the way has the next one sooner by as much.
+    for (int turn = 0; turn < 2; ++turn) world.combine(numbers, comm::Combine::Max);
+    each = std::chrono::duration<double>(Clock::now() - start).count() / 2;
   }
   std::array<double, 1> result = {median(std::move(seconds))};
   world.combine(result, comm::Combine::Max);

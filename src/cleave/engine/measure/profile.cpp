@@ -171,6 +171,8 @@ Profile profile(const CompiledStep& step, Device& device, const StepInput& input
   Profile profile{.costs = costs_at(0.5)};
   profile.quick = costs_at(0.25);
   profile.slow = costs_at(0.75);
+  // Within a machine what it takes is work of those who come last.
+  if (world.sends_credits()) profile.norm_way = combine;
   return profile;
 }
 

@@ -20,9 +20,10 @@ struct ProfileOptions {
 
 /// What everything in a step takes, each piece by itself.
 struct Profile {
-  plan::Costs costs;  ///< medians
-  plan::Costs quick;  ///< lower quartiles
-  plan::Costs slow;   ///< upper quartiles
+  plan::Costs costs;    ///< medians
+  plan::Costs quick;    ///< lower quartiles
+  plan::Costs slow;     ///< upper quartiles
+  double norm_way = 0;  ///< what of NORM its numbers are on their way, in all of them
 };
 
 /// Measures what every stage, link, collective, NORM and STEP of `step` takes here and now; all

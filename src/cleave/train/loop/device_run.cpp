@@ -12,6 +12,7 @@
 #include "cleave/train/loop/forecast.h"
 #include "cleave/train/loop/gathered_weights.h"
 #include "cleave/train/loop/round_times.h"
+#include "cleave/train/loop/run_prediction.h"
 #include "cleave/train/loop/starting.h"
 #include "cleave/train/loop/state_in_memory.h"
 #include "cleave/train/step/example_steps.h"
@@ -156,16 +157,7 @@ class DeviceRun {
     const std::int64_t heap = heap_bytes();
     const engine::Profile profile = trainer_.profile(job_.at_once);
     library_heap_ = heap_bytes() - heap;
-    const auto simulated = [&](const plan::Costs& costs) {
-      return predicted_step(job_.compiled, costs,
-                            {.at_once = job_.at_once / job_.compiled.mesh.devices_per_place()});
-    };
-    report_.predicted = simulated(profile.costs);
-    report_.predicted_step_seconds = report_.predicted->summary.makespan;
-    // Devices that share cores do not take turns as regularly as the simulator lets them.
-    const double error = job_.at_once < job_.compiled.devices() ? kErrorOnSharedCores : kError;
-    report_.predicted_range = {.low = (1 - error) * simulated(profile.quick).summary.makespan,
-                               .high = (1 + error) * simulated(profile.slow).summary.makespan};
+    predict_run(job_, profile, report_);
     if (index_ == 0) job_.observer.on_predicted(*report_.predicted_step_seconds);
   }
 

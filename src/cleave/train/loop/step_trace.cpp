@@ -80,6 +80,17 @@ TracedStep summarised(const engine::CompiledStep& compiled, const schedule::Prog
   return step;
 }
 
+// The first begins on all devices at once, and later ones as the one before has ended.
+constexpr int kStepsUntilSteady = 4;
+
+/// [device] when it has done the last it had to do.
+std::vector<double> ends_of(const plan::Trace& trace) {
+  std::vector<double> ends(static_cast<std::size_t>(trace.devices), 0.0);
+  for (const plan::Span& span : trace.spans)
+    ends[span.device] = std::max(ends[span.device], span.end);
+  return ends;
+}
+
 /// Which program takes as long as the middle one of the run's steps.
 int middle_pattern(const engine::CompiledStep& compiled, const plan::Costs& costs,
                    const plan::SimulateOptions& options) {
@@ -110,6 +121,26 @@ TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Cost
   plan::Trace places = plan::simulate(program, costs, options);
   places.name = program.schedule + ", predicted";
   return summarised(compiled, program, of_devices(places, compiled.mesh));
+}
+
+double predicted_seconds(const engine::CompiledStep& compiled, const plan::Costs& costs,
+                         plan::SimulateOptions options) {
+  options.links = plan::Links::Serialised;
+  const schedule::Program& program = compiled.program_of(middle_pattern(compiled, costs, options));
+  options.record = plan::Record::DevicesOnly;
+  options.starts.assign(static_cast<std::size_t>(program.devices), 0.0);
+  double seconds = 0;
+  const int steps = options.norm_way > 0 ? kStepsUntilSteady : 1;
+  for (int step = 0; step < steps; ++step) {
+    std::vector<double> ends = ends_of(plan::simulate(program, costs, options));
+    seconds = 0;
+    for (std::size_t d = 0; d < ends.size(); ++d)
+      seconds = std::max(seconds, ends[d] - options.starts[d]);
+    const double first = *std::ranges::min_element(ends);
+    for (double& end : ends) end -= first;
+    options.starts = std::move(ends);
+  }
+  return seconds;
 }
 
 TracedStep measured_step(const engine::CompiledStep& compiled, const engine::Executor& executor,

@@ -24,9 +24,14 @@ inline constexpr double kErrorOnSharedCores = 0.2;
 TracedStep predicted_step(const engine::CompiledStep& compiled, const plan::Costs& costs,
                           plan::SimulateOptions options);
 
+/// Seconds from one step to the next in the same simulation. Over links that take long a device
+/// begins a step when it has ended the one before, whatever the others do.
+double predicted_seconds(const engine::CompiledStep& compiled, const plan::Costs& costs,
+                         plan::SimulateOptions options);
+
 /// The timeline of all devices from what the executor of each recorded, on every device. Clocks of
-/// different machines are brought together at the end of NORM, where all devices meet. `pattern`:
-/// which of CompiledStep::patterns has run.
+/// different machines are brought together at the end of NORM, where all devices meet; over links
+/// that take long, as nearly as these do. `pattern`: which of CompiledStep::patterns has run.
 TracedStep measured_step(const engine::CompiledStep& compiled, const engine::Executor& executor,
                          comm::Communicator& world, int pattern = engine::StepInput::kFullest);
 

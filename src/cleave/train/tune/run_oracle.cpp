@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "cleave/comm/early_bytes.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/plan/time/trace.h"
 #include "cleave/plan/tune/partition.h"
@@ -160,10 +161,13 @@ plan::Prediction RunOracle::weigh(const Config& config) {
 void RunOracle::simulate(plan::Prediction& run, const Config& config,
                          const engine::CompiledStep& step) {
   LayoutCosts costs(config, devices_);
+  // Emulated messages wait for their credit.
+  const std::int64_t early = config.devices.emulate ? 0 : comm::kEarlyBytes;
   const plan::Trace trace = plan::simulate(step.program, costs.costs(step),
                                            {.links = plan::Links::Serialised,
                                             .record = plan::Record::DevicesOnly,
-                                            .at_once = costs.places_at_once()});
+                                            .at_once = costs.places_at_once(),
+                                            .early_bytes = early});
   const plan::Summary summary = plan::summarise(step.program, trace);
   const double devices = static_cast<double>(summary.devices.size());
   double collective = 0;
