@@ -2,27 +2,21 @@
 // there for its part of STEP only: the weights, slots and losses are those of a run that keeps
 // them, what is planned is what is used, inside and outside.
 
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "support/errors.h"
 #include "support/temporary_directory.h"
-#include "support/tiny_model.h"
+#include "support/train_steps.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
 #include "cleave/base/tensor_sum.h"
-#include "cleave/comm/local/local_world.h"
-#include "cleave/engine/compile/compile.h"
-#include "cleave/engine/run/device.h"
-#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 namespace {
 
 using schedule::Offload;
-using testing::ReplicaSource;
 using testing::tiny_model;
 
 constexpr int kMicrobatches = 4;
@@ -48,38 +42,28 @@ engine::CompileOptions options_of(const engine::Layout& layout) {
 /// Trains, and expects to use what was planned.
 Outcome train(const engine::CompiledStep& step) {
   const TrainConfig config{.steps = kSteps, .lr = 1e-2, .warmup = 1};
-  const int microbatches = step.program.microbatches;
-  std::mutex mutex;
   Outcome outcome;
-  std::vector<std::pair<std::string, std::uint64_t>> hashes;
-  std::vector<std::pair<std::string, std::uint64_t>> slots;
-  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    const int index = world.rank();
-    engine::Device device(step, index, 1, world);
-    device.initialise(7);
-    RunOptimizer optimizer(config);
-    for (int s = 0; s < kSteps; ++s) {
-      ReplicaSource source(step.replica_of(index) * microbatches, s);
-      optimizer.begin_step(s);
-      const auto result = device.executor().run(
-          {.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / (kMicrobatches * 16)});
-      const std::lock_guard lock(mutex);
-      if (index == 0) outcome.losses.push_back(result.loss);
-    }
-    const std::lock_guard lock(mutex);
-    EXPECT_EQ(device.arena().peak(), step.planned_on(index));
-    EXPECT_EQ(device.outside().peak(), step.outside_on(index));
-    outcome.peak = std::max(outcome.peak, device.arena().peak());
-    outcome.outside += device.outside().peak();
-    if (!device.is_owner()) return;
-    for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
-    for (const engine::TensorState& tensor : device.tensors())
-      for (const engine::SlotState& slot : tensor.slots)
-        tensor.for_each_run(slot.values, [&](std::int64_t first, std::span<float> run) {
-          slots.emplace_back(tensor.name + "." + std::string(slot.name),
-                             tensor_sum(std::as_bytes(run), first));
-        });
-  });
+  testing::Hashes hashes;
+  testing::Hashes slots;
+  testing::train_steps(
+      step, {.config = config, .loss_scale = 1.0f / (kMicrobatches * 16)},
+      [&](int device, const engine::StepResult& result, const comm::Sent&) {
+        if (device == 0) outcome.losses.push_back(result.loss);
+      },
+      [&](engine::Device& device, comm::Communicator& world) {
+        EXPECT_EQ(device.arena().peak(), step.planned_on(world.rank()));
+        EXPECT_EQ(device.outside().peak(), step.outside_on(world.rank()));
+        outcome.peak = std::max(outcome.peak, device.arena().peak());
+        outcome.outside += device.outside().peak();
+        if (!device.is_owner()) return;
+        for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
+        for (const engine::TensorState& tensor : device.tensors())
+          for (const engine::SlotState& slot : tensor.slots)
+            tensor.for_each_run(slot.values, [&](std::int64_t first, std::span<float> run) {
+              slots.emplace_back(tensor.name + "." + std::string(slot.name),
+                                 tensor_sum(std::as_bytes(run), first));
+            });
+      });
   outcome.slots = engine::combine_hashes(slots);
   outcome.weights = engine::combine_hashes(hashes);
   return outcome;

@@ -2,19 +2,13 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "support/tiny_model.h"
+#include "support/train_steps.h"
 #include <gtest/gtest.h>
 
 #include "cleave/base/tensor_sum.h"
-#include "cleave/comm/local/local_world.h"
-#include "cleave/engine/compile/compile.h"
-#include "cleave/engine/run/device.h"
-#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::testing {
 
@@ -46,39 +40,29 @@ inline StateOutcome train_state(const Graph& model, const engine::OptimizerKind&
                               .tensor_shards = tensor_shards,
                               .optimizer = &kind,
                               .hyper = train::hyper_of(config, kind)});
-  std::mutex mutex;
   StateOutcome outcome;
-  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    const int index = world.rank();
-    engine::Device device(step, index, 1, world);
-    device.initialise(7);
-    device.clear_slots();
-    train::RunOptimizer optimizer(config, kind);
-    for (int s = 0; s < kSteps; ++s) {
-      ReplicaSource source(step.replica_of(index) * microbatches, s);
-      optimizer.begin_step(s);
-      const comm::Sent before = world.sent();
-      const auto result = device.executor().run({.source = &source,
-                                                 .optimizer = &optimizer,
-                                                 .loss_scale = 1.0f / (kMicrobatches * kSequence)});
-      const std::lock_guard lock(mutex);
-      outcome.as_planned = outcome.as_planned && world.sent() - before == step.traffic[index];
-      if (index == 0) outcome.losses.push_back(result.loss);
-    }
-    const std::lock_guard lock(mutex);
-    outcome.planned += step.planned_on(index);
-    outcome.as_planned = outcome.as_planned && device.arena().peak() == step.planned_on(index);
-    if (!device.is_owner()) return;
-    for (const auto& [name, sum] : device.weight_hashes()) outcome.weights[name] += sum;
-    for (const engine::TensorState& tensor : device.tensors()) {
-      for (const engine::SlotState& slot : tensor.slots) {
-        tensor.for_each_run(slot.values, [&](std::int64_t first, std::span<float> run) {
-          outcome.slots[tensor.name + "." + std::string(slot.name)] +=
-              tensor_sum(std::as_bytes(run), first);
-        });
-      }
-    }
-  });
+  train_steps(
+      step,
+      {.config = config, .optimizer = &kind, .loss_scale = 1.0f / (kMicrobatches * kSequence)},
+      [&](int device, const engine::StepResult& result, const comm::Sent& sent) {
+        outcome.as_planned = outcome.as_planned && sent == step.traffic[device];
+        if (device == 0) outcome.losses.push_back(result.loss);
+      },
+      [&](engine::Device& device, comm::Communicator& world) {
+        outcome.planned += step.planned_on(world.rank());
+        outcome.as_planned =
+            outcome.as_planned && device.arena().peak() == step.planned_on(world.rank());
+        if (!device.is_owner()) return;
+        for (const auto& [name, sum] : device.weight_hashes()) outcome.weights[name] += sum;
+        for (const engine::TensorState& tensor : device.tensors()) {
+          for (const engine::SlotState& slot : tensor.slots) {
+            tensor.for_each_run(slot.values, [&](std::int64_t first, std::span<float> run) {
+              outcome.slots[tensor.name + "." + std::string(slot.name)] +=
+                  tensor_sum(std::as_bytes(run), first);
+            });
+          }
+        }
+      });
   return outcome;
 }
 

@@ -1,16 +1,8 @@
 #pragma once
 
-#include <mutex>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "support/tiny_model.h"
-
-#include "cleave/comm/local/local_world.h"
-#include "cleave/engine/compile/compile.h"
-#include "cleave/engine/run/device.h"
-#include "cleave/train/step/run_optimizer.h"
+#include "support/train_steps.h"
 
 namespace cleave::testing {
 
@@ -31,34 +23,23 @@ inline Outcome train_layout(const Graph& graph, const engine::Layout& layout) {
   const engine::CompiledStep step = engine::compile(
       graph,
       {.layout = layout, .microbatches = microbatches, .data_shards = 2, .tensor_shards = 2});
-  const float scale = 1.0f / static_cast<float>(kTotal * loss_count(graph));
-  std::mutex mutex;
   Outcome outcome;
-  std::vector<std::pair<std::string, std::uint64_t>> hashes;
-  comm::run_devices(step.devices(), [&](comm::Communicator& world) {
-    const int index = world.rank();
-    engine::Device device(step, index, 1, world);
-    device.initialise(7);
-    train::RunOptimizer optimizer({.steps = kTrainedSteps, .lr = 1e-2, .warmup = 1});
-    engine::StepResult result;
-    bool sent = true;
-    for (int s = 0; s < kTrainedSteps; ++s) {
-      ReplicaSource source(step.replica_of(index) * microbatches, s);
-      optimizer.begin_step(s);
-      const comm::Sent before = world.sent();
-      result = device.executor().run({.source = &source,
-                                      .optimizer = &optimizer,
-                                      .loss_scale = scale,
-                                      .search = engine::Search::NonFinite});
-      sent = sent && world.sent() - before == step.traffic[index];
-    }
-    const std::lock_guard lock(mutex);
-    outcome.loss = result.loss;
-    outcome.sent_as_planned = outcome.sent_as_planned && sent;
-    outcome.as_planned = outcome.as_planned && device.arena().peak() == step.planned_on(index);
-    if (!device.is_owner()) return;
-    for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
-  });
+  Hashes hashes;
+  train_steps(
+      step,
+      {.config = {.steps = kTrainedSteps, .lr = 1e-2, .warmup = 1},
+       .loss_scale = 1.0f / static_cast<float>(kTotal * loss_count(graph)),
+       .search = engine::Search::NonFinite},
+      [&](int device, const engine::StepResult& result, const comm::Sent& sent) {
+        outcome.loss = result.loss;
+        outcome.sent_as_planned = outcome.sent_as_planned && sent == step.traffic[device];
+      },
+      [&](engine::Device& device, comm::Communicator& world) {
+        outcome.as_planned =
+            outcome.as_planned && device.arena().peak() == step.planned_on(world.rank());
+        if (!device.is_owner()) return;
+        for (auto& hash : device.weight_hashes()) hashes.push_back(hash);
+      });
   outcome.weights = engine::combine_hashes(hashes);
   return outcome;
 }
