@@ -24,6 +24,7 @@ constexpr std::size_t kSmall = 64, kLarge = std::size_t{1} << 20;
 // smaller one.
 constexpr double kLongLatency = 1e-3;  // seconds
 constexpr std::size_t kLeastOnLongLinks = std::size_t{1} << 14;
+constexpr std::size_t kBurst = 4;  // messages, as they follow each other in a pipeline
 constexpr int kTrips = 9, kFewestTrips = 2;
 
 // After this there are no further ones.
@@ -52,49 +53,69 @@ class Trips {
     in_.resize(kLarge);
   }
 
-  /// Half the time of a message there and back, which the first device measures. As in a step, each
-  /// receive is posted before its message leaves, so that no credit adds to the way.
-  double one_way(std::size_t size, std::chrono::microseconds pause) {
-    const std::span out = std::span(out_).first(size), in = std::span(in_).first(size);
-    return world_.rank() == first_ ? measure(out, in, pause) : answer(out, in);
+  /// Half the time of `count` messages there, and as many back once all are there, which the first
+  /// device measures. As in a step, each receive is posted before its message leaves, so that no
+  /// credit adds to the way.
+  double one_way(std::size_t size, std::chrono::microseconds pause, std::size_t count = 1) {
+    size_ = size;
+    count_ = count;
+    return world_.rank() == first_ ? measure(pause) : answer();
   }
 
  private:
+  std::vector<comm::Pending> receive_all(int from) {
+    std::vector<comm::Pending> all;
+    for (std::size_t i = 0; i < count_; ++i)
+      all.push_back(world_.receive(std::span(in_).subspan(i * size_, size_), from, kProfileTag));
+    return all;
+  }
+
+  std::vector<comm::Pending> send_all(int to) {
+    std::vector<comm::Pending> all;
+    for (std::size_t i = 0; i < count_; ++i)
+      all.push_back(world_.send(std::span(out_).first(size_), to, kProfileTag));
+    return all;
+  }
+
+  static void wait_for(std::vector<comm::Pending>& all) {
+    for (comm::Pending& each : all) each.wait();
+  }
+
   /// A message says whether another one follows: a slow link is asked less often.
-  double measure(std::span<std::byte> out, std::span<std::byte> in,
-                 std::chrono::microseconds pause) {
+  double measure(std::chrono::microseconds pause) {
     std::vector<double> seconds;
     const Clock::time_point begin = Clock::now();
     for (int round = -1, more = 1; more != 0; ++round) {  // the first round warms up
       const std::chrono::duration<double> so_far = Clock::now() - begin;
       more = round + 1 < kTrips && (round < kFewestTrips || so_far < kLongestTrips) ? 1 : 0;
-      out[0] = static_cast<std::byte>(more);
-      comm::Pending back = world_.receive(in, second_, kProfileTag);
+      out_[0] = static_cast<std::byte>(more);
+      std::vector<comm::Pending> back = receive_all(second_);
       std::this_thread::sleep_for(pause);
       const Clock::time_point start = Clock::now();
-      comm::Pending forth = world_.send(out, second_, kProfileTag);
-      back.wait();
+      std::vector<comm::Pending> forth = send_all(second_);
+      wait_for(back);
       const std::chrono::duration<double> both_ways = Clock::now() - start;
-      forth.wait();
+      wait_for(forth);
       if (round >= 0) seconds.push_back(both_ways.count() / 2);
     }
     return median(std::move(seconds));
   }
 
-  double answer(std::span<std::byte> out, std::span<std::byte> in) {
-    comm::Pending next = world_.receive(in, first_, kProfileTag);
+  double answer() {
+    std::vector<comm::Pending> next = receive_all(first_);
     for (bool more = true; more;) {
-      next.wait();
-      more = in[0] != std::byte{0};
-      comm::Pending back = world_.send(out, first_, kProfileTag);
-      if (more) next = world_.receive(in, first_, kProfileTag);
-      back.wait();
+      wait_for(next);
+      more = in_[0] != std::byte{0};
+      std::vector<comm::Pending> back = send_all(first_);
+      if (more) next = receive_all(first_);
+      wait_for(back);
     }
     return 0;
   }
 
   comm::Communicator& world_;
   int first_, second_;
+  std::size_t size_ = 0, count_ = 0;
   std::vector<std::byte> out_, in_;
 };
 
@@ -135,10 +156,14 @@ plan::LinkCosts profile_messages(comm::Communicator& world, int first, int secon
   std::size_t size = kLarge;
   if (message > 0 && latency >= kLongLatency)
     size = std::clamp(static_cast<std::size_t>(message), kLeastOnLongLinks, kLarge);
-  const double small = shared(world, first, here ? trips.one_way(kSmall, kNotAtAll) : 0);
-  const double large = shared(world, first, here ? trips.one_way(size, kNotAtAll) : 0);
+  // What one more message takes that follows another; of large ones, what it takes beside a small.
+  const std::size_t count = std::min(kBurst, kLarge / size);
+  const std::size_t before = count > 1 ? size : kSmall;
+  const double less = shared(world, first, here ? trips.one_way(before, kNotAtAll) : 0);
+  const double more = shared(world, first, here ? trips.one_way(size, kNotAtAll, count) : 0);
+  const std::size_t bytes = count > 1 ? (count - 1) * size : size;
   return {.latency = latency,
-          .per_byte = std::max(0.0, large - small) / static_cast<double>(size),
+          .per_byte = std::max(0.0, more - less) / static_cast<double>(bytes),
           .credit = world.sends_credits() ? latency : 0};
 }
 
