@@ -174,6 +174,13 @@ TEST(ScheduleCommand, NamesTheMistakeInOneSentence) {
       {"1f1b" + shape + "--graph \"0-1>2\"", "'0-1>2' is no edge"},
       {"1f1b" + shape + "--graph \"0>1,1>0\"", "form a cycle"},
       {"1f1b" + shape + "--graph nowhere.txt", "cannot read nowhere.txt"},
+      {"1f1b --microbatches 4 --graph \"0>1,1>9\"",
+       "no edge names stage 2, and the edges go up to 9; number the stages from 0 on without a "
+       "gap"},
+      {"auto --microbatches 4 --graph \"1>2\"", "no edge names stage 0"},
+      {"gpipe --microbatches 4 --graph \"0>2147483647\"", "no edge names stage 1"},
+      {"1f1b --stages 3 --microbatches 4 --graph \"0>1\"",
+       "no edge names stage 2, and --stages gives 3"},
       {"1f1b" + shape + "--frozen 7", "stage 7 cannot be frozen"},
       {"1f1b" + shape + "--frozen 0,1", "nothing is left to learn"},
       {"1f1b" + shape + "--frozen all", "'all' is no stage"},

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "files.h"
 #include "words.h"
@@ -56,6 +57,18 @@ std::vector<schedule::Edge> parse_graph(const std::string& text) {
   }
   require(!edges.empty(), "--graph ", text, " has no edge; write from>to, as in 0>1,1>3,2>3");
   return edges;
+}
+
+int stages_of(const std::vector<schedule::Edge>& graph, std::optional<int> given) {
+  std::set<int> named;
+  for (const schedule::Edge& edge : graph) named.insert({edge.from, edge.to});
+  const std::int64_t stages = given ? *given : std::int64_t{*named.rbegin()} + 1;
+  int next = 0;
+  for (const int stage : named) next += stage == next ? 1 : 0;
+  require(next >= stages, "--graph: no edge names stage ", next, ", and ",
+          given ? "--stages gives " : "the edges go up to ", given ? stages : stages - 1,
+          "; number the stages from 0 on without a gap, and give each an edge");
+  return static_cast<int>(stages);
 }
 
 std::vector<int> parse_frozen(const std::string& text) {

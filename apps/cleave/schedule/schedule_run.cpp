@@ -43,12 +43,10 @@ Program read_program_for(const std::string& path, const ScheduleQuery& query) {
 
 schedule::PipelineShape shape_of(std::string_view kind, const ScheduleQuery& query) {
   schedule::PipelineShape shape{.chunks = query.chunks, .graph = parse_graph(query.graph)};
-  int stages = 0;
-  for (const schedule::Edge& edge : shape.graph) stages = std::max({stages, edge.from, edge.to});
   require((query.stages || !shape.graph.empty()) && query.microbatches, "schedule ", kind,
           " needs --stages and --microbatches, as in: cleave schedule ", kind,
           " --stages 4 --microbatches 8");
-  shape.devices = query.stages.value_or(stages + 1);
+  shape.devices = shape.graph.empty() ? *query.stages : stages_of(shape.graph, query.stages);
   shape.microbatches = *query.microbatches;
   require(shape.devices >= 1, "--stages ", shape.devices, " must be at least 1");
   require(shape.microbatches >= 1, "--microbatches ", shape.microbatches, " must be at least 1");
