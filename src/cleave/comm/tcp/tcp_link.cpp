@@ -14,7 +14,7 @@ constexpr std::uint64_t kUnacknowledged = 32;
 
 // A message up to this size is copied, so that its send is complete at once. Over a link that takes
 // long a copy costs nothing beside the way of an acknowledgement.
-constexpr std::size_t kCopied = 4 * 1024, kCopiedOnLongLinks = 256 * 1024;
+constexpr std::size_t kCopiedSend = 4 * 1024, kCopiedSendOnLongLinks = 256 * 1024;
 constexpr std::chrono::milliseconds kLongRoundTrip{1};
 
 MessageKey key_of(const FrameHeader& header) {
@@ -132,7 +132,7 @@ void TcpLink::attach(Stream stream, FrameReader reader, std::uint64_t seen, Inte
   note_seen(seen);
   frames_.rewind();
   stream_.emplace(std::move(stream));
-  copied_ = stream_->round_trip() >= kLongRoundTrip ? kCopiedOnLongLinks : kCopied;
+  copied_ = stream_->round_trip() >= kLongRoundTrip ? kCopiedSendOnLongLinks : kCopiedSend;
   reader_ = std::move(reader);
   reader_.rely_on(integrity);
   writer_.rely_on(integrity);
