@@ -42,6 +42,17 @@ std::string without_warnings(const std::string& text) {
   return kept;
 }
 
+TEST_F(PlanConfig, NamesTheOnlyKeyThatIsNotOpenWhereNothingFits) {
+  Keys keys = kOpen;
+  keys.insert(keys.end(), {"devices.memory=1KiB", "train.microbatch=2", "parallel.zero=auto",
+                           "parallel.recompute=auto", "devices.emulate=\"f=1ms,i=1ms,w=1ms\""});
+  const Answer answer = run_.train(keys);
+  EXPECT_EQ(answer.exit, 3);
+  EXPECT_NE(answer.err.find("use more devices, set train.microbatch to \"auto\", or make"),
+            std::string::npos)
+      << answer.err;
+}
+
 TEST_F(PlanConfig, PromisesTheMemoryThatTheRunThenUsesToTheByte) {
   const Answer answer = plan(kOpen);
   ASSERT_EQ(answer.exit, 0) << answer.err;

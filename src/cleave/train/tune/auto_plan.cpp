@@ -219,12 +219,15 @@ std::string describe_excess(const AutoPlan& plan) {
   const plan::Prediction& nearest = plan.choice().predicted;
   const ParallelConfig& p = plan.asked.parallel;
   std::string closed;
-  for (const auto& [open, key] : {std::pair(!p.pipeline, "pipeline"), std::pair(!p.data, "data"),
-                                  std::pair(!p.tensor, "tensor"), std::pair(!p.zero, "zero"),
-                                  std::pair(!p.recompute, "recompute")}) {
-    if (!open) closed += fmt::format("{}parallel.{}", closed.empty() ? "" : ", ", key);
+  for (const auto& [key, given] :
+       {std::pair("parallel.pipeline", p.pipeline.has_value()),
+        std::pair("parallel.data", p.data.has_value()),
+        std::pair("parallel.tensor", p.tensor.has_value()),
+        std::pair("parallel.zero", p.zero.has_value()),
+        std::pair("parallel.recompute", p.recompute.has_value()),
+        std::pair("train.microbatch", plan.asked.train.microbatch.value_or(1) > 1)}) {
+    if (given) closed += fmt::format("{}{}", closed.empty() ? "" : ", ", key);
   }
-  if (plan.asked.train.microbatch.value_or(1) > 1) closed += ", train.microbatch";
   return fmt::format(
       "none of {} layouts fits; the nearest ({}) needs {} on device {}, which has {}: raise "
       "devices.memory to {} bytes, use more devices, {}or make the model smaller",
