@@ -5,7 +5,7 @@ PRESET ?= release
 CLEAVE = build/release/cleave
 INSTALL_TO = $(abspath $(subst ~,$(HOME),$(or $(PREFIX),/usr/local)))
 
-.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants campaign-loss campaign-clients campaign-load bench format lint headers install can-install uninstall package check-package
+.PHONY: help setup build test test-arm test-all quickstart fuzz campaign-kill campaign-flip campaign-mutants campaign-loss campaign-clients campaign-load bench format lint headers install can-install uninstall package check-package package-arm check-package-arm
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
 
@@ -107,3 +107,9 @@ package: setup   ## Debian packages, in build/package
 check-package: package  ## install them in a clean Debian 12, use all of them there, remove them; as root, minutes
 	@command -v mmdebstrap >/dev/null || apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null
 	@scripts/check_package
+
+package-arm: setup   ## the same for AArch64, cross-compiled, in build/package-arm
+	@scripts/package --arm
+
+check-package-arm: build package-arm  ## make a Debian 12 of AArch64 of them, and use it under qemu; minutes
+	@scripts/check_package_arm
