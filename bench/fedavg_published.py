@@ -73,7 +73,10 @@ def play(options, name):
         each = follow(process, out, options.rounds, name)
     if process.returncode != 0:
         sys.exit(f"{name}: cleave train ended with {process.returncode}")
-    return max(accuracies(out).values()), each
+    found = accuracies(out)
+    if max(found) < options.rounds:  # asked to stop, which is no failure of its own
+        sys.exit(f"{name}: stopped after round {max(found)} of {options.rounds}, best {max(found.values()):.2f} %; start it again to go on")
+    return max(found.values()), each
 
 
 def main():

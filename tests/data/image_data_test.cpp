@@ -5,6 +5,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/data/dataset.h"
+#include "cleave/data/image/patch_reader.h"
 
 namespace cleave::data {
 namespace {
@@ -44,6 +45,19 @@ TEST(ImageData, IsReadInPatches) {
   const int order[] = {0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15};
   for (int i = 0; i < 16; ++i)
     EXPECT_EQ(values[i], static_cast<float>(((12 * 7 + 3 * order[i]) % 256 / 255.0 - 0.5) / 0.5));
+}
+
+TEST(ImageData, KeepsTheOrderOfBytesInPatchesOfOnePixel) {
+  const SetDescription set{
+      .width = 2, .height = 2, .channels = 3, .mean = {0, 0.5, 0}, .deviation = {1, 0.25, 2}};
+  const std::vector<std::uint8_t> pixels = {1, 2, 3, 40, 50, 60, 7, 8, 9, 200, 255, 0};
+  std::vector<float> values(12);
+
+  to_patches(pixels, set, Normaliser(set), 1, values);
+
+  for (std::size_t i = 0; i < 12; ++i)
+    EXPECT_EQ(values[i],
+              static_cast<float>((pixels[i] / 255.0 - set.mean[i % 3]) / set.deviation[i % 3]));
 }
 
 TEST(ImageData, VisitsEveryImageOncePerEpochAndHoldsSomeOut) {

@@ -103,6 +103,61 @@ TEST(GroupNorm, IsItsReference) {
   }
 }
 
+struct Normed {
+  Tensor y, dx;
+};
+
+/// group_norm and its backward of maps with the channels [first, first + count) of x and dy.
+Normed normed(Tensor& x, Tensor& dy, std::int64_t channels, std::int64_t first, std::int64_t count,
+              std::int64_t groups) {
+  const std::int64_t pixels = x.view().elements() / channels;
+  const Shape shape{1, pixels * count};
+  Tensor own(x.view().dtype(), shape), own_dy(x.view().dtype(), shape);
+  for (std::int64_t i = 0; i < pixels * count; ++i) {
+    const std::int64_t from = i / count * channels + first + i % count;
+    reference::set(own.view(), {0, i}, x[from]);
+    reference::set(own_dy.view(), {0, i}, dy[from]);
+  }
+  Tensor all_weights = Tensor::random(x.view().dtype(), {channels}, 2);
+  const View weight = all_weights.view().slice(0, first, count);
+  Tensor mean(DType::F32, {1, groups}), rstd(DType::F32, {1, groups});
+  Normed result{Tensor(x.view().dtype(), shape), Tensor(x.view().dtype(), shape)};
+  Compute compute(1);
+  group_norm(compute, {.x = own.view(),
+                       .weight = weight,
+                       .bias = weight,
+                       .groups = groups,
+                       .eps = 1e-5f,
+                       .y = result.y.view(),
+                       .mean = mean.view(),
+                       .rstd = rstd.view()});
+  group_norm_backward(compute, {.dy = own_dy.view(),
+                                .x = own.view(),
+                                .weight = weight,
+                                .mean = mean.view(),
+                                .rstd = rstd.view(),
+                                .dx = result.dx.view()});
+  return result;
+}
+
+// Ten groups are more than are summed side by side.
+TEST(GroupNorm, GivesEachGroupTheBitsThatItHasAlone) {
+  constexpr std::int64_t kGroups = 10, kWidth = 3, kChannels = kGroups * kWidth;
+  for (const DType dtype : {DType::F32, DType::BF16}) {
+    Tensor x = Tensor::random(dtype, {1, 7 * kChannels}, 1);
+    Tensor dy = Tensor::random(dtype, {1, 7 * kChannels}, 4);
+    Normed all = normed(x, dy, kChannels, 0, kChannels, kGroups);
+    for (std::int64_t g = 0; g < kGroups; ++g) {
+      Normed alone = normed(x, dy, kChannels, g * kWidth, kWidth, 1);
+      for (std::int64_t i = 0; i < 7 * kWidth; ++i) {
+        const std::int64_t at = i / kWidth * kChannels + g * kWidth + i % kWidth;
+        EXPECT_EQ(all.y[at], alone.y[i]) << g << " " << i;
+        EXPECT_EQ(all.dx[at], alone.dx[i]) << g << " " << i;
+      }
+    }
+  }
+}
+
 // Threads divide samples or channels, and every sum has one order.
 TEST(GroupNorm, HasTheSameBitsOnAnyNumberOfThreads) {
   Tensor x = Tensor::random(DType::F32, {kMaps, kMap.values()}, 1);

@@ -1,5 +1,7 @@
 #include "cleave/layers/convolution.h"
 
+#include <algorithm>
+
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/matmul.h"
 #include "cleave/ops/reduce.h"
@@ -22,8 +24,41 @@ Shape columns_of(const LayerSpec& spec) {
 /// [samples, places · out] as [samples · places, out].
 template <class Byte>
 BasicView<Byte> by_place(const BasicView<Byte>& y, const LayerSpec& spec) {
-  const std::int64_t rows = columns_of(spec)[0];
+  const std::int64_t rows = y.size(0) * window_of(spec).places();
   return y.reshaped({rows, y.elements() / rows});
+}
+
+/// Some images, and room for their rows.
+struct Images {
+  std::int64_t first;
+  std::int64_t count;
+  View columns;
+
+  template <class Byte>
+  BasicView<Byte> of(const BasicView<Byte>& all) const {
+    return all.slice(0, first, count);
+  }
+};
+
+/// Calls fn(images) for groups of images whose rows stay in the caches of the threads until they
+/// are read. Results of an image depend on no other: no group changes a bit of them.
+template <class Fn>
+void for_cached_images(ops::Compute& compute, const LayerSpec& spec, std::byte* room,
+                       const Fn& fn) {
+  // A product packs its weights anew for each group, so rows that the last caches hold stay one.
+  constexpr std::int64_t kCachedBytes = 256 * 1024;
+  constexpr std::int64_t kWholeBytes = 1024 * 1024;
+  const Shape all = columns_of(spec);
+  const std::int64_t samples = spec.x.shape[0];
+  const std::int64_t rows = window_of(spec).places();
+  const std::int64_t bytes = rows * all[1] * size_of(spec.x.dtype);
+  const std::int64_t cached = std::max<std::int64_t>(1, kCachedBytes / bytes) * compute.threads();
+  const bool whole = compute.accelerator() || samples * bytes <= kWholeBytes * compute.threads();
+  const std::int64_t group = whole ? samples : std::min(cached, samples);
+  for (std::int64_t first = 0; first < samples; first += group) {
+    const std::int64_t count = std::min(group, samples - first);
+    fn(Images{first, count, View(room, spec.x.dtype, {count * rows, all[1]})});
+  }
 }
 
 }  // namespace
@@ -35,18 +70,20 @@ std::int64_t Convolution::scratch_bytes(ops::Compute& compute) const {
 
 void Convolution::forward(ops::Compute& compute, const LayerCall& call) {
   const ops::ScratchClaim claim(compute, spec().scratch);
-  const View columns(claim.data(), call.x.dtype(), columns_of(spec()));
-  ops::unfold(compute, window_of(spec()), call.x, columns);
-  ops::matmul(compute, columns, ConstView(parameter(0).value).transposed(),
-              by_place(call.y, spec()), {.bias = parameter(1).value});
+  for_cached_images(compute, spec(), claim.data(), [&](const Images& images) {
+    ops::unfold(compute, window_of(spec()), images.of(call.x), images.columns);
+    ops::matmul(compute, images.columns, ConstView(parameter(0).value).transposed(),
+                by_place(images.of(call.y), spec()), {.bias = parameter(1).value});
+  });
 }
 
 void Convolution::backward_input(ops::Compute& compute, const LayerCall& call) {
   if (!call.dx) return;
   const ops::ScratchClaim claim(compute, spec().scratch);
-  const View columns(claim.data(), call.dx.dtype(), columns_of(spec()));
-  ops::matmul(compute, by_place(call.dy, spec()), parameter(0).value, columns);
-  ops::fold(compute, window_of(spec()), columns, call.dx);
+  for_cached_images(compute, spec(), claim.data(), [&](const Images& images) {
+    ops::matmul(compute, by_place(images.of(call.dy), spec()), parameter(0).value, images.columns);
+    ops::fold(compute, window_of(spec()), images.columns, images.of(call.dx));
+  });
 }
 
 void Convolution::backward_weight(ops::Compute& compute, const LayerCall& call) {

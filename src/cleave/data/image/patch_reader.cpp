@@ -34,6 +34,14 @@ void to_patches(std::span<const std::uint8_t> pixels, const SetDescription& set,
                 const Normaliser& normaliser, std::int64_t patch, std::span<float> values) {
   CLEAVE_CHECK(std::ssize(values) == set.image_bytes(), values.size());
   float* out = values.data();
+  if (patch == 1) {  // values in the order of the bytes
+    for (int channel = 0; channel < set.channels; ++channel) {
+      const float* table = normaliser.table(channel).data();
+      for (std::size_t i = static_cast<std::size_t>(channel); i < values.size(); i += set.channels)
+        out[i] = table[pixels[i]];
+    }
+    return;
+  }
   for (std::int64_t top = 0; top < set.height; top += patch) {
     for (std::int64_t left = 0; left < set.width; left += patch) {
       for (int channel = 0; channel < set.channels; ++channel) {

@@ -12,6 +12,15 @@ namespace cleave::ops::reference {
 ///   y  [samples, places · out]
 void convolution(const WindowShape& shape, ConstView x, ConstView w, ConstView bias, View y);
 
+/// columns [samples · places, channels · size²] of x, value by value.
+void unfold(const WindowShape& shape, ConstView x, View columns);
+
+/// The sums of fold(), pixel by pixel: f32, the places that cover it first to last.
+void fold(const WindowShape& shape, ConstView columns, View x);
+
 void max_pool(const WindowShape& shape, ConstView x, View y);
+
+/// dy to the first of the largest values of each square, or to its last NaN.
+void max_pool_backward(const WindowShape& shape, ConstView x, ConstView dy, View dx);
 
 }  // namespace cleave::ops::reference

@@ -132,20 +132,29 @@ HWY_INLINE void copy_few(const BFloat16* from, std::int64_t count, float* to) {
   }
 }
 
+/// Whether copy_lanes() fills the whole width of the panel, with zeros past the lanes.
+HWY_INLINE bool fills_panel(std::int64_t lanes, std::int64_t width) {
+  return width ==
+         static_cast<std::int64_t>(hwy::RoundUpTo(static_cast<std::size_t>(lanes), kLanes));
+}
+
 /// The lanes are contiguous in memory and so they stay.
 template <class T>
 HWY_INLINE void copy_lanes(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
   const T* from = reinterpret_cast<const T*>(strip.at);
   auto* to = reinterpret_cast<float*>(panel);
-  for (std::int64_t k = 0; k < strip.depth; ++k) {
-    const T* row = from + k * strip.depth_stride;
+  const std::int64_t depth = strip.depth;
+  const std::int64_t lanes = strip.lanes;
+  const std::int64_t stride = strip.depth_stride;
+  if (!fills_panel(lanes, width)) {
+    for (std::int64_t k = 0; k < depth; ++k) copy_few(from + k * stride, lanes, to + k * width);
+    return;
+  }
+  for (std::int64_t k = 0; k < depth; ++k) {
+    const T* row = from + k * stride;
     float* step = to + k * width;
-    if (strip.lanes < static_cast<std::int64_t>(kLanes)) {
-      copy_few(row, strip.lanes, step);
-      continue;
-    }
-    for_vectors(static_cast<std::size_t>(strip.lanes), [=](std::size_t i, auto part) HWY_ATTR {
-      store(load(row + i, part), step + i, part);
+    for_vectors(static_cast<std::size_t>(lanes), [=](std::size_t i, auto part) HWY_ATTR {
+      store(load(row + i, part), step + i, Whole());
     });
   }
 }
@@ -192,15 +201,23 @@ HWY_INLINE void pack_panel(const Strip& strip, std::int64_t width, int k_step,
   if (strip.depth % k_step != 0) pack_odd_end(strip, width, panel);
 }
 
+/// Zeros in the lanes of the last panel that the strip has not, unless they come with its copy.
+HWY_INLINE void clear_rest(const Strip& strip, std::int64_t width, int k_step,
+                           std::uint32_t* panels) {
+  const std::int64_t steps = (strip.depth + k_step - 1) / k_step;
+  const std::int64_t lanes = strip.lanes % width;
+  const bool copied = strip.depth_stride != 1 && k_step == 1;
+  if (lanes == 0 || (copied && fills_panel(lanes, width))) return;
+  std::uint32_t* panel = panels + strip.lanes / width * steps * width;
+  for (std::int64_t step = 0; step < steps; ++step, panel += width) {
+    for (std::int64_t lane = lanes; lane < width; ++lane) panel[lane] = 0;
+  }
+}
+
 void pack_panels(const Strip& strip, std::int64_t width, int k_step, std::uint32_t* panels) {
   const std::int64_t steps = (strip.depth + k_step - 1) / k_step;
   if (strip.lanes == 0) return;
-  const std::int64_t last = strip.lanes / width;
-  for (std::int64_t lane = strip.lanes % width; lane != 0 && lane < width; ++lane) {
-    for (std::int64_t step = 0; step < steps; ++step) {
-      panels[(last * steps + step) * width + lane] = 0;
-    }
-  }
+  clear_rest(strip, width, k_step, panels);
   // Piece by piece along k, so that lines of the operand serve all panels that want a part of them:
   // few rows where the lanes are contiguous, some lines of each lane where k is.
   const std::int64_t piece = strip.depth_stride == 1 ? 256 : 16;

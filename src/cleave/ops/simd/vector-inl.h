@@ -69,26 +69,83 @@ HWY_INLINE Vec neg_mul_add(Vec a, Vec b, Vec c) {
 
 #endif
 
+using Half = hn::Rebind<std::uint16_t, F32>;  ///< a bf16 for each lane
+
 HWY_INLINE Vec load(const float* p, Whole) {
   return hn::LoadU(F32(), p);
 }
-
-HWY_INLINE Vec load(const BFloat16* p, Whole) {
-  const hn::Rebind<std::uint16_t, F32> half;
-  const hn::RebindToUnsigned<F32> bits;
-  const auto upper = hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(p));
-  return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(bits, upper)));
-}
-
 HWY_INLINE void store(Vec v, float* p, Whole) {
   hn::StoreU(v, F32(), p);
 }
+HWY_INLINE hn::Vec<Half> load_halves(const BFloat16* p, Whole) {
+  return hn::LoadU(Half(), reinterpret_cast<const std::uint16_t*>(p));
+}
+HWY_INLINE void store_halves(hn::Vec<Half> v, BFloat16* p, Whole) {
+  hn::StoreU(v, Half(), reinterpret_cast<std::uint16_t*>(p));
+}
+
+// Lanes past the count are loaded as 0 and not stored. Where an instruction set leaves memory alone
+// that a mask excludes, they are masked: a narrow matrix has little else than such vectors.
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+
+HWY_INLINE Vec load(const float* p, First first) {
+  return hn::MaskedLoad(hn::FirstN(F32(), first.count), F32(), p);
+}
+HWY_INLINE void store(Vec v, float* p, First first) {
+  hn::BlendedStore(v, hn::FirstN(F32(), first.count), F32(), p);
+}
+
+#else
+
+HWY_INLINE Vec load(const float* p, First first) {
+  float lanes[kLanes] = {};
+  std::memcpy(lanes, p, first.count * sizeof(float));
+  return load(lanes, Whole());
+}
+HWY_INLINE void store(Vec v, float* p, First first) {
+  float lanes[kLanes];
+  store(v, lanes, Whole());
+  std::memcpy(p, lanes, first.count * sizeof(float));
+}
+
+#endif
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+
+HWY_INLINE hn::Vec<Half> load_halves(const BFloat16* p, First first) {
+  return hn::MaskedLoad(hn::FirstN(Half(), first.count), Half(),
+                        reinterpret_cast<const std::uint16_t*>(p));
+}
+HWY_INLINE void store_halves(hn::Vec<Half> v, BFloat16* p, First first) {
+  hn::BlendedStore(v, hn::FirstN(Half(), first.count), Half(), reinterpret_cast<std::uint16_t*>(p));
+}
+
+#else
+
+HWY_INLINE hn::Vec<Half> load_halves(const BFloat16* p, First first) {
+  BFloat16 lanes[kLanes] = {};
+  std::memcpy(lanes, p, first.count * sizeof(BFloat16));
+  return load_halves(lanes, Whole());
+}
+HWY_INLINE void store_halves(hn::Vec<Half> v, BFloat16* p, First first) {
+  BFloat16 lanes[kLanes];
+  store_halves(v, lanes, Whole());
+  std::memcpy(p, lanes, first.count * sizeof(BFloat16));
+}
+
+#endif
+
+template <class Part>
+HWY_INLINE Vec load(const BFloat16* p, Part part) {
+  const hn::RebindToUnsigned<F32> bits;
+  return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(bits, load_halves(p, part))));
+}
 
 /// The upper halves, rounded to nearest even; NaN keeps its sign and gets the quiet bit.
-HWY_INLINE void store(Vec v, BFloat16* p, Whole) {
+template <class Part>
+HWY_INLINE void store(Vec v, BFloat16* p, Part part) {
   const hn::RebindToUnsigned<F32> u32;
   const hn::RebindToSigned<F32> i32;
-  const hn::Rebind<std::uint16_t, F32> half;
   const auto bits = hn::BitCast(u32, v);
   const auto upper = hn::ShiftRight<16>(bits);
   const auto odd = hn::And(upper, hn::Set(u32, 1));
@@ -96,23 +153,7 @@ HWY_INLINE void store(Vec v, BFloat16* p, Whole) {
   const auto nan = hn::RebindMask(u32, hn::IsNaN(v));
   const auto quiet = hn::Or(upper, hn::Set(u32, 0x40));
   const auto rounded = hn::IfThenElse(nan, quiet, hn::ShiftRight<16>(up));
-  hn::StoreU(hn::DemoteTo(half, hn::BitCast(i32, rounded)), half,
-             reinterpret_cast<std::uint16_t*>(p));
-}
-
-/// The lanes past the count are 0.
-template <class T>
-HWY_INLINE Vec load(const T* p, First first) {
-  T lanes[kLanes] = {};
-  std::memcpy(lanes, p, first.count * sizeof(T));
-  return load(lanes, Whole());
-}
-
-template <class T>
-HWY_INLINE void store(Vec v, T* p, First first) {
-  T lanes[kLanes];
-  store(v, lanes, Whole());
-  std::memcpy(p, lanes, first.count * sizeof(T));
+  store_halves(hn::DemoteTo(Half(), hn::BitCast(i32, rounded)), p, part);
 }
 
 /// body(i, part) for the vectors of [0, n) in order.
