@@ -59,7 +59,8 @@ class Stranger {
   LetterBox letters_{kLongestLetter};
 };
 
-std::vector<std::byte> frame(FrameHeader header, std::size_t payload) {
+/// A frame whose payload is zeros, without a checksum after it.
+std::vector<std::byte> unsummed_frame(FrameHeader header, std::size_t payload) {
   std::vector<std::byte> bytes(kHeaderBytes + payload);
   encode(header, std::span(bytes).first<kHeaderBytes>());
   return bytes;
@@ -123,7 +124,7 @@ TEST_F(ClosedTest, RefusesLettersByWhatIsWrongWithThem) {
 TEST_F(ClosedTest, RefusesAFirstLetterThatIsTooLong) {
   begin_run();
   Stranger stranger(*server_);
-  stranger.send(frame({.kind = FrameKind::Letter, .length = 4097}, 0));
+  stranger.send(unsummed_frame({.kind = FrameKind::Letter, .length = 4097}, 0));
   EXPECT_TRUE(logged("a letter of 4097 B where at most 4096 B are allowed"));
   expect_peace();
 }
@@ -131,7 +132,7 @@ TEST_F(ClosedTest, RefusesAFirstLetterThatIsTooLong) {
 TEST_F(ClosedTest, RefusesFramesThatBelongToRuns) {
   begin_run();
   for (const FrameKind kind : {FrameKind::Data, FrameKind::Credit, FrameKind::Farewell})
-    Stranger(*server_).send(frame({.kind = kind, .length = 8, .sequence = 1}, 16));
+    Stranger(*server_).send(unsummed_frame({.kind = kind, .length = 8, .sequence = 1}, 16));
   EXPECT_TRUE(logged("a frame where a letter was due"));
   expect_peace();
 }
@@ -140,8 +141,8 @@ TEST_F(ClosedTest, RefusesADamagedLetter) {
   begin_run();
   LetterBox letters(kLongestLetter);
   const std::vector<std::byte> payload = pack(Letter{"status", kVersion});
-  std::vector<std::byte> bytes =
-      frame({.kind = FrameKind::Letter, .length = payload.size()}, payload.size() + kTrailerBytes);
+  std::vector<std::byte> bytes = unsummed_frame(
+      {.kind = FrameKind::Letter, .length = payload.size()}, payload.size() + kTrailerBytes);
   std::memcpy(bytes.data() + kHeaderBytes, payload.data(), payload.size());
   Stranger stranger(*server_);
   stranger.send(bytes);  // with a checksum of noughts
@@ -151,7 +152,7 @@ TEST_F(ClosedTest, RefusesADamagedLetter) {
 
 TEST_F(ClosedTest, OutlivesFramesThatEndInTheMiddle) {
   begin_run();
-  const auto bytes = frame({.kind = FrameKind::Letter, .length = 100}, 100);
+  const auto bytes = unsummed_frame({.kind = FrameKind::Letter, .length = 100}, 100);
   for (const std::size_t length : {1, 55, 56, 57, 155}) {
     Stranger stranger(*server_);
     stranger.send(std::span(bytes).first(length));
@@ -175,7 +176,7 @@ TEST_F(ClosedTest, OutlivesRandomBytes) {
 TEST_F(ClosedTest, DoesNotWaitForOneWhoSpeaksSlowly) {
   begin_run(/*first_word_within=*/1s);
   Stranger slow(*server_);
-  const auto bytes = frame({.kind = FrameKind::Letter, .length = 100}, 0);
+  const auto bytes = unsummed_frame({.kind = FrameKind::Letter, .length = 100}, 0);
   for (std::size_t at = 0; at < 20; ++at) {
     try {
       slow.send(std::span(bytes).subspan(at, 1));
@@ -210,7 +211,7 @@ TEST_F(ClosedTest, TakesASeatFromADeviceWhoseLetterIsTooLong) {
     Stranger guest(*server_);
     guest.say({"join", kVersion, "guest", "0", "1", "0", "", ""});
     EXPECT_TRUE(logged("\"guest\" at "));
-    guest.send(frame({.kind = FrameKind::Letter, .length = kLongestLetter + 1}, 0));
+    guest.send(unsummed_frame({.kind = FrameKind::Letter, .length = kLongestLetter + 1}, 0));
     EXPECT_TRUE(logged("where at most " + std::to_string(kLongestLetter) + " B are allowed"));
   }
   EXPECT_TRUE(logged("\"guest\" has left: a frame of "));

@@ -12,8 +12,6 @@
 namespace cleave::comm {
 namespace {
 
-constexpr std::chrono::hours kDay{24};
-
 class CredentialsTest : public ServerTest {
  protected:
   Letter renew(const Identity& identity) {

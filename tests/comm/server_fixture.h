@@ -18,6 +18,8 @@ namespace cleave::comm {
 
 using namespace std::chrono_literals;
 
+inline constexpr std::chrono::hours kDay{24};
+
 /// A server, and what a device needs to come to it.
 class ServerTest : public ::testing::Test {
  protected:

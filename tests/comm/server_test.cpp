@@ -26,8 +26,6 @@ using namespace std::chrono_literals;
 using testing::TemporaryDirectory;
 using testing::user_error;
 
-constexpr std::chrono::hours kDay{24};
-
 enum class Reach { Direct, ServerOnly };
 
 /// Joins and runs `work`; with ServerOnly no other device can call it.

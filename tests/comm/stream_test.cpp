@@ -1,6 +1,11 @@
 #include "cleave/comm/tcp/stream.h"
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -17,16 +22,49 @@ int send_buffer(const Stream& stream) {
   return bytes;
 }
 
-// Left to itself the system lets megabytes pile up, which leave the cache before they are read.
-TEST(Stream, HasLittleOnItsWayWithinOneMachine) {
-  Listener listener({"127.0.0.1", 0});
-  Stream calls = Stream::connect({"127.0.0.1", listener.port()}, nullptr);
-  std::optional<Stream> called;
-  while (!called) called = listener.accept(nullptr);
-  while (!calls.open() || !called->open()) continue;
+/// Both ends of a connection within this machine.
+struct Ends {
+  explicit Ends(const Tls* tls) : calls(Stream::connect({"127.0.0.1", listener.port()}, tls)) {
+    while (!called) called = listener.accept(tls);
+    for (bool open = false; !open;) {
+      const bool one = calls.open(), other = called->open();
+      open = one && other;
+    }
+  }
 
-  EXPECT_LE(send_buffer(calls), 512 * 1024);
-  EXPECT_LE(send_buffer(*called), 512 * 1024);
+  Listener listener{{"127.0.0.1", 0}};
+  Stream calls;
+  std::optional<Stream> called;
+};
+
+// Left to itself the system lets megabytes pile up, which leave the cache before they are read. It
+// counts twice what it is told.
+TEST(Stream, HasLittleOnItsWayWithinOneMachine) {
+  const Ends ends(nullptr);
+
+  EXPECT_LE(send_buffer(ends.calls), 2 * 512 * 1024);
+  EXPECT_LE(send_buffer(*ends.called), 2 * 512 * 1024);
+}
+
+// As many as are read at a time, each full: a buffer that has exactly their size never ends within
+// one (kReadRoom).
+TEST(Stream, SealsFullRecordsOfTls) {
+  const Tls tls(make_authority("stream", std::chrono::hours(1)));
+  Ends ends(&tls);
+  constexpr std::size_t kRecords = 16, kSealed = 16 * 1024 + 22;
+  const std::vector<std::byte> bytes(kRecords * 16 * 1024);
+  std::vector<std::uint8_t> sealed(kRecords * kSealed + 1);
+
+  std::size_t sent = 0, got = 0;
+  while (sent < bytes.size() || got < kRecords * kSealed) {
+    if (sent < bytes.size()) sent += ends.calls.write(std::span(bytes).subspan(sent));
+    const ssize_t more = recv(ends.called->socket(), &sealed[got], sealed.size() - got, 0);
+    if (more > 0) got += static_cast<std::size_t>(more);
+  }
+
+  EXPECT_EQ(got, kRecords * kSealed);
+  for (std::size_t record = 0; record < kRecords; ++record)
+    EXPECT_EQ(sealed[record * kSealed + 3] << 8 | sealed[record * kSealed + 4], kSealed - 5);
 }
 
 }  // namespace

@@ -78,6 +78,10 @@ int combine_messages(int rank, int members) {
   return sent;
 }
 
+int combine_partner(int rank, int distance, int members) {
+  return HalfBlock(rank, distance, members).partner();
+}
+
 std::vector<std::size_t> even_borders(std::size_t bytes, int members) {
   std::vector<std::size_t> borders;
   fill_even_borders(bytes, members, borders);

@@ -42,6 +42,10 @@ enum class Combine : std::uint8_t { Sum, Max, Min };
 /// log2(members) rounds, but for those who stand in for missing ones.
 int combine_messages(int rank, int members);
 
+/// Whom member `rank` hears from in the round of combine() with this distance, which is 1, 2, 4 and
+/// so on below the members; -1: from nobody.
+int combine_partner(int rank, int distance, int members);
+
 /// A fixed, ordered set of devices that can talk to each other: one device's view of it.
 ///
 /// Ranks are positions in this group. Used by the thread of its device only; must not outlive the

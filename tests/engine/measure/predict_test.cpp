@@ -1,6 +1,7 @@
 // Emulated devices, the watchdog and the profile: structure only, no timing.
 
 #include <algorithm>
+#include <cmath>
 #include <future>
 #include <mutex>
 #include <string>
@@ -9,13 +10,16 @@
 #include <gtest/gtest.h>
 
 #include "cleave/base/check.h"
+#include "cleave/base/philox.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/measure/profile.h"
 #include "cleave/engine/run/emulated_device.h"
 #include "cleave/model/family.h"
+#include "cleave/plan/order/auto_schedule.h"
 #include "cleave/plan/time/simulator.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
+#include "cleave/schedule/verifier.h"
 #include "cleave/train/step/random_source.h"
 #include "cleave/train/step/run_optimizer.h"
 
@@ -83,6 +87,44 @@ TEST(Emulated, ExchangesParametersAndGradientsBehindComputeAsSimulated) {
   for (const schedule::Instruction& i : program.lists[0])
     blocking += plan::duration(program, costs, 0, i);
   EXPECT_LT(simulated, blocking);
+}
+
+/// Two towers of one stage each and a language model of two. Of its microbatches some have no image
+/// for the first tower, which has no part in them.
+schedule::Program towers(std::string_view name, const std::vector<int>& images) {
+  schedule::PipelineShape shape{
+      .devices = 4,
+      .microbatches = static_cast<int>(images.size()),
+      .graph = {{.from = 0, .to = 2}, {.from = 1, .to = 2}, {.from = 2, .to = 3}}};
+  for (int m = 0; m < std::ssize(images); ++m)
+    if (images[static_cast<std::size_t>(m)] == 0) shape.absent.push_back({0, m});
+  schedule::Program program = plan::generate(name, shape);
+  for (schedule::Edge& edge : program.edges) edge.forward_bytes = edge.backward_bytes = 4096;
+  program = schedule::lower(std::move(program), {});
+  plan_messages(program);
+  return program;
+}
+
+// From 1 us to 1 s, as many tenfold as tenth, and for the tower as often as there are images.
+TEST(Emulated, NeverHangsHoweverUnevenPassesOfAGraphAre) {
+  const std::vector<int> images = {3, 0, 1, 0};
+  for (const char* name : {"gpipe", "1f1b", "zb-h1", "auto"}) {
+    const schedule::Program program = towers(name, images);
+    ASSERT_TRUE(schedule::verify(program).empty()) << name;
+    comm::run_devices(4, [&](comm::Communicator& world) {
+      const Philox random(static_cast<std::uint64_t>(world.rank()), "jitter", name);
+      std::uint64_t next = 0;
+      const auto jitter = [&](const schedule::Instruction& pass) {
+        const int times = pass.stage == 0 ? images[static_cast<std::size_t>(pass.microbatch)] : 1;
+        return times * std::pow(10.0, -6 * random.uniform(next++));
+      };
+      EmulatedDevice device(program, emulated_costs(program, kShort, world.rank()), world.rank(),
+                            world, jitter);
+      (void)device.executor().run({});
+      EXPECT_EQ(device.executor().spans().size(), program.lists[world.rank()].size()) << name;
+      EXPECT_GT(next, 0U);
+    });
+  }
 }
 
 TEST(Watchdog, NamesWhoWaitsForWhatWhenADeviceStopsAnswering) {

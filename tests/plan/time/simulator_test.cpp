@@ -160,24 +160,6 @@ TEST(Simulator, MessagesThatNeedNoCreditLeaveWhenTheyAreSent) {
   }
 }
 
-// Device 0 begins at 2 and comes to NORM at 7, device 1 at 3. The numbers of each take 4 to the
-// other, after 1 of work.
-TEST(Simulator, WhoComesLastToNormDoesNotWaitForItsWay) {
-  Program program = pair_of_devices(1);
-  program.lists[0] = {compute(Op::Forward, 0, 0), {.op = Op::Norm}};
-  program.lists[1] = {{.op = Op::Norm}};
-  const Costs costs{.stages = {{.forward = 5}, {}}, .norm = 5};
-
-  const Trace trace =
-      simulate(program, costs, {.norm_way = 4, .starts = std::vector<double>{2, 3}});
-
-  EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Compute, compute(Op::Forward, 0, 0)).begin, 2);
-  EXPECT_DOUBLE_EQ(find(trace, 0, SpanKind::Collective, {.op = Op::Norm}).end, 8);
-  EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Wait, {.op = Op::Norm}).begin, 3);
-  EXPECT_DOUBLE_EQ(find(trace, 1, SpanKind::Collective, {.op = Op::Norm}).end, 12);
-  EXPECT_DOUBLE_EQ(makespan(simulate(program, costs, {.starts = std::vector<double>{2, 3}})), 12);
-}
-
 TEST(Simulator, AMessageHasTheLinkToItselfUnlessLinksAreSerialised) {
   Program program = pair_of_devices(3);
   for (int m = 0; m < 3; ++m)
@@ -293,6 +275,20 @@ TEST(Costs, RefuseNumbersThatAreNoTimes) {
   costs = uniform_costs(program, {});
   costs.stages.pop_back();
   EXPECT_THROW(simulate(program, costs), UserError);
+}
+
+// A stage of two segments: F takes 1 and 3 of 4 instead of 2 each, where that is said.
+TEST(Costs, OfSegmentsAreEqualSharesUnlessTheyAreGiven) {
+  Program program = schedule::generate("1f1b", {.devices = 1, .microbatches = 1});
+  program.segments = {2};
+  Costs costs{.stages = {{.forward = 4}}};
+  const Instruction second{.op = Op::Forward, .stage = 0, .segment = 1};
+  EXPECT_EQ(duration(program, costs, 0, second), 2);
+  costs.segments = {{{.forward = 1}, {.forward = 3}}};
+  EXPECT_EQ(duration(program, costs, 0, second), 3);
+  EXPECT_EQ(duration(program, costs, 0, {.op = Op::Forward, .stage = 0}), 4);
+  costs.segments[0].pop_back();
+  EXPECT_THROW(check(program, costs), UserError);
 }
 
 }  // namespace

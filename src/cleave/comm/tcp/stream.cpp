@@ -8,7 +8,6 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/bio.h>
@@ -21,6 +20,7 @@
 #include "cleave/comm/tcp/certificate_fault.h"
 #include "cleave/comm/tcp/openssl.h"
 #include "cleave/comm/tcp/resolve.h"
+#include "cleave/comm/tcp/socket_ends.h"
 
 namespace cleave::comm {
 namespace {
@@ -28,35 +28,28 @@ namespace {
 using SslPointer = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
 using ContextPointer = std::unique_ptr<SSL_CTX, OpensslFree<SSL_CTX_free>>;
 
-// Records of TLS have 16 KiB. So much of them passes through a socket at a time, each way: a call
-// for every record costs as much as its encryption.
-constexpr int kSealedTogether = 128 * 1024;
+// Records of TLS have 16 KiB, and 22 B around them. So many pass through a socket at a time, each
+// way: a call for every record costs as much as its encryption.
+constexpr int kRecord = 16 * 1024, kAroundRecord = 22, kRecordsTogether = 16;
+constexpr int kSealedTogether = kRecordsTogether * kRecord;
+
+// Room for that many with what is around them, and for small frames that wait to leave with them:
+// what does not fit would leave as a packet of its own, of a few bytes.
+constexpr int kSealedRoom = kSealedTogether + kSealedTogether / 4;
+
+// Exactly that many, and the few bytes by which OpenSSL aligns them: what begins with a record
+// then ends with one, and no rest of a record needs a call of its own.
+constexpr int kReadRoom = kRecordsTogether * (kRecord + kAroundRecord) + 3;
+static_assert(kSealedRoom > kReadRoom);
 
 // What may be on its way to a program on this machine. It has no distance to fill: with more, the
-// system's copies of bytes that are sent leave the cache before they are read.
-constexpr int kSentToThisMachine = 192 * 1024;
-
-std::string name_of_end(const sockaddr_storage& end, socklen_t size, bool with_port) {
-  char host[NI_MAXHOST], port[NI_MAXSERV];
-  if (getnameinfo(reinterpret_cast<const sockaddr*>(&end), size, host, sizeof host, port,
-                  sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return "an unknown address";
-  if (!with_port) return host;
-  return to_string({host, static_cast<std::uint16_t>(std::atoi(port))});
-}
-
-/// The host at one end of a socket, by getsockname() or getpeername(); empty if there is none.
-std::string host_at(int socket, int (*get_name)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage end{};
-  socklen_t size = sizeof end;
-  if (get_name(socket, reinterpret_cast<sockaddr*>(&end), &size) != 0) return "";
-  return name_of_end(end, size, false);
-}
+// system's copies of bytes that are sent leave the cache before they are read. With less, the two
+// ends wait for each other.
+constexpr int kSentToThisMachine = 512 * 1024;
 
 /// Of a socket that is connected.
 void fit_buffers(int socket) {
-  const std::string other = host_at(socket, getpeername);
-  if (other.empty() || other != host_at(socket, getsockname)) return;
+  if (!is_within_machine(socket)) return;
   setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSentToThisMachine, sizeof kSentToThisMachine);
 }
 
@@ -82,7 +75,7 @@ Tls::Tls(const Identity& identity) : state_(std::make_unique<State>()) {
   SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_read_ahead(context, 1);
-  SSL_CTX_set_default_read_buffer_len(context, kSealedTogether);
+  SSL_CTX_set_default_read_buffer_len(context, kReadRoom);
   SSL_CTX_set_num_tickets(context, 0);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, note_fault);
@@ -107,7 +100,7 @@ struct Stream::Session {
   void gather_records() {
     BIO* const socket = SSL_get_wbio(ssl.get());
     BIO* const buffer = BIO_new(BIO_f_buffer());
-    CLEAVE_CHECK(buffer != nullptr && BIO_set_write_buffer_size(buffer, kSealedTogether) == 1,
+    CLEAVE_CHECK(buffer != nullptr && BIO_set_write_buffer_size(buffer, kSealedRoom) == 1,
                  openssl_error());
     BIO_up_ref(socket);
     BIO_push(buffer, socket);
@@ -285,14 +278,11 @@ std::chrono::microseconds Stream::round_trip() const {
 }
 
 std::string Stream::remote() const {
-  sockaddr_storage end{};
-  socklen_t size = sizeof end;
-  if (getpeername(socket_, reinterpret_cast<sockaddr*>(&end), &size) != 0) return "nobody";
-  return name_of_end(end, size, true);
+  return remote_end(socket_);
 }
 
 std::string Stream::local_host() const {
-  const std::string host = host_at(socket_, getsockname);
+  const std::string host = host_here(socket_);
   return host.empty() ? "nowhere" : host;
 }
 

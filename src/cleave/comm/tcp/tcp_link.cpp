@@ -1,10 +1,10 @@
 #include "cleave/comm/tcp/tcp_link.h"
 
-#include <chrono>
 #include <limits>
 #include <utility>
 
 #include "cleave/base/check.h"
+#include "cleave/comm/early_bytes.h"
 
 namespace cleave::comm {
 namespace {
@@ -12,10 +12,8 @@ namespace {
 // Frames that nobody waits for are acknowledged by the dozen.
 constexpr std::uint64_t kUnacknowledged = 32;
 
-// A message up to this size is copied, so that its send is complete at once. Over a link that takes
-// long a copy costs nothing beside the way of an acknowledgement.
-constexpr std::size_t kCopiedSend = 4 * 1024, kCopiedSendOnLongLinks = 256 * 1024;
-constexpr std::chrono::milliseconds kLongRoundTrip{1};
+// A message up to this size is copied over every link, so that its send is complete at once.
+constexpr std::size_t kCopiedSend = 4 * 1024;
 
 MessageKey key_of(const FrameHeader& header) {
   return {header.context, header.tag};
@@ -132,7 +130,7 @@ void TcpLink::attach(Stream stream, FrameReader reader, std::uint64_t seen, Inte
   note_seen(seen);
   frames_.rewind();
   stream_.emplace(std::move(stream));
-  copied_ = stream_->round_trip() >= kLongRoundTrip ? kCopiedSendOnLongLinks : kCopiedSend;
+  copied_ = stream_->round_trip() >= kLongRoundTrip ? std::size_t{kCopiedOnLongLinks} : kCopiedSend;
   reader_ = std::move(reader);
   reader_.rely_on(integrity);
   writer_.rely_on(integrity);

@@ -19,12 +19,10 @@ using Clock = std::chrono::steady_clock;
 constexpr int kProfileTag = comm::kTags - 1;  // no edge has this one
 constexpr std::size_t kSmall = 64, kLarge = std::size_t{1} << 20;
 
-// Over a link that is so long a message is measured in the size that it has: TCP begins slowly, and
-// sends little before it hears from the other end, so that what a large one takes says little of a
-// smaller one.
-constexpr double kLongLatency = 1e-3;  // seconds
+// Over a link that is so long a message is measured in the size that it has, and as many of them as
+// follow each other in a step: TCP begins slowly, and goes by how much it has lately brought to the
+// other end within a round trip, so that what others take says little of them.
 constexpr std::size_t kLeastOnLongLinks = std::size_t{1} << 14;
-constexpr std::size_t kBurst = 4;  // messages, as they follow each other in a pipeline
 constexpr int kTrips = 9, kFewestTrips = 2;
 
 // After this there are no further ones.
@@ -147,9 +145,10 @@ double shared(comm::Communicator& world, int first, double measured) {
   return value;
 }
 
-/// `message`: the bytes of the largest that will go over the link; 0: nobody knows.
+/// `message`: the bytes of the largest that will go over the link, `of_a_step` times in a step; 0:
+/// nobody knows.
 plan::LinkCosts profile_messages(comm::Communicator& world, int first, int second,
-                                 std::int64_t message) {
+                                 std::int64_t message, int of_a_step) {
   Trips trips(world, first, second);
   const bool here = measures(world, first, second);
   const double latency = shared(world, first, here ? trips.one_way(kSmall, kWaitedFor) : 0);
@@ -157,7 +156,7 @@ plan::LinkCosts profile_messages(comm::Communicator& world, int first, int secon
   if (message > 0 && latency >= kLongLatency)
     size = std::clamp(static_cast<std::size_t>(message), kLeastOnLongLinks, kLarge);
   // What one more message takes that follows another; of large ones, what it takes beside a small.
-  const std::size_t count = std::min(kBurst, kLarge / size);
+  const std::size_t count = std::clamp<std::size_t>(of_a_step, 1, kLarge / size);
   const std::size_t before = count > 1 ? size : kSmall;
   const double less = shared(world, first, here ? trips.one_way(before, kNotAtAll) : 0);
   const double more = shared(world, first, here ? trips.one_way(size, kNotAtAll, count) : 0);
@@ -167,10 +166,51 @@ plan::LinkCosts profile_messages(comm::Communicator& world, int first, int secon
           .credit = world.sends_credits() ? latency : 0};
 }
 
+using Pair = std::pair<int, int>;
+
+/// [pair] -> seconds from one to the other, for all. A device measures with one other at a time.
+std::vector<double> ways_between(comm::Communicator& world, const std::vector<Pair>& pairs) {
+  std::vector<double> seconds(pairs.size(), 0.0);
+  std::vector<char> measured(pairs.size(), 0);
+  while (std::ranges::count(measured, 0) > 0) {
+    std::vector<char> busy(world.size(), 0);
+    for (std::size_t k = 0; k < pairs.size(); ++k) {
+      const auto [first, second] = pairs[k];
+      if (measured[k] || busy[first] || busy[second]) continue;
+      measured[k] = busy[first] = busy[second] = 1;
+      if (measures(world, first, second))
+        seconds[k] = Trips(world, first, second).one_way(kSmall, kWaitedFor);
+    }
+  }
+  world.combine(seconds, comm::Combine::Max);
+  return seconds;
+}
+
 }  // namespace
 
+std::vector<std::vector<plan::Hearing>> profile_rounds(comm::Communicator& world) {
+  std::vector<std::vector<plan::Hearing>> rounds;
+  for (int distance = 1; distance < world.size(); distance *= 2) {
+    std::vector<plan::Hearing>& round = rounds.emplace_back(world.size());
+    std::vector<Pair> pairs;
+    for (int d = 0; d < world.size(); ++d) {
+      round[d].from = comm::combine_partner(d, distance, world.size());
+      if (round[d].from >= 0) pairs.push_back(std::minmax(d, round[d].from));
+    }
+    std::ranges::sort(pairs);
+    pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+    const std::vector<double> seconds = ways_between(world, pairs);
+    for (int d = 0; d < world.size(); ++d) {
+      if (round[d].from < 0) continue;
+      const auto pair = std::ranges::lower_bound(pairs, Pair(std::minmax(d, round[d].from)));
+      round[d].seconds = seconds[pair - pairs.begin()];
+    }
+  }
+  return rounds;
+}
+
 plan::LinkCosts profile_link(comm::Communicator& world, int first, int second) {
-  return profile_messages(world, first, second, 0);
+  return profile_messages(world, first, second, 0, 1);
 }
 
 plan::LinkCosts profile_sum(comm::Communicator& world, int first, int second) {
@@ -182,7 +222,6 @@ plan::LinkCosts profile_sum(comm::Communicator& world, int first, int second) {
 
 std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
                                            comm::Communicator& world) {
-  using Pair = std::pair<int, int>;
   const auto ends = [&](const schedule::Edge& edge) -> Pair {
     // Replicas have links of the same kind.
     return std::minmax(program.placement[edge.from][0], program.placement[edge.to][0]);
@@ -195,7 +234,8 @@ std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
   std::map<Pair, plan::LinkCosts> links;
   for (const auto& [pair, bytes] : largest) {
     const auto [first, second] = pair;
-    if (first != second) links[pair] = profile_messages(world, first, second, bytes);
+    if (first != second)
+      links[pair] = profile_messages(world, first, second, bytes, program.microbatches);
   }
   std::vector<plan::LinkCosts> edges;
   for (const schedule::Edge& edge : program.edges) edges.push_back(links[ends(edge)]);

@@ -4,6 +4,7 @@
 
 #include "cleave/comm/communicator.h"
 #include "cleave/plan/time/costs.h"
+#include "cleave/plan/time/simulator.h"
 #include "cleave/schedule/program.h"
 
 namespace cleave::engine {
@@ -18,6 +19,13 @@ plan::LinkCosts profile_sum(comm::Communicator& world, int first, int second);
 /// What a message takes on every edge of `program`, in the same way, one link after the other.
 std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
                                            comm::Communicator& world);
+
+/// Over links at least this long, in seconds, what each pair of devices takes is worth measuring.
+inline constexpr double kLongLatency = 1e-3;
+
+/// [round][device] Whom it hears from in Communicator::combine(), and how long that takes; measured
+/// in the same way, pairs that have no device in common at the same time.
+std::vector<std::vector<plan::Hearing>> profile_rounds(comm::Communicator& world);
 
 /// Seconds that a sum of `values` numbers over all devices takes once all of them are there.
 double profile_combine(comm::Communicator& world, int values);

@@ -31,7 +31,8 @@ class Turns {
         comm::Communicator& world)
       : program_(program), device_(device), input_(input), world_(world), rehearsal_(program) {}
 
-  Rehearsal run(int at_once, std::int64_t steps) && {
+  /// What devices do by themselves, so many at once.
+  void compute(int at_once, std::int64_t steps) {
     const int rounds = rounds_for(touch_memory(), steps);
     for (int first = 0; first < program_.devices; first += at_once) {
       const bool turn = device_.place() >= first && device_.place() < first + at_once;
@@ -42,6 +43,10 @@ class Turns {
         if (turn) device_.executor().rehearse_update(input_, rehearsal_);
       }
     }
+  }
+
+  /// What they do together, and all that was measured.
+  Rehearsal exchange() && {
     for (int i = 0; i <= kRounds; ++i) {
       meet();
       device_.executor().rehearse_exchanges(rehearsal_);
@@ -154,11 +159,13 @@ Profile profile(const CompiledStep& step, Device& device, const StepInput& input
   // Devices that take turns on cores do so here too, with what the others leave in the caches.
   // Those of a tensor group would take each other's turns for their own time.
   const bool turns = world.give_way() && step.mesh.most_at_a_place() == 1;
-  const Rehearsal mine =
-      Turns(program, device, input, world).run(turns ? program.devices : places, options.steps);
+  Turns rehearsal(program, device, input, world);
+  rehearsal.compute(turns ? program.devices : places, options.steps);
+  // Connections that were idle are slow at first. In a step messages come before sums.
+  const std::vector<plan::LinkCosts> links = links_of(step, world);
+  const Rehearsal mine = std::move(rehearsal).exchange();
   device.clear_slots();
 
-  const std::vector<plan::LinkCosts> links = links_of(step, world);
   const double combine = profile_combine(world, static_cast<int>(step.tensor_names.size()));
   const auto costs_at = [&](double quantile) {
     plan::Costs costs = share(mine, quantile, step, device.place(), world);
@@ -172,7 +179,16 @@ Profile profile(const CompiledStep& step, Device& device, const StepInput& input
   profile.quick = costs_at(0.25);
   profile.slow = costs_at(0.75);
   // Within a machine what it takes is work of those who come last.
-  if (world.sends_credits()) profile.norm_way = combine;
+  if (world.sends_credits()) {
+    profile.norm_way = combine;
+    if (combine >= kLongLatency && world.size() == program.devices)
+      profile.norm_rounds = profile_rounds(world);
+  }
+  for (int s = 0; s < program.stages; ++s) {
+    std::vector<plan::StageCosts>& segments = profile.segments.emplace_back();
+    for (int k = 0; k < std::ssize(step.stages[s]); ++k)
+      segments.push_back(mine.costs_of_segment(s, k, 0.5));
+  }
   return profile;
 }
 

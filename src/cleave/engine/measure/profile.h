@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "cleave/comm/communicator.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/plan/time/costs.h"
+#include "cleave/plan/time/simulator.h"
 
 namespace cleave::engine {
 
@@ -24,6 +26,9 @@ struct Profile {
   plan::Costs quick;    ///< lower quartiles
   plan::Costs slow;     ///< upper quartiles
   double norm_way = 0;  ///< what of NORM its numbers are on their way, in all of them
+  std::vector<std::vector<plan::Hearing>> norm_rounds;  ///< see SimulateOptions
+  /// [stage][segment] medians of the passes of what this device has.
+  std::vector<std::vector<plan::StageCosts>> segments;
 };
 
 /// Measures what every stage, link, collective, NORM and STEP of `step` takes here and now; all

@@ -23,6 +23,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+/// Of messages with a few bytes, and with `size`. On a busy machine the small ones may have taken
+/// longer than the large: then all that a large one took may be due to its bytes, and no link is
+/// taken for one without limits.
+plan::LinkCosts link_costs_of(double few, double large, std::int64_t size) {
+  const double of_bytes = large > few ? large - few : large;
+  return {.latency = std::min(few, large), .per_byte = of_bytes / static_cast<double>(size)};
+}
+
 /// One end of a link: the first measures, the second sends back what it gets.
 class LinkProbe {
  public:
@@ -34,8 +42,7 @@ class LinkProbe {
     double large = one_way(size);
     if (large - latency < kQuickSeconds) large = one_way(size = kMost);
     order(0);
-    return {.latency = latency,
-            .per_byte = std::max(0.0, large - latency) / static_cast<double>(size)};
+    return link_costs_of(latency, large, size);
   }
 
   void answer() {

@@ -53,20 +53,25 @@ double duration(const Program& program, const Costs& costs, int device,
   const auto share = [&](double StageCosts::*cost) {
     return share_of(costs.stages[instruction.stage].*cost, program, instruction);
   };
+  const auto pass = [&](double StageCosts::*cost) {
+    if (instruction.segment < 0 || costs.segments.empty()) return share(cost);
+    const std::vector<StageCosts>& segments = costs.segments[instruction.stage];
+    return segments.empty() ? share(cost) : segments[instruction.segment].*cost;
+  };
   switch (instruction.op) {
     case Op::Forward:
-      return share(&StageCosts::forward);
+      return pass(&StageCosts::forward);
     case Op::BackwardInput:
-      return share(&StageCosts::input);
+      return pass(&StageCosts::input);
     case Op::BackwardWeight:
       // Where nothing flows further back, W goes through all layers of the stage: it is the whole
       // backward.
-      return share(&StageCosts::weight) +
+      return pass(&StageCosts::weight) +
              (gradients_of(program, instruction.stage) == schedule::GradientKind::WeightOnly
-                  ? share(&StageCosts::input)
+                  ? pass(&StageCosts::input)
                   : 0);
     case Op::Backward:
-      return share(&StageCosts::input) + share(&StageCosts::weight);
+      return pass(&StageCosts::input) + pass(&StageCosts::weight);
     case Op::Recompute:
       return share(&StageCosts::recompute);
     case Op::Gather:
@@ -114,6 +119,14 @@ void check(const Program& program, const Costs& costs) {
   if (!costs.steps.empty()) check_size(costs.steps.size(), program.devices, "devices");
   if (!costs.outside.empty()) check_size(costs.outside.size(), program.devices, "outsides");
 
+  if (!costs.segments.empty()) check_size(costs.segments.size(), program.stages, "stages");
+  for (std::size_t s = 0; s < costs.segments.size(); ++s) {
+    if (costs.segments[s].empty()) continue;
+    check_size(costs.segments[s].size(), program.segments[s], "segments");
+    for (const StageCosts& segment : costs.segments[s])
+      for (const double value : {segment.forward, segment.input, segment.weight})
+        check_number(value, "segment", s);
+  }
   for (std::size_t s = 0; s < costs.stages.size(); ++s) {
     const StageCosts& stage = costs.stages[s];
     for (const double value :

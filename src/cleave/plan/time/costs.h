@@ -9,7 +9,8 @@
 
 namespace cleave::plan {
 
-/// What one stage takes per microbatch, in the unit of the costs. A segment takes an equal share.
+/// What one stage takes per microbatch, in the unit of the costs. A segment takes an equal share,
+/// unless Costs::segments says otherwise.
 struct StageCosts {
   double forward = 0;    ///< F
   double input = 0;      ///< I
@@ -56,6 +57,8 @@ inline LinkCosts slower(const LinkCosts& a, const LinkCosts& b) {
 struct Costs {
   std::string unit = "s";               ///< "s", or empty for plain numbers
   std::vector<StageCosts> stages = {};  ///< [stage]
+  /// [stage][segment] F, I and W of each, where they are known to differ; empty: equal shares.
+  std::vector<std::vector<StageCosts>> segments = {};
   std::vector<LinkCosts> edges = {};    ///< [edge]; empty: messages take no time
   std::vector<double> ties = {};        ///< [tie] TIE; empty: nothing
   std::vector<double> steps = {};       ///< [device] STEP; empty: nothing

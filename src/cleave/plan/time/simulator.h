@@ -20,6 +20,12 @@ enum class Links : std::uint8_t {
 /// Which spans a trace keeps. Without transfers a trace has about half the spans.
 enum class Record : std::uint8_t { All, DevicesOnly };
 
+/// Whom a device hears from in a round of NORM, and how long the numbers take from there.
+struct Hearing {
+  int from = -1;  ///< -1: from nobody
+  double seconds = 0;
+};
+
 struct SimulateOptions {
   Links links = Links::Independent;
   Record record = Record::All;
@@ -34,8 +40,13 @@ struct SimulateOptions {
   std::int64_t early_bytes = 0;
 
   /// What of NORM its numbers are on their way to the other devices. Whoever comes last does not
-  /// wait for it, and all others do.
+  /// wait for it, and all others do. Where it is not 0, a TIE is two ways of half its time each,
+  /// and the first of its two devices waits for the second's way only.
   double norm_way = 0;
+
+  /// [round][device] the rounds in which the numbers of NORM go round, where that is known; empty:
+  /// those of every device take norm_way to every other.
+  std::vector<std::vector<Hearing>> norm_rounds = {};
 
   /// [device] when it begins; empty: all at 0.
   std::vector<double> starts = {};

@@ -45,17 +45,35 @@ Collectives::Meeting& Collectives::join(int device, const Instruction& instructi
   return meeting;
 }
 
-/// From when on `member` counts the collective's duration: when the last of them came, at `time`.
-/// The last to come to a NORM finds the numbers of the others there, as far as they had time to
-/// travel.
-double Collectives::begin_for(int member, const Meeting& meeting, const Instruction& instruction,
-                              double time) const {
-  const double way = context_.options.norm_way;
-  if (instruction.op != Op::Norm || way == 0) return time;
-  double begin = devices_[member].since - way;
-  for (const int other : meeting.members)
-    if (other != member) begin = std::max(begin, devices_[other].since);
-  return begin;
+/// [device] From when on it counts the duration of a NORM to which all have come, over links with a
+/// way: it has the numbers of all after that way. Whoever comes last finds those of the others
+/// there, as far as they had time to travel.
+std::vector<double> Collectives::begins_of_norm() const {
+  const SimulateOptions& options = context_.options;
+  std::vector<double> heard;
+  for (const Device& device : devices_) heard.push_back(device.since);
+  for (const std::vector<Hearing>& round : options.norm_rounds) {
+    const std::vector<double> before = heard;
+    for (std::size_t d = 0; d < round.size(); ++d)
+      if (round[d].from >= 0)
+        heard[d] = std::max(before[d], before[round[d].from] + round[d].seconds);
+  }
+  std::vector<double> begins;
+  for (std::size_t d = 0; d < devices_.size(); ++d) {
+    begins.push_back(heard[d] - options.norm_way);
+    for (std::size_t other = 0; options.norm_rounds.empty() && other < devices_.size(); ++other)
+      if (other != d) begins[d] = std::max(begins[d], devices_[other].since);
+  }
+  return begins;
+}
+
+/// When `member` has the sum of a TIE whose last member came at `time`. Either device adds up one
+/// half, once what the other has of it has come, and sends that back. So the last to come waits for
+/// two ways, there and back, and the first for one: what the last brings, and its half of the sum.
+double Collectives::tied_at(int member, const Meeting& meeting, double seconds, double time) const {
+  if (meeting.members.size() < 2 || context_.options.norm_way == 0) return time + seconds;
+  const int other = meeting.members[meeting.members.front() == member ? 1 : 0];
+  return std::max(devices_[member].since + seconds, devices_[other].since + seconds / 2);
 }
 
 void Collectives::enter(int device, const Instruction& instruction, double time) {
@@ -63,10 +81,14 @@ void Collectives::enter(int device, const Instruction& instruction, double time)
   devices_[device].since = time;
   devices_[device].waits = true;
   if (!complete(meeting, instruction)) return;
+  const bool has_way = instruction.op == Op::Norm && context_.options.norm_way > 0;
+  const std::vector<double> begins =
+      has_way ? begins_of_norm() : std::vector<double>(devices_.size(), time);
   for (const int member : meeting.members) {
-    const double counted = begin_for(member, meeting, instruction, time);
-    const double end =
-        std::max(time, counted + duration(context_.program, context_.costs, member, instruction));
+    const double counted = begins[member];
+    const double seconds = duration(context_.program, context_.costs, member, instruction);
+    const double end = instruction.op == Op::Tie ? tied_at(member, meeting, seconds, time)
+                                                 : std::max(time, counted + seconds);
     const double since = devices_[member].since;
     const double begin = std::max(since, counted);
     if (since < begin) timeline_.add(member, SpanKind::Wait, since, begin, instruction);

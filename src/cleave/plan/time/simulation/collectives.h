@@ -11,9 +11,9 @@ namespace cleave::plan::simulation {
 
 /// The collectives of a step, as the executor runs them. One begins when its last member is there.
 ///
-/// A device stays in TIE and NORM until they end; NORM ends for each when it has the numbers of
-/// all. REDUCE, GATHER and REFRESH are only posted: they go on while the device computes, until it
-/// WAITs for them.
+/// A device stays in TIE and NORM until they end; over links with a way (SimulateOptions::norm_way)
+/// NORM ends for each when it has the numbers of all, and TIE when it has the sum. REDUCE, GATHER
+/// and REFRESH are only posted: they go on while the device computes, until it WAITs for them.
 class Collectives {
  public:
   Collectives(const SimulationContext& context, Timeline& timeline);
@@ -61,8 +61,8 @@ class Collectives {
   Meeting& join(int device, const schedule::Instruction& instruction);
   int member_count(const schedule::Instruction& instruction) const;
   bool complete(const Meeting& meeting, const schedule::Instruction& instruction) const;
-  double begin_for(int member, const Meeting& meeting, const schedule::Instruction& instruction,
-                   double time) const;
+  std::vector<double> begins_of_norm() const;
+  double tied_at(int member, const Meeting& meeting, double seconds, double time) const;
 
   const SimulationContext& context_;
   Timeline& timeline_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cleave/plan/time/copied_sends.h"
 #include "cleave/schedule/effects.h"
 
 namespace cleave::plan::simulation {
@@ -28,6 +29,8 @@ Messages::Messages(const SimulationContext& context, Timeline& timeline, Moves& 
         std::max(edge.forward_bytes, edge.backward_bytes) * program.microbatches;
     const bool has_credits = !context.costs.edges.empty() && context.costs.edges[e].credit > 0;
     early_.push_back(has_credits && of_a_step <= context.options.early_bytes);
+    copied_.push_back(early_.back() && context.costs.edges[e].latency >= kCopiedFromLatency &&
+                      std::max(edge.forward_bytes, edge.backward_bytes) <= kCopiedBytes);
   }
 }
 
@@ -45,6 +48,7 @@ bool Messages::blocks(int device, const Instruction& instruction, double time) {
     if (!schedule::is_message(instruction)) return false;
     Message& m = message(instruction.edge, instruction.direction, of);
     const bool sender = instruction.completes == Op::Send;
+    if (sender && copied_[instruction.edge]) return false;
     return blocks_on(device, m, sender ? m.sender_waits : m.receiver_waits, time);
   }
   const auto arrives = [&](const std::vector<int>& edges, Direction direction) {

@@ -47,6 +47,7 @@ class Messages {
   std::vector<Message> messages_;
   std::vector<bool> implied_;  ///< [edge]
   std::vector<bool> early_;    ///< [edge] whose messages leave whether their RECV is posted or not
+  std::vector<bool> copied_;   ///< [edge] whose sends are complete at once
   std::unordered_map<std::int64_t, double> busy_until_;  ///< (from, to) -> when its link is free
 };
 
