@@ -162,6 +162,7 @@ def cached():
 
 def deepstack():
     """A tower that feeds several language layers."""
+    yield from chosen()
     for pipeline, (data, zero), place in itertools.product((2, 3), SHARING, (dict(), dict(placement="first"))):
         yield layout(pipeline, 1, data, zero=zero, schedule=SCHEDULES[(pipeline + data + zero) % 4], **place)
     for schedule, own in itertools.product(SCHEDULES, (1, 2)):
@@ -172,7 +173,15 @@ def deepstack():
     yield from rooms(layout(), layout(3, schedule="zb-h1"))
 
 
+def chosen():
+    """What "auto" chooses for so many devices."""
+    for count in (1, 2, 3, 4):
+        yield layout() | {"devices.count": count} | {f"parallel.{axis}": "auto" for axis in
+                                                     ("pipeline", "tensor", "data", "zero", "recompute", "schedule")}
+
+
 def clip():
+    yield from chosen()
     for pipeline, (data, zero), recompute in itertools.product((1, 2, 3), SHARING, ("none", "full")):
         yield layout(pipeline, 1, data, zero=zero, schedule="gpipe", recompute=recompute)
     for pipeline in (2, 3, 4):
@@ -180,6 +189,7 @@ def clip():
 
 
 def unet():
+    yield from chosen()
     for pipeline, (data, zero) in itertools.product((1, 2, 3), SHARING):
         yield layout(pipeline, 1, data, zero=zero, schedule=SCHEDULES[(pipeline + data + zero) % 4])
     for pipeline, schedule in itertools.product((2, 3, 4), SCHEDULES):
@@ -199,6 +209,7 @@ MODELS = {
     "deepstack": (DEEPSTACK, "talk", {"data.images": 2}, deepstack),
     "deepstack, tower kept": (DEEPSTACK + ['model.train=["projector"]'], "talk", {"data.images": 2}, cached),
     "clip": (["model.preset=clip-tiny", "train.sequence=24"], "pairs", {}, clip),
+    "siglip": (["model.preset=siglip-tiny", "train.sequence=24"], "pairs", {}, chosen),
     "unet": (["model.preset=unet-tiny"], "classes", {}, unet),
 }
 

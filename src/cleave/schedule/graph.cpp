@@ -29,6 +29,13 @@ GradientKind kind_of(bool learns, bool learns_before, bool has_inputs) {
   return learns_before || !has_inputs ? GradientKind::Full : GradientKind::WeightOnly;
 }
 
+/// Where a device stands for several replicas, it would have what all of them send on its way at
+/// once in a program without backward passes.
+bool is_unheard(const Program& program, const Topology& topology, const Edge& edge) {
+  return !edge.backward &&
+         (gradients_of(program, edge.from) == GradientKind::None || stands_for_several(topology));
+}
+
 }  // namespace
 
 std::optional<std::vector<int>> longest_paths(int stages, std::span<const Edge> edges,
@@ -43,6 +50,20 @@ std::optional<std::vector<int>> longest_paths(int stages, std::span<const Edge> 
       distance[sorted[k]] =
           std::max(distance[sorted[k]], distance[to] + (lengths.empty() ? 1 : lengths[to]));
   return distance;
+}
+
+bool stands_for_several(const Topology& topology) {
+  return std::ranges::any_of(topology.replicas, [](int count) { return count > 1; });
+}
+
+std::vector<int> unheard_windows(const Program& program, const Topology& topology) {
+  std::vector<int> windows(program.edges.size(), 0);
+  const auto unheard = [&](const Edge& edge) { return is_unheard(program, topology, edge); };
+  if (std::ranges::none_of(program.edges, unheard)) return windows;
+  const std::optional<std::vector<int>> distance = longest_paths(program.stages, program.edges);
+  for (std::size_t e = 0; e < windows.size() && distance; ++e)
+    if (unheard(program.edges[e])) windows[e] = (*distance)[program.edges[e].from] + 1;
+  return windows;
 }
 
 void freeze(Program& program, std::span<const int> frozen) {

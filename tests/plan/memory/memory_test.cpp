@@ -177,7 +177,7 @@ TEST(Lifetimes, SegmentsKeepTheirShareFromTheirOwnPass) {
 }
 
 // Names the first pair of buffers that are alive together and share a byte.
-std::string overlap(const Program& program) {
+std::string first_overlap(const Program& program) {
   for (std::size_t i = 0; i < program.buffers.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
       const Buffer& a = program.buffers[i];
@@ -193,7 +193,7 @@ TEST(MemoryPlan, NeverGivesTwoLiveBuffersTheSameByte) {
   for (const auto name : schedule::schedule_names()) {
     Program program = lowered(name, 4, 6);
     plan_memory(program, testing::model_memory(program, testing::model_sizes().back()));
-    EXPECT_EQ(overlap(program), "") << name;
+    EXPECT_EQ(first_overlap(program), "") << name;
     for (const Buffer& b : program.buffers) EXPECT_EQ(b.offset % kAlignment, 0);
   }
 }

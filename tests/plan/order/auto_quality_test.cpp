@@ -4,10 +4,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <random>
 
 #include "plan/order/oracle/exact.h"
 #include "plan/order/random_pipeline.h"
 #include <gtest/gtest.h>
+
+#include "cleave/schedule/passes.h"
 
 namespace cleave::plan {
 namespace {
@@ -160,6 +163,36 @@ TEST(AutoQuality, IsNeverWorseThanTheBestNamedScheduleThatFits) {
       "%d uneven cases: %d beaten, %d others proven optimal\n",
       cases, 100 * gains[cases / 2], 100 * std::reduce(gains.begin(), gains.end()) / cases,
       100 * gains.back(), exclusive, uneven, beaten, optimal);
+}
+
+// Five stages, each fed by the one before and some by earlier ones, of which the first are frozen.
+schedule::PipelineShape random_frozen_graph(unsigned seed) {
+  std::mt19937 bits(seed);
+  schedule::PipelineShape shape{.devices = 5, .microbatches = 24, .chunks = 1};
+  for (int to = 1; to < shape.devices; ++to)
+    for (int from = 0; from < to; ++from)
+      if (from + 1 == to || bits() % 3 == 0) shape.graph.push_back({.from = from, .to = to});
+  const int frozen = 1 + static_cast<int>(bits() % 3);
+  for (int stage = 0; stage < frozen; ++stage) shape.frozen.push_back(stage);
+  return shape;
+}
+
+Summary with_messages(const schedule::Program& compute) {
+  const schedule::Program lowered = schedule::lower(compute, {});
+  const Costs costs = uniform_costs(lowered, {});
+  return summarise(lowered, simulate(lowered, costs, {.record = Record::DevicesOnly}));
+}
+
+// A stage that never hears of its messages may have few of them on their way, and waits.
+TEST(AutoQuality, KnowsHowFarFrozenStagesMayRunAhead) {
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    const schedule::PipelineShape shape = random_frozen_graph(seed);
+    const Summary found = with_messages(plan::generate("auto", shape));
+    for (const std::string_view name : {"gpipe", "1f1b", "zb-h1"}) {
+      const Summary named = with_messages(schedule::generate(name, shape));
+      EXPECT_LE(found.makespan, named.makespan * (1 + kRounding)) << name << ", graph " << seed;
+    }
+  }
 }
 
 TEST(AutoQuality, IsWithinTwoPercentOfTheOptimum) {

@@ -103,6 +103,99 @@ TEST(PartitionSearch, ServesSchedulesWithSeveralStagesPerDevice) {
   }
 }
 
+// Two towers that meet in the last segment; and a tower whose layers feed others far behind them.
+TEST(PartitionSearch, IsWithinThreePercentOfTheExhaustiveOptimumOnGraphs) {
+  const std::vector<std::vector<PartEdge>> graphs = {
+      {{0, 1}, {1, 2}, {2, 3}, {3, 9}, {4, 5}, {5, 6}, {6, 7}, {7, 8}, {8, 9}},
+      {{0, 1}, {1, 2}, {1, 5}, {2, 3}, {2, 6}, {3, 4}, {4, 5}, {5, 6}, {6, 7}, {7, 8}, {8, 9}}};
+  for (const std::vector<PartEdge>& graph : graphs) {
+    for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+      for (const std::vector<double>& speeds : {std::vector<double>{1, 1, 1}, {1, 2, 4}}) {
+        PartitionProblem problem{.segments = gpt_like(8, 2), .schedule = schedule, .graph = graph};
+        for (const double speed : speeds) problem.devices.push_back({speed});
+        problem.microbatches = 6;
+        const auto choice = choose_partition(problem);
+        ASSERT_TRUE(choice.has_value());
+        EXPECT_LE(choice->seconds, 1.03 * exhaustive_optimum(problem, 3)) << schedule;
+      }
+    }
+  }
+}
+
+/// Blocks of an encoder that does not learn, a projector that does, and blocks of a language model
+/// that only pass gradients on: F, I and W of a block take 1 where they are asked for.
+PartitionProblem frozen_encoder(int encoder, int language) {
+  using schedule::GradientKind;
+  PartitionProblem problem{.segments = {{.gradients = GradientKind::None}}};
+  for (int k = 0; k < encoder; ++k)
+    problem.segments.push_back({.time = {.forward = 1}, .gradients = GradientKind::None});
+  for (int k = 0; k < language; ++k)
+    problem.segments.push_back(
+        {.time = {.forward = 1, .input = 1},
+         .gradients = k == 0 ? GradientKind::Full : GradientKind::InputOnly});
+  problem.segments.push_back({.gradients = GradientKind::InputOnly});
+  problem.devices.assign(3, {});
+  return problem;
+}
+
+// Twelve blocks of an encoder and twenty-four of a language model, both frozen: 612 in equal
+// numbers of blocks, 520 where four blocks of the language model go with the encoder.
+TEST(PartitionSearch, KeepsWhatDoesNotLearnInMind) {
+  PartitionProblem problem = frozen_encoder(12, 24);
+  problem.microbatches = 24;
+  EXPECT_EQ(partition_seconds(problem, {13, 12, 13}), 612);
+  EXPECT_EQ(partition_seconds(problem, {17, 10, 11}), 520);
+
+  const auto choice = choose_partition(problem);
+
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->sizes, (Sizes{17, 10, 11}));
+  EXPECT_EQ(choice->seconds, 520);
+}
+
+// A stage without backward passes keeps nothing alive, and waits for no gradient.
+TEST(PartitionSearch, CountsNothingAliveWhereNoGradientIsWanted) {
+  PartitionProblem problem = frozen_encoder(4, 8);
+  problem.microbatches = 8;
+  for (SegmentWork& segment : problem.segments) segment.kept = 10;
+  const Sizes cut = {5, 4, 5};
+  EXPECT_EQ(partition_bytes(problem, cut), (Sizes{50, 80, 50}));
+
+  for (SegmentWork& segment : problem.segments) segment.gradients = schedule::GradientKind::Full;
+  EXPECT_EQ(partition_bytes(problem, cut), (Sizes{150, 80, 50}));
+}
+
+TEST(PartitionSearch, IsWithinThreePercentOfTheExhaustiveOptimumOnGraphsWithFrozenParts) {
+  // The encoder's second and third block also feed the language model's first and second.
+  const std::vector<PartEdge> graph = {{0, 1}, {1, 2}, {2, 3}, {2, 5}, {3, 4}, {3, 6},
+                                       {4, 5}, {5, 6}, {6, 7}, {7, 8}, {8, 9}};
+  for (const char* schedule : {"gpipe", "1f1b", "zb-h1"}) {
+    for (const std::vector<double>& speeds : {std::vector<double>{1, 1, 1}, {1, 2, 4}, {4, 1, 2}}) {
+      PartitionProblem problem = frozen_encoder(4, 4);
+      problem.schedule = schedule;
+      problem.graph = graph;
+      problem.microbatches = 8;
+      for (std::size_t d = 0; d < speeds.size(); ++d) problem.devices[d].speed = speeds[d];
+      const auto choice = choose_partition(problem);
+      ASSERT_TRUE(choice.has_value());
+      EXPECT_LE(choice->seconds, 1.03 * exhaustive_optimum(problem, 3)) << schedule;
+    }
+  }
+}
+
+TEST(PartitionSearch, LetsTowersRunBesideEachOther) {
+  PartitionProblem problem{.segments = gpt_like(6, 1), .schedule = "gpipe"};
+  problem.devices.assign(3, {});
+  problem.microbatches = 4;
+  const Sizes cut = {3, 3, 2};
+  const double in_a_row = partition_seconds(problem, cut);
+  problem.graph = {{0, 1}, {1, 2}, {2, 6}, {3, 4}, {4, 5}, {5, 6}, {6, 7}};
+
+  EXPECT_EQ(stage_edges(problem.graph, cut), (std::vector<PartEdge>{{0, 2}, {1, 2}}));
+  EXPECT_EQ(stage_edges(problem.graph, {3, 4, 1}), (std::vector<PartEdge>{}));
+  EXPECT_LT(partition_seconds(problem, cut), in_a_row);
+}
+
 TEST(PartitionSearch, GivesSlowLinksTheirDue) {
   PartitionProblem problem{.segments = gpt_like(6, 1)};
   problem.devices.assign(2, {});

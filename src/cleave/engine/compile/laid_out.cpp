@@ -12,7 +12,7 @@
 #include "cleave/engine/compile/wires.h"
 #include "cleave/parallel/same_order.h"
 #include "cleave/plan/tune/layout_check.h"
-#include "cleave/schedule/graph.h"
+#include "cleave/plan/tune/stage_gradients.h"
 #include "cleave/spec/trainable.h"
 
 namespace cleave::engine {
@@ -66,21 +66,13 @@ void check_ties_of_cuts(const CompiledStep& step) {
 /// A gradient is made where somebody wants it, which follows from what is trained. A stage runs I
 /// through its own layers even if no gradient leaves it.
 void leave_out_frozen(CompiledStep& step) {
-  using schedule::GradientKind;
-  const std::vector<bool> wants = wants_gradients(step.model);
+  const std::vector<schedule::GradientKind> kinds = plan::segment_gradients(step.model);
   const Wiring wiring = wiring_of(step);
   for (const Wire& wire : wiring.wires())
-    if (wire.edge >= 0) step.program.edges[wire.edge].backward = wants[wire.from];
-  std::vector<GradientKind> kinds(step.program.stages, GradientKind::None);
-  for (std::size_t s = 0; s < wants.size(); ++s) {
-    GradientKind& kind = kinds[wiring.stage_of(static_cast<int>(s))];
-    if (wants[s] && kind == GradientKind::None) kind = GradientKind::InputOnly;
-    if (wants[s] && trains(step.model.segments[s])) kind = GradientKind::Full;
-  }
-  const auto count = std::ranges::count(kinds, GradientKind::Full);
-  if (count == 0 || count == step.program.stages) return;
-  step.program.gradients = std::move(kinds);
-  schedule::leave_out_undemanded(step.program);
+    if (wire.edge >= 0)
+      step.program.edges[wire.edge].backward = kinds[wire.from] != schedule::GradientKind::None;
+  const std::vector<std::int64_t> sizes(step.program.segments.begin(), step.program.segments.end());
+  plan::set_gradients(step.program, plan::group_gradients(kinds, sizes));
 }
 
 /// There is nothing to recompute for where nothing learns.

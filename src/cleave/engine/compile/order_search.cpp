@@ -42,9 +42,11 @@ plan::Costs costs_of(const CompileOptions& options, const CompiledStep& step) {
   return costs;
 }
 
-/// Where a tower feeds several layers, a compiled program has several edges between two stages of
-/// which an order knows one; that one takes what the slowest of them takes.
-plan::Costs on_edges_of(const Program& order, const Program& compiled, plan::Costs costs) {
+/// An order has whole stages. Where a tower feeds several layers, a compiled program has several
+/// edges between two stages of which an order knows one; that one takes what the slowest of them
+/// takes.
+plan::Costs of_whole_stages(const Program& order, const Program& compiled, plan::Costs costs) {
+  costs.segments.clear();
   if (costs.edges.size() != compiled.edges.size() || order.edges.size() == compiled.edges.size())
     return costs;
   std::vector<plan::LinkCosts> edges;
@@ -88,7 +90,7 @@ class OrderSearch {
       : compile_(compile),
         layout_(layout),
         step_(compile(layout)),
-        costs_(on_edges_of(layout, step_.program, costs_of(options, step_))),
+        costs_(of_whole_stages(layout, step_.program, costs_of(options, step_))),
         limits_(layout.devices, std::numeric_limits<double>::infinity()) {}
 
   void run() {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cleave/base/check.h"
 #include "cleave/engine/run/linked_moves.h"
 #include "cleave/plan/memory/memory.h"
 
@@ -19,6 +20,28 @@ void multiply(plan::StageCosts& costs, double factor) {
   costs.recompute *= factor;
 }
 
+/// A stage takes what its segments take.
+void set_segments(plan::Costs& costs, const schedule::Program& program,
+                  const std::vector<plan::StageCosts>& segments) {
+  auto next = segments.begin();
+  for (int s = 0; s < program.stages; ++s) {
+    CLEAVE_CHECK(segments.end() - next >= program.segments[s], "a segment without its time");
+    const auto first = std::exchange(next, next + program.segments[s]);
+    costs.segments.emplace_back(first, next);
+    costs.stages[s] = {};
+    for (const plan::StageCosts& segment : costs.segments.back())
+      costs.stages[s].add_passes(segment);
+    costs.stages[s].recompute = costs.stages[s].forward;
+  }
+}
+
+/// All that a stage takes, this many times.
+void multiply_stage(plan::Costs& costs, int stage, double factor) {
+  multiply(costs.stages[stage], factor);
+  if (costs.segments.empty()) return;
+  for (plan::StageCosts& segment : costs.segments[stage]) multiply(segment, factor);
+}
+
 double speed_of(const EmulatedTimes& times, int place) {
   return times.speed.empty() ? 1 : times.speed.at(place);
 }
@@ -28,7 +51,7 @@ plan::Costs costs_at_speed_one(const schedule::Program& program, const EmulatedT
   costs.unit = std::string(1, 's');  // g++ 12 warns falsely of an assigned literal
   for (plan::LinkCosts& link : costs.edges) link = {.latency = times.link, .credit = times.link};
   costs.outside.assign(program.devices, {.per_byte = times.outside_per_byte});
-  for (std::size_t s = 0; s < times.shares.size(); ++s) multiply(costs.stages[s], times.shares[s]);
+  if (!times.segments.empty()) set_segments(costs, program, times.segments);
   return costs;
 }
 
@@ -72,7 +95,7 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
   for (int s = 0; s < program.stages; ++s) {
     double slowest = speed_of(times, program.placement[s][0]);
     for (int place : program.placement[s]) slowest = std::min(slowest, speed_of(times, place));
-    multiply(costs.stages[s], 1 / slowest);
+    multiply_stage(costs, s, 1 / slowest);
   }
   return costs;
 }
@@ -80,30 +103,32 @@ plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes
 plan::Costs emulated_costs(const schedule::Program& program, const EmulatedTimes& times,
                            int place) {
   plan::Costs costs = costs_at_speed_one(program, times);
-  for (plan::StageCosts& stage : costs.stages) multiply(stage, 1 / speed_of(times, place));
+  for (int s = 0; s < program.stages; ++s) multiply_stage(costs, s, 1 / speed_of(times, place));
   return costs;
 }
 
 EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
-                               const EmulatedGroups& groups)
+                               const EmulatedGroups& groups, Emulator::Jitter jitter)
     : peers_(groups.peers),
       compute_(1),
       arena_(plan::peak_bytes(program)[place]),
       outside_memory_(outside_per_byte(costs, place)),
       outside_(plan::outside_bytes(program)[place], outside_memory_),
-      emulator_(program, std::move(costs), place, peers_, groups.group),
+      emulator_(program, std::move(costs), place, peers_, groups.group, std::move(jitter)),
       executor_(
           with(parts_of(program, place, arena_, outside_, peers_), compute_, emulator_, groups)) {}
 
 EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
-                               comm::Communicator& world)
-    : EmulatedDevice(program, std::move(costs), place, world,
+                               comm::Communicator& world, Emulator::Jitter jitter)
+    : EmulatedDevice(program, std::move(costs), place, world, std::move(jitter),
                      world.group(std::array{world.rank()})) {}
 
 EmulatedDevice::EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
-                               comm::Communicator& world, std::unique_ptr<comm::Communicator> alone)
+                               comm::Communicator& world, Emulator::Jitter jitter,
+                               std::unique_ptr<comm::Communicator> alone)
     : EmulatedDevice(program, std::move(costs), place,
-                     EmulatedGroups{.world = world, .peers = Peers(world), .group = *alone}) {
+                     EmulatedGroups{.world = world, .peers = Peers(world), .group = *alone},
+                     std::move(jitter)) {
   alone_ = std::move(alone);
 }
 

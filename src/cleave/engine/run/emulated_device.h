@@ -19,10 +19,12 @@ struct EmulatedTimes {
   double f = 0;  ///< seconds
   double i = 0;
   double w = 0;
-  double link = 0;                  ///< that a message takes, and a credit before it
-  double outside_per_byte = 0;      ///< that OUT and IN take
-  std::vector<double> speed;        ///< [place], relative; empty: all 1
-  std::vector<double> shares = {};  ///< [stage] of the work, 1 on average; empty: all 1
+  double link = 0;              ///< that a message takes, and a credit before it
+  double outside_per_byte = 0;  ///< that OUT and IN take
+  std::vector<double> speed;    ///< [place], relative; empty: all 1
+  /// [segment] of the model: seconds per microbatch at speed 1, in place of f, i and w of a stage;
+  /// empty: these.
+  std::vector<plan::StageCosts> segments = {};
 };
 
 /// A lowered program with buffers for its messages and nothing else, as emulated devices run it.
@@ -48,10 +50,10 @@ class EmulatedDevice {
   /// `program` and `groups` must outlive the device; made by the thread that runs it. `costs` in
   /// seconds: what this device takes.
   EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
-                 const EmulatedGroups& groups);
+                 const EmulatedGroups& groups, Emulator::Jitter jitter = {});
   /// One device at every place.
   EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
-                 comm::Communicator& world);
+                 comm::Communicator& world, Emulator::Jitter jitter = {});
 
   Executor& executor() { return executor_; }
   const Arena& arena() const { return arena_; }
@@ -59,7 +61,8 @@ class EmulatedDevice {
 
  private:
   EmulatedDevice(const schedule::Program& program, plan::Costs costs, int place,
-                 comm::Communicator& world, std::unique_ptr<comm::Communicator> alone);
+                 comm::Communicator& world, Emulator::Jitter jitter,
+                 std::unique_ptr<comm::Communicator> alone);
 
   std::unique_ptr<comm::Communicator> alone_;  ///< its tensor group, where there is no other
   Peers peers_;

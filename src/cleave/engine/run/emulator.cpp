@@ -24,8 +24,12 @@ bool completes(const Instruction& wait, const Instruction& posted) {
 }  // namespace
 
 Emulator::Emulator(const schedule::Program& program, plan::Costs costs, int place,
-                   const Peers& peers, comm::Communicator& group)
-    : program_(&program), costs_(std::move(costs)), place_(place), group_(group) {
+                   const Peers& peers, comm::Communicator& group, Jitter jitter)
+    : program_(&program),
+      costs_(std::move(costs)),
+      place_(place),
+      group_(group),
+      jitter_(std::move(jitter)) {
   // Linux may oversleep by 50 us otherwise.
   prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   replicas_.resize(program.stages);
@@ -38,7 +42,8 @@ Emulator::Emulator(const schedule::Program& program, plan::Costs costs, int plac
 Emulator::Clock::duration Emulator::seconds_of(const Instruction& instruction) const {
   // Slow devices and many layers multiply what a user gives; the clock counts up to 292 years.
   constexpr double kLongestTime = 1e9;
-  const double seconds = plan::duration(*program_, costs_, place_, instruction);
+  double seconds = plan::duration(*program_, costs_, place_, instruction);
+  if (jitter_ && schedule::is_compute(instruction.op)) seconds += jitter_(instruction);
   return std::chrono::duration_cast<Clock::duration>(
       std::chrono::duration<double>(std::min(seconds, kLongestTime)));
 }

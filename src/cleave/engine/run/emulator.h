@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,11 +18,14 @@ namespace cleave::engine {
 /// gradients with them, so that many devices can be measured on few cores.
 class Emulator {
  public:
+  /// Seconds that a pass takes beyond its costs, as no two passes of a real device take the same.
+  using Jitter = std::function<double(const schedule::Instruction& pass)>;
+
   /// `program` must outlive the emulator. `costs` in seconds. To be made by the thread of its
   /// device, by all devices at the same time: it asks the system for exact sleeps, and groups are
   /// formed of `peers`. Those at the same place, in `group`, wait for each other behind every pass.
   Emulator(const schedule::Program& program, plan::Costs costs, int place, const Peers& peers,
-           comm::Communicator& group);
+           comm::Communicator& group, Jitter jitter = {});
 
   /// Takes as long as the costs say, from now on. What is posted goes on until its WAIT, as in
   /// training.
@@ -59,6 +63,7 @@ class Emulator {
   plan::Costs costs_;
   int place_;
   comm::Communicator& group_;
+  Jitter jitter_;                                              ///< empty: none
   std::vector<std::unique_ptr<comm::Communicator>> replicas_;  ///< [stage], null: elsewhere
   std::vector<EmulatedCollective> exchanges_;
   std::vector<EmulatedArrival> arrivals_;  ///< [slot of a message in flight]

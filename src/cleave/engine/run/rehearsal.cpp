@@ -6,6 +6,7 @@
 #include <ctime>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "cleave/engine/run/executor.h"
@@ -69,8 +70,7 @@ double Samples::quantile(double share) const {
   return std::lerp(values[below], values[above], at - static_cast<double>(below));
 }
 
-Samples& Rehearsal::of(Op op, int index) {
-  Stage& stage = stages.at(index);
+Samples& Rehearsal::of(Op op, Stage& stage) {
   switch (op) {
     case Op::Forward:
       return stage.forward;
@@ -85,8 +85,9 @@ Samples& Rehearsal::of(Op op, int index) {
   }
 }
 
-plan::StageCosts Rehearsal::costs(int stage, double share) const {
-  const Stage& measured = stages.at(stage);
+namespace {
+
+plan::StageCosts costs_of(const Rehearsal::Stage& measured, double share) {
   // A list has a stage's backward in two parts, or in one, or both: the parts tell more.
   const bool split = !measured.input.empty();
   return {.forward = measured.forward.quantile(share),
@@ -98,6 +99,17 @@ plan::StageCosts Rehearsal::costs(int stage, double share) const {
           .reduce = measured.reduce.seconds.quantile(share),
           .reduce_work = measured.reduce.work.quantile(share),
           .collect = measured.collect.seconds.quantile(share)};
+}
+
+}  // namespace
+
+plan::StageCosts Rehearsal::costs(int stage, double share) const {
+  return costs_of(stages.at(stage), share);
+}
+
+plan::StageCosts Rehearsal::costs_of_segment(int stage, int segment, double share) const {
+  const auto found = segments.find({stage, segment});
+  return found == segments.end() ? plan::StageCosts{} : costs_of(found->second, share);
 }
 
 // What follows belongs to Executor: it runs the device's own instructions, without the others.
@@ -174,7 +186,8 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
     double seconds = 0;
     std::set<int> microbatches;
   };
-  std::map<std::pair<Op, int>, PassTime> passes;  // of a stage
+  std::map<std::pair<Op, int>, PassTime> passes;          // of a stage
+  std::map<std::tuple<Op, int, int>, PassTime> segments;  // of a stage's segment
   for (const LinkedInstruction& entry : parts_.linked.instructions) {
     const Instruction& instruction = entry.instruction;
     if (instruction.microbatch < first || instruction.microbatch >= first + microbatches) continue;
@@ -184,14 +197,24 @@ double Executor::rehearse_passes(const StepInput& input, int microbatches, Rehea
     if (instruction.op == Op::Wait) parts_.world->give_way();
     if (schedule::is_move(instruction)) rehearse_move(entry, into);
     if (!schedule::is_compute(instruction.op)) continue;
-    PassTime& pass = passes[{instruction.op, instruction.stage}];
-    pass.seconds += time_of(entry, input);
-    pass.microbatches.insert(instruction.microbatch);
+    const double seconds = time_of(entry, input);
+    for (PassTime* pass :
+         {&passes[{instruction.op, instruction.stage}],
+          &segments[{instruction.op, instruction.stage, std::max(instruction.segment, 0)}]}) {
+      pass->seconds += seconds;
+      pass->microbatches.insert(instruction.microbatch);
+    }
   }
   // Means, because a step adds up slow microbatches too.
+  const auto mean = [](const PassTime& pass) {
+    return pass.seconds / static_cast<double>(pass.microbatches.size());
+  };
   for (const auto& [which, pass] : passes)
-    into.of(which.first, which.second)
-        .add(pass.seconds / static_cast<double>(pass.microbatches.size()));
+    Rehearsal::of(which.first, into.stages.at(which.second)).add(mean(pass));
+  for (const auto& [which, pass] : segments) {
+    const auto& [op, stage, segment] = which;
+    Rehearsal::of(op, into.segments[{stage, segment}]).add(mean(pass));
+  }
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 

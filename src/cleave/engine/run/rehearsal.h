@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "cleave/plan/time/costs.h"
@@ -44,12 +46,15 @@ struct Rehearsal {
   explicit Rehearsal(const schedule::Program& program)
       : stages(program.stages), ties(program.ties.size()) {}
 
-  Samples& of(schedule::Op op, int stage);
+  static Samples& of(schedule::Op op, Stage& stage);
 
   /// That quantile of everything. Zeros for a stage of another device.
   plan::StageCosts costs(int stage, double share) const;
+  /// The same of a segment's passes.
+  plan::StageCosts costs_of_segment(int stage, int segment, double share) const;
 
   std::vector<Stage> stages;
+  std::map<std::pair<int, int>, Stage> segments;  ///< of (stage, segment): its passes
   std::vector<Samples> ties;
   Samples norm;  ///< its own share: without waiting for the others
   Samples step;

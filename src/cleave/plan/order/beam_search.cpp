@@ -64,14 +64,18 @@ class BeamSearch {
 
   int microbatches() const { return problem_.microbatches; }
 
-  // Lanes in an order in which each comes after those it needs.
+  // Lanes in an order in which each comes after those that it needs of the same microbatch.
   void sort_lanes() {
     std::vector<int> left(problem_.lanes(), 0);
     std::vector<std::vector<int>> after(problem_.lanes());
     for (int lane = 0; lane < problem_.lanes(); ++lane) {
-      for (const Need& need : problem_.needs[lane]) after[need.lane].push_back(lane);
-      if (pass_of(lane) != kForward) after[lane - 1].push_back(lane);
-      left[lane] = static_cast<int>(problem_.needs[lane].size()) + (pass_of(lane) != kForward);
+      const auto follows = [&](int before) {
+        after[before].push_back(lane);
+        ++left[lane];
+      };
+      for (const Need& need : problem_.needs[lane])
+        if (need.behind == 0) follows(need.lane);
+      if (pass_of(lane) != kForward) follows(lane - 1);
     }
     for (int lane = 0; lane < problem_.lanes(); ++lane)
       if (left[lane] == 0) lanes_.push_back(lane);
@@ -85,7 +89,7 @@ class BeamSearch {
   void add_tail(int lane) {
     if (pass_of(lane) == kInput) tail_[lane] = std::max(tail_[lane], problem_.duration[lane + 1]);
     for (const Need& need : problem_.needs[lane])
-      if (problem_.device_of_lane(need.lane) != problem_.device_of_lane(lane))
+      if (need.behind == 0 && problem_.device_of_lane(need.lane) != problem_.device_of_lane(lane))
         tail_[need.lane] =
             std::max(tail_[need.lane], need.delay + problem_.duration[lane] + tail_[lane]);
   }
@@ -159,7 +163,9 @@ class BeamSearch {
     if (pass_of(lane) != kForward && partial.done[lane - 1] <= m) return kNever;
     double start = partial.free_at[problem_.device_of_lane(lane)];
     for (const Need& need : problem_.needs[lane])
-      start = std::max(start, partial.end[need.lane * microbatches() + m] + need.delay);
+      if (m >= need.behind)
+        start =
+            std::max(start, partial.end[need.lane * microbatches() + m - need.behind] + need.delay);
     return start;
   }
 
@@ -205,7 +211,7 @@ class BeamSearch {
     if (m == microbatches()) return kNever;
     double next = pass_of(lane) == kForward ? 0 : arrival(partial, lane - 1, m);
     for (const Need& need : problem_.needs[lane])
-      next = std::max(next, arrival(partial, need.lane, m) + need.delay);
+      if (need.behind == 0) next = std::max(next, arrival(partial, need.lane, m) + need.delay);
     return next;
   }
 

@@ -64,17 +64,19 @@ bool Evaluator::advance(int device, const std::vector<int>& order, double worst)
     double start = free_at;
     int bound_by = -1;
     for (const Need& need : problem_.needs[lane]) {
-      if (done_[need.lane] <= m) {
+      const int of = m - need.behind;
+      if (of < 0) continue;
+      if (done_[need.lane] <= of) {
         waits_for_[device] = need.lane;
         free_at_[device] = free_at;
         left_[device] = left;
         next_[device] = at;
         return true;
       }
-      const double ready = end_[need.lane * microbatches + m] + need.delay;
+      const double ready = end_[need.lane * microbatches + of] + need.delay;
       if (ready > start) {
         start = ready;
-        bound_by = need.lane;
+        bound_by = need.lane * microbatches + of;
       }
     }
     if (at == 0) first_start_[device] = start;
@@ -139,8 +141,8 @@ void Evaluator::critical_path(const Orders& orders, std::vector<Position>& path)
     if (by < 0) {
       --at;
     } else {
-      at = at_[by * problem_.microbatches + turn[lane]];
-      device = problem_.device_of_lane(by);
+      at = at_[by];
+      device = problem_.device_of_lane(by / problem_.microbatches);
     }
   }
 }

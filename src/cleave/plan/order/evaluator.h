@@ -45,7 +45,7 @@ class Evaluator {
   std::vector<double> work_;               // [device]
 
   std::vector<double> end_;    // [lane * microbatches + microbatch]
-  std::vector<int> bound_by_;  // same: lane whose message set the start, -1: the device itself
+  std::vector<int> bound_by_;  // same: the one whose message set the start, -1: the device itself
   std::vector<int> at_;        // same: place in the order of its device
   std::vector<int> done_;      // [lane]
   std::vector<int> next_;      // [device]

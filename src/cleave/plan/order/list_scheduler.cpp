@@ -48,8 +48,10 @@ class ListScheduler {
       ready = end_[(lane - 1) * problem_.microbatches + m];
     }
     for (const Need& need : problem_.needs[lane]) {
-      if (done_[need.lane] <= m) return kNever;
-      ready = std::max(ready, end_[need.lane * problem_.microbatches + m] + need.delay);
+      const int of = m - need.behind;
+      if (of < 0) continue;
+      if (done_[need.lane] <= of) return kNever;
+      ready = std::max(ready, end_[need.lane * problem_.microbatches + of] + need.delay);
     }
     return ready;
   }

@@ -37,6 +37,7 @@ Problem make_problem(const schedule::Program& layout, const Costs& costs,
                                : makes_weight_gradient(kind) ? stage.weight
                                                              : 0);
   }
+  const std::vector<int> windows = unheard_windows(layout, schedule::Topology(layout));
   for (std::size_t e = 0; e < layout.edges.size(); ++e) {
     const schedule::Edge& edge = layout.edges[e];
     const LinkCosts link = costs.edges.empty() ? LinkCosts{} : costs.edges[e];
@@ -47,6 +48,9 @@ Problem make_problem(const schedule::Program& layout, const Costs& costs,
     if (edge.backward)
       problem.needs[lane_of(edge.from, kInput)].push_back(
           {lane_of(edge.to, kInput), delay(edge.backward_bytes)});
+    if (windows[e] > 0)
+      problem.needs[lane_of(edge.from, kForward)].push_back(
+          {.lane = lane_of(edge.to, kForward), .behind = windows[e]});
   }
   return problem;
 }

@@ -29,10 +29,12 @@ constexpr PassKind pass_of(int lane) {
   return static_cast<PassKind>(lane % kPasses);
 }
 
-/// A lane waits for the same microbatch in another stage's lane, `delay` after its end.
+/// A lane waits for the same microbatch in another stage's lane, `delay` after its end; or, because
+/// no more than `behind` messages may be on their way, for the one that many microbatches earlier.
 struct Need {
   int lane = 0;
   double delay = 0;
+  int behind = 0;
 };
 
 /// Find an order: stages on devices, what they take, what they need, what fits.

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "cleave/plan/time/costs.h"
+#include "cleave/plan/tune/partition.h"
+#include "cleave/schedule/program.h"
 
 namespace cleave::plan {
 
@@ -15,7 +17,12 @@ struct SegmentWork {
   StageCosts time;         ///< F, I and W per microbatch
   std::int64_t state = 0;  ///< bytes: weights, gradients, optimizer
   std::int64_t kept = 0;   ///< bytes per microbatch alive
+  /// What it asks of the backward passes of its stage, which runs those that nobody asks for not.
+  schedule::GradientKind gradients = schedule::GradientKind::Full;
 };
+
+/// Seconds of the passes that a stage of this kind runs.
+double passes_run(const StageCosts& time, schedule::GradientKind kind);
 
 /// One device of a pipeline.
 struct PipelineDevice {
@@ -23,7 +30,7 @@ struct PipelineDevice {
   std::int64_t memory = std::numeric_limits<std::int64_t>::max();
 };
 
-/// A chain of segments to be cut into the stages of a schedule.
+/// Segments to be cut into the stages of a schedule: a chain, or a graph in the order of a chain.
 struct PartitionProblem {
   std::vector<SegmentWork> segments;
   std::vector<PipelineDevice> devices;
@@ -32,7 +39,8 @@ struct PartitionProblem {
   int chunks = 0;                     ///< stages per device; 0: what the schedule wants
   std::vector<LinkCosts> links = {};  ///< [edge] of the schedule; empty: messages take no time
   std::int64_t message_bytes = 0;
-  double at_once = 0;  ///< devices that can compute at the same time; 0: all
+  double at_once = 0;                ///< devices that can compute at the same time; 0: all
+  std::vector<PartEdge> graph = {};  ///< which segment reads which; empty: the one before it
 };
 
 struct PartitionChoice {

@@ -16,10 +16,8 @@ Program add_moves(Program program, const LowerOptions& options);
 Program add_state_moves(Program program, const LowerOptions& options);
 Program pass_through_host(Program program, const LowerOptions& options);
 
-/// [edge] -> how many of its messages a sender may have on their way where no gradient ever tells
-/// it that one has been read: the longest path to an end of the graph and one more, as 1F1B would
-/// have, or twice or four times that, if the order in which messages are read needs it. 0: no
-/// bound.
+/// [edge] -> unheard_windows, or twice or four times that, if the order in which messages are read
+/// needs it. 0: no bound.
 std::vector<int> send_windows(const Program& program, const Topology& topology);
 
 /// Where the F and the I (or B) of every stage and microbatch stand in the list of their device.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "cleave/schedule/effects.h"
@@ -8,17 +7,6 @@
 
 namespace cleave::schedule {
 namespace {
-
-bool stands_for_several(const Topology& topology) {
-  return std::ranges::any_of(topology.replicas, [](int count) { return count > 1; });
-}
-
-/// Where a device stands for several replicas, it would have what all of them send on its way at
-/// once in a program without backward passes.
-bool is_unheard(const Program& program, const Topology& topology, const Edge& edge) {
-  return !edge.backward &&
-         (gradients_of(program, edge.from) == GradientKind::None || stands_for_several(topology));
-}
 
 /// Devices whose order stands for all: those of the first replica, unless some stand for several.
 std::vector<int> exemplary_devices(const Program& program, const Topology& topology) {
@@ -119,17 +107,14 @@ bool in_order(const Program& program, const Topology& topology) {
 }  // namespace
 
 std::vector<int> send_windows(const Program& program, const Topology& topology) {
-  std::vector<int> windows(program.edges.size(), 0);
-  const auto unheard = [&](const Edge& edge) { return is_unheard(program, topology, edge); };
-  if (std::ranges::none_of(program.edges, unheard) || !in_order(program, topology)) return windows;
-  const std::optional<std::vector<int>> distance = longest_paths(program.stages, program.edges);
-  if (!distance) return windows;
+  const std::vector<int> none(program.edges.size(), 0);
+  std::vector<int> windows = unheard_windows(program, topology);
+  if (windows == none || !in_order(program, topology)) return none;
   for (int factor = 1; factor <= 4; factor *= 2) {
-    for (std::size_t e = 0; e < windows.size(); ++e)
-      if (unheard(program.edges[e])) windows[e] = factor * ((*distance)[program.edges[e].from] + 1);
     if (Rush(program, topology, windows).ends()) return windows;
+    for (int& window : windows) window *= 2;
   }
-  return std::vector<int>(program.edges.size(), 0);
+  return none;
 }
 
 }  // namespace cleave::schedule

@@ -4,22 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "cleave/plan/tune/stage_gradients.h"
 #include "cleave/train/step/trainer.h"
 
 namespace cleave::train {
 namespace {
-
-/// Stages of a given partition take time by their layers.
-std::vector<double> shares_of(const Config& config) {
-  std::vector<double> shares;
-  if (!config.parallel.partition) return shares;
-  const auto& partition = *config.parallel.partition;
-  const double stages = static_cast<double>(partition.size());
-  for (const std::int64_t layers : partition)
-    shares.push_back(static_cast<double>(layers) * stages /
-                     static_cast<double>(config.model.blocks()));
-  return shares;
-}
 
 /// A tensor group is as slow as its slowest device.
 std::vector<double> speed_of_places(const std::vector<double>& devices, const Mesh& mesh) {
@@ -33,6 +22,24 @@ std::vector<double> speed_of_places(const std::vector<double>& devices, const Me
 
 }  // namespace
 
+std::vector<plan::StageCosts> emulated_segments(const Config& config, const Graph& model) {
+  const Emulation& times = *config.devices.emulate;
+  const double share = times.per_layer ? static_cast<double>(*config.train.microbatch) /
+                                             static_cast<double>(config.parallel.tensor.value_or(1))
+                                       : static_cast<double>(config.parallel.pipeline.value_or(1)) /
+                                             static_cast<double>(config.model.blocks());
+  std::vector<plan::StageCosts> segments;
+  for (const schedule::GradientKind kind : plan::segment_gradients(model)) {
+    const bool block = model.segments[segments.size()].block;
+    plan::StageCosts& segment = segments.emplace_back();
+    if (!block) continue;
+    segment.forward = times.f * share;
+    if (schedule::makes_input_gradient(kind)) segment.input = times.i * share;
+    if (schedule::makes_weight_gradient(kind)) segment.weight = times.w * share;
+  }
+  return segments;
+}
+
 engine::EmulatedTimes emulated_times(const Config& config) {
   const Mesh mesh = compile_options(config).layout.mesh();
   std::vector<double> speed = speed_of_places(config.devices.speed, mesh);
@@ -41,13 +48,15 @@ engine::EmulatedTimes emulated_times(const Config& config) {
       times.per_layer ? static_cast<double>(config.model.blocks() * *config.train.microbatch) /
                             static_cast<double>(*config.parallel.pipeline * mesh.tensor)
                       : 1;
-  return {.f = times.f * device,
-          .i = times.i * device,
-          .w = times.w * device,
-          .link = times.link,
-          .outside_per_byte = times.host > 0 ? 1 / times.host : 0,
-          .speed = std::move(speed),
-          .shares = shares_of(config)};
+  engine::EmulatedTimes emulated{.f = times.f * device,
+                                 .i = times.i * device,
+                                 .w = times.w * device,
+                                 .link = times.link,
+                                 .outside_per_byte = times.host > 0 ? 1 / times.host : 0,
+                                 .speed = std::move(speed)};
+  // Stages of a given partition take time by their layers.
+  if (config.parallel.partition) emulated.segments = emulated_segments(config, model_of(config));
+  return emulated;
 }
 
 plan::Costs emulated_costs(const Config& config, const schedule::Program& program) {

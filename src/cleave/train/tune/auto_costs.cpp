@@ -6,6 +6,7 @@
 
 #include "cleave/engine/measure/devices_at_once.h"
 #include "cleave/plan/tune/partition.h"
+#include "cleave/plan/tune/stage_gradients.h"
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/program_file.h"
 #include "cleave/spec/trainable.h"
@@ -137,10 +138,11 @@ plan::StageCosts LayoutCosts::time_of(std::size_t part) {
   const std::vector<plan::StageCosts>& parts = devices_.profile_of(config_).parts;
   const double sums =
       tensor_sums() / 2 / (options_.microbatches * static_cast<double>(parts.size()));
-  return {.forward = parts[part].forward / layout_.tensor + sums,
-          .input = parts[part].input / layout_.tensor + sums,
-          .weight = parts[part].weight / layout_.tensor,
-          .recompute = recompute_of(part) / layout_.tensor};
+  const double devices = config_.devices.emulate ? 1 : layout_.tensor;  // that share a layer
+  return {.forward = parts[part].forward / devices + sums,
+          .input = parts[part].input / devices + sums,
+          .weight = parts[part].weight / devices,
+          .recompute = recompute_of(part) / devices};
 }
 
 double LayoutCosts::tensor_sums() {
@@ -179,6 +181,7 @@ plan::PartitionProblem LayoutCosts::problem() {
                             least_at(mesh_, devices_.kinds_of(config_).memory, place, kNoLimit))});
   }
   problem.links = links_of_stages(named.placement);
+  problem.graph = plan::part_edges(model_of(config_));
   problem.at_once = devices_.at_once(config_) / (layout_.data * layout_.tensor);
   return problem;
 }
@@ -199,8 +202,9 @@ double LayoutCosts::after_pipeline() {
 
 double LayoutCosts::bound() {
   double work = 0;
-  const std::size_t parts = devices_.profile_of(config_).parts.size();
-  for (std::size_t part = 0; part < parts; ++part) work += time_of(part).passes();
+  const std::vector<schedule::GradientKind> gradients = plan::part_gradients(model_of(config_));
+  for (std::size_t part = 0; part < gradients.size(); ++part)
+    work += plan::passes_run(time_of(part), gradients[part]);
   work *= options_.microbatches;
   double speed = 0;
   for (int place = 0; place < layout_.pipeline; ++place) speed += speed_at(place);
@@ -229,6 +233,20 @@ plan::StageCosts LayoutCosts::stage_costs(std::size_t first, std::int64_t parts,
   return stage;
 }
 
+/// [segment] of a stage that begins with part `first`, on devices of speed 1; the segments of a
+/// part take equal shares of it.
+std::vector<plan::StageCosts> LayoutCosts::segment_costs(std::size_t first, std::int64_t parts,
+                                                         const Graph& model) {
+  const std::vector<std::int64_t> counts = plan::parts_of(model);
+  std::vector<plan::StageCosts> segments;
+  for (std::size_t part = first; part < first + parts; ++part) {
+    plan::StageCosts one;
+    one.add_passes(time_of(part), 1 / static_cast<double>(counts[part]));
+    segments.insert(segments.end(), static_cast<std::size_t>(counts[part]), one);
+  }
+  return segments;
+}
+
 plan::Costs LayoutCosts::costs(const engine::CompiledStep& step) {
   if (config_.devices.emulate) return emulated_costs(config_, step.program);
   const SegmentProfile& profile = devices_.profile_of(config_);
@@ -236,6 +254,7 @@ plan::Costs LayoutCosts::costs(const engine::CompiledStep& step) {
   plan::Costs costs;
   for (const schedule::Edge& edge : program.edges)
     costs.edges.push_back(link_between(program.placement[edge.from], program.placement[edge.to]));
+  costs.segments.resize(static_cast<std::size_t>(program.stages));
   costs.steps.assign(program.devices, 0);
   const std::vector<std::int64_t> sizes = plan::with_ends(layout_.partition);
   std::size_t part = 0;
@@ -243,11 +262,16 @@ plan::Costs LayoutCosts::costs(const engine::CompiledStep& step) {
     const double speed = speed_at(program.placement[s].front() % step.mesh.pipeline);
     const double parameters = static_cast<double>(trained_count(step.stages[s])) / layout_.tensor;
     plan::StageCosts stage = stage_costs(part, sizes[s], parameters);
+    // What waits for all microbatches of a step is little of what its stage does.
+    if (schedule::collects(program, s))
+      costs.segments[s] = segment_costs(part, sizes[s], step.model);
     part += sizes[s];
     // A segment takes an equal share of its stage, and only blocks run R.
     stage.recompute *= static_cast<double>(step.stages[s].size());
     for (double* pass : {&stage.forward, &stage.input, &stage.weight, &stage.recompute})
       *pass /= speed;
+    for (plan::StageCosts& segment : costs.segments[s])
+      for (double* pass : {&segment.forward, &segment.input, &segment.weight}) *pass /= speed;
     costs.stages.push_back(stage);
     const double update = parameters * profile.step / (step.zero > 0 ? layout_.data : 1) / speed;
     for (const int device : program.placement[s]) costs.steps[device] += update;

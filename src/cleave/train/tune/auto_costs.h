@@ -90,6 +90,8 @@ class LayoutCosts {
   double speed_at(int place) const;
   plan::StageCosts time_of(std::size_t part);
   plan::StageCosts stage_costs(std::size_t first, std::int64_t parts, double parameters);
+  std::vector<plan::StageCosts> segment_costs(std::size_t first, std::int64_t parts,
+                                              const Graph& model);
 
   const Config& config_;
   DeviceCosts& devices_;

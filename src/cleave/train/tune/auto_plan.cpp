@@ -164,15 +164,6 @@ std::string describe(const Config& config) {
 }
 
 AutoPlan plan_run(const Config& config, comm::Launcher& launcher, const DeviceFacts& facts) {
-  require(!config.model.kind->pairs,
-          "\"auto\" plans models whose modules follow each other, and a ", config.model.kind->name,
-          " has two towers beside each other; set parallel.pipeline, tensor, data, zero, recompute "
-          "and train.microbatch");
-  require(
-      config.model.vision.deepstack.empty(),
-      "\"auto\" plans models whose modules follow each other, and with model.vision.deepstack the "
-      "tower feeds several language layers; set parallel.pipeline, tensor, data, zero, recompute "
-      "and train.microbatch");
   const Placement placement = config.parallel.placement;
   require(placement == Placement::Even || placement == Placement::Auto,
           "parallel.placement is one of the things that \"auto\" chooses; leave it out, or set "
@@ -190,8 +181,7 @@ AutoPlan plan_run(const Config& config, comm::Launcher& launcher, const DeviceFa
 Config with_latency_hidden(const Config& config, comm::Launcher& launcher,
                            const DeviceFacts& facts) {
   const bool knows_links = facts.knows_links() || config.devices.emulate;
-  const bool in_a_row = !config.model.kind->pairs && config.model.vision.deepstack.empty() &&
-                        config.parallel.placement == Placement::Even;
+  const bool in_a_row = !is_graph(config) && config.parallel.placement == Placement::Even;
   if (!knows_links || !in_a_row || !leaves_look_ahead_open(config)) return config;
   Config cut = config;  // costs are told by the layers of each stage
   if (!cut.parallel.partition && !config.devices.emulate) {

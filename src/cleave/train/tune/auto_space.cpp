@@ -1,5 +1,11 @@
 #include "cleave/train/tune/auto_space.h"
 
+#include <algorithm>
+
+#include "cleave/engine/compile/laid_out.h"
+#include "cleave/model/family.h"
+#include "cleave/plan/tune/partition.h"
+
 namespace cleave::train {
 namespace {
 
@@ -22,7 +28,20 @@ std::vector<int> tensor_degrees(const Config& config) {
   return result;
 }
 
+/// The model in its least form: what it is made of, and who reads whom.
+Graph outline_of(const Config& config) {
+  return model::graph_of(config.model, {.sequence = config.train.sequence});
+}
+
 }  // namespace
+
+bool is_graph(const Config& config) {
+  return !plan::part_edges(outline_of(config)).empty();
+}
+
+bool has_loss_over_step(const Config& config) {
+  return std::ranges::any_of(outline_of(config).segments, engine::runs_per_step);
+}
 
 bool can_share(const ModelShape& m, std::int64_t tensor) {
   const auto divides = [&](std::int64_t whole) { return whole % tensor == 0; };
@@ -41,7 +60,9 @@ plan::LayoutSpace space_of(const Config& config) {
                           .data = narrow(p.data),
                           .data_shards = config.numerics.data_shards,
                           .microbatch = narrow(config.train.microbatch),
-                          .chunks = narrow(p.chunks)};
+                          .chunks = narrow(p.chunks),
+                          .any_graph = is_graph(config),
+                          .keeps_all = has_loss_over_step(config)};
   if (p.schedule != "auto") space.schedule = p.schedule;
   if (p.partition) space.given.partition = *p.partition;
   // Emulated devices hold no model. Where memory is no matter, ZeRO 1 may still save time.

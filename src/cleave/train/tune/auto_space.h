@@ -5,6 +5,13 @@
 
 namespace cleave::train {
 
+/// Whether the parts of its model read others than the one before them: two towers, features that
+/// go to several layers, long skips.
+bool is_graph(const Config& config);
+
+/// Whether its model's loss is over all samples of a step.
+bool has_loss_over_step(const Config& config);
+
 /// Whether tensor groups of so many devices can share all layers of a model.
 bool can_share(const ModelShape& model, std::int64_t tensor);
 

@@ -8,6 +8,7 @@
 #include "cleave/plan/memory/stage_layout.h"
 #include "cleave/plan/memory/state_layout.h"
 #include "cleave/plan/tune/partition.h"
+#include "cleave/plan/tune/stage_gradients.h"
 #include "cleave/spec/trainable.h"
 #include "cleave/train/step/trainer.h"
 
@@ -68,8 +69,9 @@ std::vector<plan::SegmentWork> part_memory(const Config& config,
                                    .replicas = layout.data};
   std::vector<plan::SegmentWork> parts;
   std::size_t segment = 0;
+  const std::vector<schedule::GradientKind> gradients = plan::part_gradients(model);
   for (const std::int64_t segments : plan::parts_of(model)) {
-    plan::SegmentWork work;
+    plan::SegmentWork work{.gradients = gradients[parts.size()]};
     for (std::int64_t k = 0; k < segments; ++k, ++segment) {
       const SegmentSpec& spec = model.segments[segment];
       const plan::StateLayout state = plan::layout_state(std::span(&spec, 1), lasting);
@@ -83,7 +85,12 @@ std::vector<plan::SegmentWork> part_memory(const Config& config,
 }
 
 std::int64_t bytes_between_blocks(const Config& config) {
-  return model_of(config).segments.back().layers.front().x.bytes();
+  const Graph model = model_of(config);
+  if (plan::part_edges(model).empty()) return model.segments.back().layers.front().x.bytes();
+  std::int64_t most = 0;
+  for (const SegmentSpec& segment : model.segments)
+    if (segment.block) most = std::max(most, segment.layers.back().y.bytes());
+  return most;
 }
 
 bool holds_a_block(const Config& config) {

@@ -13,9 +13,9 @@ namespace cleave::train {
 /// before the blocks and after them is never computed again.
 schedule::Recompute recompute_of_part(const Config& config, std::size_t part);
 
-/// [part] about how many bytes its state takes on a device, and what it keeps of a microbatch;
-/// times are left open. `placement`, [stage][replica], tells whether both ends of the model share
-/// a device.
+/// [part] about how many bytes its state takes on a device, what it keeps of a microbatch, and
+/// which gradients it asks for; times are left open. `placement`, [stage][replica], tells whether
+/// both ends of the model share a device.
 std::vector<plan::SegmentWork> part_memory(const Config& config,
                                            const std::vector<std::vector<int>>& placement);
 

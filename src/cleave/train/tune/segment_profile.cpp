@@ -18,10 +18,14 @@
 #include "cleave/engine/measure/machine.h"
 #include "cleave/engine/measure/profile.h"
 #include "cleave/ops/accelerator.h"
+#include "cleave/plan/tune/partition.h"
 #include "cleave/spec/trainable.h"
+#include "cleave/train/step/emulation.h"
 #include "cleave/train/step/random_source.h"
 #include "cleave/train/step/run_optimizer.h"
 #include "cleave/train/step/trainer.h"
+#include "cleave/train/tune/auto_space.h"
+#include "cleave/train/tune/few_blocks.h"
 
 namespace cleave::train {
 namespace {
@@ -39,55 +43,14 @@ std::vector<double*> profile_numbers(SegmentProfile& profile) {
   return numbers;
 }
 
-/// Whether the same layers stand in both, so that measuring one is measuring the other.
-bool are_alike(const SegmentSpec& a, const SegmentSpec& b) {
-  return parameter_count(a) == parameter_count(b) &&
-         std::ranges::equal(a.layers, b.layers, {}, &LayerSpec::kind, &LayerSpec::kind);
-}
-
-/// Whether the blocks of each module are alike, and learn or pass gradients on alike.
-bool has_alike_blocks(const Graph& model) {
-  const std::vector<bool> wants = wants_gradients(model);
-  std::size_t first = model.segments.size();
-  for (std::size_t s = 0; s < model.segments.size(); ++s) {
-    const SegmentSpec& block = model.segments[s];
-    if (!block.block) continue;
-    if (first == model.segments.size() || block.module != model.segments[first].module) first = s;
-    if (!are_alike(block, model.segments[first]) || wants[s] != wants[first] ||
-        trained_count({&block, 1}) != trained_count({&model.segments[first], 1}))
-      return false;
-  }
-  return true;
-}
-
-/// Blocks of each module that are measured where all are alike: something may go with the first and
-/// with the last of a module that has neighbours.
-constexpr std::int64_t kMeasuredOfModule = 2;
-
-/// How many of a module's blocks are measured, if all of them are alike.
-std::int64_t measured(std::int64_t blocks) {
-  return std::min(blocks, kMeasuredOfModule);
-}
-
-ModelShape with_few_blocks(ModelShape model) {
-  if (model.vision.layers == 0) {
-    model.layers = 1;
-    return model;
-  }
-  const std::int64_t tower = model.blocks() - model.layers;  // without what is not computed of it
-  model.vision.layers += measured(tower) - tower;
-  model.layers = measured(model.layers);
-  return model;
-}
-
-/// The model, with few blocks where all are alike, on one device, each part that can be cut off a
-/// stage of its own.
+/// The model, with few blocks where all are alike, on one device; of a chain each part that can be
+/// cut off is a stage of its own.
 Config stage_by_stage(const Config& config, schedule::Recompute recompute,
                       const std::string& kind) {
   Config small = config;
   if (has_alike_blocks(model_of(config))) small.model = with_few_blocks(config.model);
-  // One matrix serves both ends: two would be most of what measuring holds, on devices of which some
-  // will have neither. What a pattern of model.train names must stay what it is.
+  // One matrix serves both ends: two would be most of what measuring holds, on devices of which
+  // some will have neither. What a pattern of model.train names must stay what it is.
   if (config.trained.empty()) small.model.tie_embeddings = true;
   small.train.batch = *config.train.microbatch;
   small.devices = {
@@ -95,12 +58,16 @@ Config stage_by_stage(const Config& config, schedule::Recompute recompute,
   if (kind != "cpu") small.devices.kind = {kind};
   if (config.devices.accelerated()) small.numerics.exact = config.numerics.exact.value_or(true);
   small.parallel = {};
-  small.parallel.chunks = small.model.blocks() + 2;
-  small.parallel.schedule = "interleaved";
-  small.parallel.partition.emplace(small.model.blocks() + 2, 1);
-  small.parallel.partition->front() = 0;
-  small.parallel.partition->back() = 0;
   small.parallel.recompute = std::vector{recompute};
+  if (is_graph(config)) {  // one stage, whose segments are told apart
+    small.parallel.schedule = has_loss_over_step(config) ? "gpipe" : "zb-h1";
+  } else {
+    small.parallel.chunks = small.model.blocks() + 2;
+    small.parallel.schedule = "interleaved";
+    small.parallel.partition.emplace(small.model.blocks() + 2, 1);
+    small.parallel.partition->front() = 0;
+    small.parallel.partition->back() = 0;
+  }
   small.numerics.data_shards = 1;
   small.numerics.tensor_shards = 1;
   return small;
@@ -113,6 +80,22 @@ void measure_links(SegmentProfile& profile, comm::Communicator& world) {
   profile.sum = engine::profile_sum(world, 0, 1);
 }
 
+/// [part] of a model, by what its segments take.
+std::vector<plan::StageCosts> costs_of_parts(const std::vector<plan::StageCosts>& segments,
+                                             const Graph& model) {
+  std::vector<plan::StageCosts> parts;
+  std::size_t segment = 0;
+  for (const std::int64_t count : plan::parts_of(model)) {
+    plan::StageCosts& part = parts.emplace_back();
+    for (std::int64_t k = 0; k < count; ++k) {
+      const plan::StageCosts& one = segments[segment++];
+      part.add_passes(one);
+      part.recompute += one.recompute;
+    }
+  }
+  return parts;
+}
+
 SegmentProfile measure(const Config& small, comm::Launcher& launcher) {
   const engine::CompiledStep step = compile_step(small);
   comm::LocalLauncher here;
@@ -121,14 +104,17 @@ SegmentProfile measure(const Config& small, comm::Launcher& launcher) {
   RandomSource source(1, step.model);
   RunOptimizer optimizer(small.train);
   optimizer.begin_step(0);
-  const plan::Costs costs =
-      engine::profile(step, device, {.source = &source, .optimizer = &optimizer}, alone,
-                      {.steps = 1})
-          .costs;
+  const engine::Profile measured = engine::profile(
+      step, device, {.source = &source, .optimizer = &optimizer}, alone, {.steps = 1});
+  const plan::Costs& costs = measured.costs;
   const double parameters = static_cast<double>(trained_count(step.model.segments));
   SegmentProfile profile{.step = costs.steps[0] / parameters, .norm = costs.norm / parameters};
-  for (const plan::StageCosts& stage : costs.stages)
-    profile.parts.push_back({stage.forward, stage.input, stage.weight, stage.recompute});
+  if (is_graph(small)) {
+    profile.parts = costs_of_parts(measured.segments[0], step.model);
+  } else {
+    for (const plan::StageCosts& stage : costs.stages)
+      profile.parts.push_back({stage.forward, stage.input, stage.weight, stage.recompute});
+  }
   if (launcher.devices()) {
     measure_links(profile, launcher.processes());
     return profile;
@@ -190,39 +176,11 @@ void write_profile(const fs::path& path, SegmentProfile profile) {
   if (file) fs::rename(fresh, path, ignored);
 }
 
-/// Every device takes its share of f, i and w per microbatch, whatever the model; or every layer
-/// takes them per sequence.
 SegmentProfile emulated(const Config& config) {
-  const Emulation& times = *config.devices.emulate;
-  const double stages = static_cast<double>(config.parallel.pipeline.value_or(1));
-  const double share = times.per_layer ? static_cast<double>(*config.train.microbatch)
-                                       : stages / static_cast<double>(config.model.blocks());
-  SegmentProfile profile;
-  profile.parts.assign(
-      config.model.blocks() + 2,
-      {.forward = times.f * share, .input = times.i * share, .weight = times.w * share});
-  profile.parts.front() = profile.parts.back() = {};
-  profile.link = {.latency = times.link, .credit = times.link};
-  return profile;
-}
-
-/// [part] of `all` from those of `few`, of which all but the first and the last block of a module
-/// stand for every block between them; one stands for all of a model without modules.
-std::vector<plan::StageCosts> repeated(const std::vector<plan::StageCosts>& parts,
-                                       const ModelShape& few, const ModelShape& all) {
-  if (few.blocks() == all.blocks()) return parts;
-  std::vector<plan::StageCosts> result = {parts.front()};
-  const std::int64_t tower = few.blocks() - few.layers;
-  if (tower > 0) {
-    // What goes with the last block of the tower is the tower's end; what goes with the first of
-    // the language model is the projector and the joint.
-    result.insert(result.end(), all.blocks() - all.layers - 1, parts[1]);
-    result.push_back(parts[tower]);
-    result.push_back(parts[tower + 1]);
-  }
-  result.insert(result.end(), all.layers - (tower > 0 ? 1 : 0), parts[few.blocks()]);
-  result.push_back(parts.back());
-  return result;
+  const Graph model = model_of(config);
+  const double link = config.devices.emulate->link;
+  return {.parts = costs_of_parts(emulated_segments(config, model), model),
+          .link = {.latency = link, .credit = link}};
 }
 
 SegmentProfile find_or_measure(const Config& small, comm::Launcher& launcher) {
@@ -277,7 +235,7 @@ SegmentProfile profile_segments(const Config& config, schedule::Recompute recomp
   if (config.devices.emulate) return emulated(config);
   const Config small = stage_by_stage(config, recompute, kind);
   SegmentProfile profile = find_or_measure(small, launcher);
-  profile.parts = repeated(profile.parts, small.model, config.model);
+  profile.parts = costs_of_all_blocks(profile.parts, small.model, config.model);
   return profile;
 }
 
