@@ -1,7 +1,8 @@
 find_package(GTest REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
-# Test code takes longer to compile than to run, unless it is not optimised; what it tests is.
+# Test code takes longer to compile than to run, unless it is not optimised; what it tests is. Most of the time to compile a
+# file of tests goes into the templates of these two libraries, so several files are one unit here as in the modules.
 set(CLEAVE_TEST_OPTIONS -O0 ${CLEAVE_PRECOMPILED})
 
 # These headers take seconds to read: once for all test programs.
@@ -14,7 +15,6 @@ target_precompile_headers(cleave_test_header PRIVATE <gtest/gtest.h> <nlohmann/j
 function(cleave_compile_as_test target)
   target_compile_options(${target} PRIVATE ${CLEAVE_TEST_OPTIONS})
   target_precompile_headers(${target} REUSE_FROM cleave_test_header)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
 endfunction()
 
 # Where this checkout is: support/paths.h.
@@ -22,6 +22,11 @@ add_library(cleave_test_paths STATIC ${PROJECT_SOURCE_DIR}/tests/support/paths.c
 target_include_directories(cleave_test_paths PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(cleave_test_paths PRIVATE CLEAVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                                      CLEAVE_BINARY="$<TARGET_FILE:cleave>")
+
+# The cost of a test that takes several processors: such tests come first. Once tests of one processor run on all of them,
+# ctest begins another of those whenever one ends, and the others are left for the end, one after the other. That is where
+# tests without this cost belong whose ranks must answer within seconds.
+set(CLEAVE_COST_OF_SEVERAL_PROCESSORS 200)
 
 # Seconds after which a test counts as hanging: many times what it takes, since it may share its cores
 # with anything. Sanitizers make programs slower still.
@@ -35,7 +40,7 @@ endif()
 #
 # One program of GoogleTest tests. USES names external libraries that only the tests need; OPTIMISED is
 # for tests that compute much themselves; PARTS runs it as <name>_1 ... <name>_<n>, which may go side by
-# side. Slow ones and those of several parts are begun first: none is left over when all else is done.
+# side. Slow ones and those of several parts are begun early: none is left over when all else is done.
 function(cleave_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "OPTIMISED" "LABEL;PARTS" "SOURCES;LINKS;USES")
   if(NOT arg_LABEL)
@@ -116,7 +121,8 @@ function(cleave_add_mpi_test name)
              COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
                      $<TARGET_FILE:${name}_test> ${ranks})
     set_tests_properties(${name}_on_${ranks}_ranks PROPERTIES LABELS mpi TIMEOUT ${CLEAVE_TEST_PATIENCE}
-                         PROCESSORS ${ranks} ENVIRONMENT "${CLEAVE_MPI_ENVIRONMENT}")
+                         PROCESSORS ${ranks} COST ${CLEAVE_COST_OF_SEVERAL_PROCESSORS}
+                         ENVIRONMENT "${CLEAVE_MPI_ENVIRONMENT}")
   endforeach()
 endfunction()
 

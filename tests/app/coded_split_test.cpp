@@ -15,13 +15,7 @@ using testing::ServedOwners;
 const std::string kMixed = "{forward = \"int8/64\", backward = \"bf16\"}";
 
 std::string coded(const std::string& codec, int clients, const std::string& layers = "[1, 1]") {
-  std::string tables = "[edge]\ncodec = " + codec + "\n";
-  for (int client = 0; client < clients; ++client) {
-    const std::string number = std::to_string(client);
-    tables += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
-              ".txt\"\nlayers = " + layers + "\n";
-  }
-  return tables + "[[edge.owner]]\nname = \"hub\"\nrole = \"server\"\n";
+  return "[edge]\ncodec = " + codec + "\n" + testing::clinics_and_hub(clients, layers);
 }
 
 /// What a client sends in a step, over its cuts and in all.
@@ -78,7 +72,7 @@ TEST(CodedSplit, SendsTheBytesOfItsCodecs) {
 
 TEST(CodedSplit, GoesOnWithTheChanceOfTheUndisturbedRun) {
   const EdgeRun run(coded("\"int4\"", 2), 2);
-  const std::string level = "--set train.schedule=constant --set train.warmup=0 ";
+  const std::string& level = testing::kLevelRate;
   const auto whole = run.report(level, "whole")["weights"];
 
   run.report(level + "--set train.steps=2", "parted");

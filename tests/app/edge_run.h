@@ -16,6 +16,32 @@ inline std::string averaged(const std::string& keys) {
          keys;
 }
 
+/// The table of an owner of DIR/client<number>.txt, with `keys` of its own.
+inline std::string clinic(int number, const std::string& keys = "") {
+  const std::string digits = std::to_string(number);
+  return "[[edge.owner]]\nname = \"clinic-" + digits + "\"\ndata = \"DIR/client" + digits +
+         ".txt\"\n" + keys;
+}
+
+/// The tables of `clients` such owners, each with the same keys.
+inline std::string clinics(int clients, const std::string& keys = "") {
+  std::string tables;
+  for (int client = 0; client < clients; ++client) tables += clinic(client, keys);
+  return tables;
+}
+
+/// The server of split training, whose layers lie between those of the clients.
+inline const std::string kHub = "[[edge.owner]]\nname = \"hub\"\nrole = \"server\"\n";
+
+/// Clients that hold `layers` of the model, and the hub.
+inline std::string clinics_and_hub(int clients, const std::string& layers = "[1, 1]",
+                                   const std::string& keys = "") {
+  return clinics(clients, "layers = " + layers + "\n" + keys) + kHub;
+}
+
+/// The learning rate of no step depends on how many steps a run has.
+inline const std::string kLevelRate = "--set train.schedule=constant --set train.warmup=0 ";
+
 /// A tiny run whose data belong to clients, in a directory of its own.
 class EdgeRun {
  public:

@@ -13,6 +13,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::Answer;
 using testing::averaged;
+using testing::clinics;
 using testing::EdgeRun;
 
 const std::string kNoisy = "sync_every = 2\nexample_clip = 0.5\nexample_noise = 0.8\n";
@@ -23,12 +24,9 @@ void give_secret(const EdgeRun& run, const std::string& out, char letter) {
   std::ofstream(run.path(out + "/secret")) << std::string(32, letter);
 }
 
-std::string owners(const std::string& keys) {
-  std::string text = "[edge]\n" + keys;
-  for (const std::string number : {"0", "1"})
-    text += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
-            ".txt\"\n";
-  return text;
+/// Two clients; `keys` are those of [edge].
+std::string noisy_owners(const std::string& keys) {
+  return "[edge]\n" + keys + clinics(2);
 }
 
 TEST(ExampleNoise, IsAFunctionOfTheSecretAndNotOfTheLayout) {
@@ -49,7 +47,7 @@ TEST(ExampleNoise, IsAFunctionOfTheSecretAndNotOfTheLayout) {
 
 TEST(ExampleNoise, RepeatsWhatAnInterruptedRunHad) {
   const EdgeRun run(averaged(kNoisy + "keep_slots = true\n"), 3);
-  const std::string level = "--set train.schedule=constant --set train.warmup=0 ";
+  const std::string& level = testing::kLevelRate;
   for (const char* out : {"whole", "parted"}) give_secret(run, out, 'a');
   const json whole = run.report(level + "--resume", "whole");
 
@@ -64,7 +62,7 @@ TEST(ExampleNoise, RepeatsWhatAnInterruptedRunHad) {
 }
 
 TEST(ExampleNoise, CostsWhatTheAccountantSays) {
-  const EdgeRun run(owners("sync_every = 2\nexample_clip = 0.5\nexample_noise = 1.5\n"), 2);
+  const EdgeRun run(noisy_owners("sync_every = 2\nexample_clip = 0.5\nexample_noise = 1.5\n"), 2);
   const json report = run.report("");
   const double cost = report["rounds"]["epsilon"].get<double>();
   EXPECT_GT(cost, 0);
@@ -80,7 +78,7 @@ TEST(ExampleNoise, CostsWhatTheAccountantSays) {
 }
 
 TEST(ExampleNoise, IsInTheTableOfWhatLeavesWhomAndHeldAgainstPolicies) {
-  const EdgeRun run(owners(kNoisy), 2);
+  const EdgeRun run(noisy_owners(kNoisy), 2);
   const auto verify = [&](const std::string& policy, const std::string& flags = "") {
     std::ofstream(run.path("policy.toml"))
         << "owner = \"clinic-0\"\nsends = [\"noised update\", \"statistic\"]\n"
@@ -128,7 +126,7 @@ TEST(ExampleNoise, IsRefusedWhereItProtectsNothing) {
 }
 
 TEST(ServedExampleNoise, HasTheWeightsOfClientsPlayedWithTheirSecrets) {
-  const EdgeRun run(owners(kNoisy), 2);
+  const EdgeRun run(noisy_owners(kNoisy), 2);
   for (const char* out : {"played", "clinic-0", "clinic-1"}) give_secret(run, out, 'a');
   const json played = run.report("--resume", "played");
   testing::hand_out_data(run, 2);

@@ -21,13 +21,7 @@ using testing::take_back_data;
 
 /// Clients with data of their own; `keys` are those of [edge].
 std::string banks(const std::string& keys, int clients = 3) {
-  std::string tables = "[data]\nvalidation = 0.1\n[edge]\n" + keys;
-  for (int client = 0; client < clients; ++client) {
-    const std::string number = std::to_string(client);
-    tables += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
-              ".txt\"\n";
-  }
-  return tables;
+  return "[data]\nvalidation = 0.1\n[edge]\n" + keys + testing::clinics(clients);
 }
 
 /// What the server reports of a run whose clients all join.

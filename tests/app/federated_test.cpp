@@ -33,7 +33,7 @@ TEST(Federated, GoesOnFromACheckpointWithTheBitsOfTheUndisturbedRun) {
         averaged("sync_every = \"1 epoch\"\nsample = 2\nkeep_slots = true\nouter = \"" + rule +
                  "\"\n"),
         3);
-    const std::string level = "--set train.schedule=constant --set train.warmup=0 ";
+    const std::string& level = testing::kLevelRate;
     const auto whole = run.report(level, "whole")["weights"];
 
     run.report(level + "--set train.steps=2");

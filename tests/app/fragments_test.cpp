@@ -9,29 +9,28 @@ namespace {
 using nlohmann::json;
 using testing::Answer;
 using testing::averaged;
+using testing::clinics;
 using testing::EdgeRun;
+using testing::kLevelRate;
 
 const std::string kStreamed = "sync_every = 2\nfragments = 3\nkeep_slots = true\n";
-const std::string kLevel = "--set train.schedule=constant --set train.warmup=0 ";
 
-std::string owners(const std::string& keys) {
-  std::string text = "[edge]\n" + keys;
-  for (const std::string number : {"0", "1", "2"})
-    text += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
-            ".txt\"\n";
-  return text;
+/// Three clients; `keys` are those of [edge].
+std::string streaming_owners(const std::string& keys) {
+  return "[edge]\n" + keys + clinics(3);
 }
 
 TEST(Streamed, HasOneHashInEveryLayoutAndGoesOnFromACheckpoint) {
   const EdgeRun run(averaged(kStreamed + "outer = \"nesterov\"\n"), 3);
-  const json whole = run.report(kLevel, "whole");
+  const json whole = run.report(kLevelRate, "whole");
 
-  EXPECT_EQ(run.report(kLevel + "--set parallel.pipeline=2", "two")["weights"], whole["weights"]);
+  EXPECT_EQ(run.report(kLevelRate + "--set parallel.pipeline=2", "two")["weights"],
+            whole["weights"]);
   for (const json& device : whole["devices"])
     EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
-  run.report(kLevel + "--set train.steps=2", "parted");
-  EXPECT_EQ(run.report(kLevel + "--resume", "parted")["weights"], whole["weights"]);
-  const Answer other = run.train(kLevel + "--set edge.fragments=2 --resume", "parted");
+  run.report(kLevelRate + "--set train.steps=2", "parted");
+  EXPECT_EQ(run.report(kLevelRate + "--resume", "parted")["weights"], whole["weights"]);
+  const Answer other = run.train(kLevelRate + "--set edge.fragments=2 --resume", "parted");
   EXPECT_EQ(other.exit, 2);
 }
 
@@ -71,7 +70,7 @@ TEST(Streamed, IsRefusedByNameWhereUpdatesMustBeWhole) {
 TEST(ServedStreamed, HasTheWeightsOfClientsPlayedInTurn) {
   for (const std::string& more : {std::string(), std::string("codec = \"topk\"\n"),
                                   std::string("secure = true\nsums = \"fixed\"\n")}) {
-    const EdgeRun run(owners(kStreamed + more), 3);
+    const EdgeRun run(streaming_owners(kStreamed + more), 3);
     const json played = run.report("", "played");
     testing::hand_out_data(run, 3);
 
@@ -83,7 +82,7 @@ TEST(ServedStreamed, HasTheWeightsOfClientsPlayedInTurn) {
 }
 
 TEST(ServedStreamed, GoesOnWithAClientThatIsBackAfterAbsences) {
-  const EdgeRun run(owners(kStreamed + "absent = [\"clinic-1 3-4\"]\n"), 3);
+  const EdgeRun run(streaming_owners(kStreamed + "absent = [\"clinic-1 3-4\"]\n"), 3);
   const json played = run.report("--set train.steps=8", "played");
   testing::hand_out_data(run, 3);
 

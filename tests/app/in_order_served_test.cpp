@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::Answer;
+using testing::clinics_and_hub;
 using testing::EdgeRun;
 using testing::hand_out_data;
 using testing::kOwnersPatience;
@@ -24,13 +25,7 @@ using testing::take_back_data;
 /// `keys` are those of [edge].
 std::string in_order(int clients, const std::string& keys, const std::string& hub = "",
                      const std::string& layers = "[1, 1]") {
-  std::string tables = "[edge]\nin_order = true\n" + keys;
-  for (int client = 0; client < clients; ++client) {
-    const std::string number = std::to_string(client);
-    tables += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
-              ".txt\"\nlayers = " + layers + "\n";
-  }
-  return tables + "[[edge.owner]]\nname = \"hub\"\nrole = \"server\"\n" + hub;
+  return "[edge]\nin_order = true\n" + keys + clinics_and_hub(clients, layers) + hub;
 }
 
 /// The sums of a table's bytes that leave an owner as this class.
@@ -130,7 +125,7 @@ TEST(ServedInOrder, IsRefusedByTheOwnerWhosePolicyLetsNoUpdateLeave) {
 
 TEST(ServedInOrder, GoesOnFromItsLastRoundAfterTheServerHasEnded) {
   const EdgeRun run(in_order(2, "sync_every = 2\nkeep_slots = true\nouter = \"momentum\"\n"), 2);
-  const std::string level = "--set train.schedule=constant --set train.warmup=0";
+  const std::string& level = testing::kLevelRate;
   const json whole = run.report(level, "whole");
   hand_out_data(run, 2);
   const std::vector<std::string> keys = {"--set", "train.schedule=constant", "--set",

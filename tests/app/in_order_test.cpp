@@ -10,26 +10,17 @@ namespace {
 
 using nlohmann::json;
 using testing::Answer;
+using testing::clinics_and_hub;
 using testing::EdgeRun;
+using testing::kLevelRate;
 
-const std::string kLevel = "--set train.schedule=constant --set train.warmup=0 ";
-
-std::string owners(int clients, const std::string& layers = "[1, 1]") {
-  std::string tables;
-  for (int client = 0; client < clients; ++client) {
-    const std::string number = std::to_string(client);
-    tables += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
-              ".txt\"\nlayers = " + layers + "\n";
-  }
-  return tables + "[[edge.owner]]\nname = \"hub\"\nrole = \"server\"\n";
-}
-
-std::string in_order(int clients, const std::string& keys = "") {
-  return "[edge]\nsync_every = 2\nin_order = true\n" + keys + owners(clients);
+/// `keys` are those of [edge].
+std::string rounds_in_order(int clients, const std::string& keys = "") {
+  return "[edge]\nsync_every = 2\nin_order = true\n" + keys + clinics_and_hub(clients);
 }
 
 TEST(InOrder, HasOneHashOnAnyDevices) {
-  const EdgeRun run(in_order(3, "sample = 2\nkeep_slots = true\n"), 3);
+  const EdgeRun run(rounds_in_order(3, "sample = 2\nkeep_slots = true\n"), 3);
   const json split = run.report("", "split");
 
   EXPECT_EQ(split["devices"].size(), 2u);
@@ -43,42 +34,42 @@ TEST(InOrder, HasOneHashOnAnyDevices) {
 }
 
 TEST(InOrder, OfOneClientIsSplitTraining) {
-  const std::string one = owners(1);
-  const auto split = EdgeRun(one, 1).report(kLevel + "--set train.steps=4")["weights"];
-  const EdgeRun rounds(in_order(1, "keep_slots = true\n"), 1);
+  const std::string one = clinics_and_hub(1);
+  const auto split = EdgeRun(one, 1).report(kLevelRate + "--set train.steps=4")["weights"];
+  const EdgeRun rounds(rounds_in_order(1, "keep_slots = true\n"), 1);
 
-  EXPECT_EQ(rounds.report(kLevel + "--set train.steps=2")["weights"], split);
-  EXPECT_NE(
-      rounds.report(kLevel + "--set train.steps=2 --set edge.keep_slots=false", "anew")["weights"],
-      split);
+  EXPECT_EQ(rounds.report(kLevelRate + "--set train.steps=2")["weights"], split);
+  EXPECT_NE(rounds.report(kLevelRate + "--set train.steps=2 --set edge.keep_slots=false",
+                          "anew")["weights"],
+            split);
 }
 
 TEST(InOrder, IsNeitherAveragingNorTheTurnOfOneClient) {
-  const EdgeRun run(in_order(2), 2);
-  const auto both = run.report(kLevel + "--set train.steps=1", "both")["weights"];
+  const EdgeRun run(rounds_in_order(2), 2);
+  const auto both = run.report(kLevelRate + "--set train.steps=1", "both")["weights"];
 
   const EdgeRun averaged(
       "[edge]\nsync_every = 2\n[[edge.owner]]\nname = \"clinic-0\"\ndata = "
       "\"DIR/client0.txt\"\n[[edge.owner]]\nname = \"clinic-1\"\ndata = "
       "\"DIR/client1.txt\"\n",
       2);
-  EXPECT_NE(averaged.report(kLevel + "--set train.steps=1")["weights"], both);
+  EXPECT_NE(averaged.report(kLevelRate + "--set train.steps=1")["weights"], both);
   const auto absent =
-      run.report(kLevel + "--set train.steps=1 --set 'edge.absent=[\"clinic-1 1\"]'", "absent");
+      run.report(kLevelRate + "--set train.steps=1 --set 'edge.absent=[\"clinic-1 1\"]'", "absent");
   EXPECT_NE(absent["weights"], both);
 }
 
 TEST(InOrder, GoesOnFromACheckpointWithTheBitsOfTheUndisturbedRun) {
-  const EdgeRun run(in_order(2), 2);
-  const auto whole = run.report(kLevel, "whole")["weights"];
+  const EdgeRun run(rounds_in_order(2), 2);
+  const auto whole = run.report(kLevelRate, "whole")["weights"];
 
-  run.report(kLevel + "--set train.steps=2", "parted");
-  EXPECT_EQ(run.report(kLevel + "--resume", "parted")["weights"], whole);
+  run.report(kLevelRate + "--set train.steps=2", "parted");
+  EXPECT_EQ(run.report(kLevelRate + "--resume", "parted")["weights"], whole);
 }
 
 TEST(InOrder, SaysWhatLeavesInARound) {
-  const json flow = json::parse(EdgeRun(in_order(2), 2).verify("--json").out);
-  const json step = json::parse(EdgeRun(owners(1), 1).verify("--json").out);
+  const json flow = json::parse(EdgeRun(rounds_in_order(2), 2).verify("--json").out);
+  const json step = json::parse(EdgeRun(clinics_and_hub(1), 1).verify("--json").out);
   const auto bytes = [](const json& table, const std::string& from, const std::string& what) {
     std::int64_t sum = 0;
     for (const auto& row : table["flow"])
@@ -106,13 +97,13 @@ TEST(InOrder, RefusesByNameWhatDoesNotGoWithIt) {
     const std::string said = refusal(edge);
     EXPECT_NE(said.find(sentence), std::string::npos) << said;
   };
-  expect(in_order(2, "codec = \"int8\"\n"), "edge.codec does not go with edge.in_order");
-  expect(in_order(2, "clip = 1.0\n"), "edge.clip does not go with edge.in_order");
-  expect(in_order(2, "outer = \"median\"\n"), "edge.outer does not go with edge.in_order");
-  expect("[edge]\nsync_every = \"1 epoch\"\nin_order = true\n" + owners(2),
+  expect(rounds_in_order(2, "codec = \"int8\"\n"), "edge.codec does not go with edge.in_order");
+  expect(rounds_in_order(2, "clip = 1.0\n"), "edge.clip does not go with edge.in_order");
+  expect(rounds_in_order(2, "outer = \"median\"\n"), "edge.outer does not go with edge.in_order");
+  expect("[edge]\nsync_every = \"1 epoch\"\nin_order = true\n" + clinics_and_hub(2),
          "edge.sync_every is in epochs");
-  expect("[edge]\nsync_every = 2\nin_order = true\n" + owners(2, "1"), "across a cut");
-  expect("[edge]\nsync_every = 2\n" + owners(2), "edge.in_order");
+  expect("[edge]\nsync_every = 2\nin_order = true\n" + clinics_and_hub(2, "1"), "across a cut");
+  expect("[edge]\nsync_every = 2\n" + clinics_and_hub(2), "edge.in_order");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "app/expect_planned.h"
 #include "app/served_owners.h"
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -12,27 +13,18 @@ namespace {
 using nlohmann::json;
 using testing::Answer;
 using testing::EdgeRun;
+using testing::expect_planned;
 using testing::ServedOwners;
 
 /// One clinic for each of `layers`, and a hub.
 std::string cut(const std::vector<std::string>& layers, const std::string& more = "") {
   std::string tables;
-  for (std::size_t client = 0; client < layers.size(); ++client) {
-    const std::string number = std::to_string(client);
-    tables += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
-              ".txt\"\nlayers = " + layers[client] + "\n" + more;
-  }
-  return tables + "[[edge.owner]]\nname = \"hub\"\nrole = \"server\"\n";
+  for (std::size_t client = 0; client < layers.size(); ++client)
+    tables += testing::clinic(static_cast<int>(client), "layers = " + layers[client] + "\n" + more);
+  return tables + testing::kHub;
 }
 
 const std::string kLabelsLeave = "sends = [\"label\", \"activation\", \"update\", \"statistic\"]\n";
-
-void expect_planned(const json& report) {
-  for (const json& device : report["devices"]) {
-    EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]);
-    EXPECT_EQ(device["sent"], device["planned_sent"]);
-  }
-}
 
 TEST(OwnCuts, GiveTheWeightsOfOneDeviceWithAllTheData) {
   const std::vector<std::vector<std::string>> all = {

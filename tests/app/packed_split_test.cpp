@@ -19,12 +19,9 @@ const std::string kPacked = "--set model.frozen_embedding=int8 ";
 
 /// Two clients and a hub train adapters; `layers` are the clients'.
 std::string adapted(const std::string& layers) {
-  std::string tables = "[lora]\nrank = 2\n";
-  for (const char* number : {"0", "1"})
-    tables += "[[edge.owner]]\nname = \"clinic-" + std::string(number) + "\"\ndata = \"DIR/client" +
-              number + ".txt\"\nlayers = " + layers +
-              "\nsends = [\"label\", \"activation\", \"gradient\", \"update\", \"statistic\"]\n";
-  return tables + "[[edge.owner]]\nname = \"hub\"\nrole = \"server\"\n";
+  const std::string sends =
+      "sends = [\"label\", \"activation\", \"gradient\", \"update\", \"statistic\"]\n";
+  return "[lora]\nrank = 2\n" + testing::clinics_and_hub(2, layers, sends);
 }
 
 json served(const EdgeRun& run, const std::vector<std::string>& flags) {
@@ -77,7 +74,7 @@ TEST(PackedTable, TakesAByteForEachNumberOfAClientThatHasNoHead) {
 
 TEST(PackedTable, GoesOnFromItsCheckpointWithTheBitsOfTheUndisturbedRun) {
   const EdgeRun run(adapted("[1, 1]"), 2);
-  const std::string level = "--set train.schedule=constant --set train.warmup=0 ";
+  const std::string& level = testing::kLevelRate;
   const json whole = run.report(kPacked + level, "whole");
   run.report(kPacked + level + "--set train.steps=2", "half");
   const json resumed = run.report(kPacked + level + "--resume", "half");

@@ -36,7 +36,7 @@ TEST(PrivateRounds, GoOnWithClientsThatDroppedOut) {
   const EdgeRun run(averaged("sync_every = \"1 epoch\"\nsums = \"fixed\"\ndrop = 0.2\nsecure = "
                              "true\nkeep_slots = true\n"),
                     3);
-  const std::string level = "--set train.schedule=constant --set train.warmup=0 ";
+  const std::string& level = testing::kLevelRate;
   const auto whole = run.report(level, "whole")["weights"];
 
   run.report(level + "--set train.steps=2");
@@ -70,7 +70,7 @@ TEST(PrivateRounds, SendWhatWasPlannedByEveryCodec) {
 
 TEST(PrivateRounds, GoOnWithWhatACodecLeftOut) {
   const EdgeRun run(averaged("sync_every = 2\ncodec = \"topk\"\n"), 3);
-  const std::string level = "--set train.schedule=constant --set train.warmup=0 ";
+  const std::string& level = testing::kLevelRate;
   const auto whole = run.report(level, "whole")["weights"];
 
   run.report(level + "--set train.steps=2");
@@ -80,7 +80,7 @@ TEST(PrivateRounds, GoOnWithWhatACodecLeftOut) {
 TEST(PrivateRounds, SpendEpsilonAndRepeatTheirNoise) {
   const EdgeRun run(
       averaged("sync_every = 2\nsample = 3\nsums = \"fixed\"\nclip = 0.5\nnoise = 2.0\n"), 3);
-  const std::string level = "--set train.schedule=constant --set train.warmup=0 ";
+  const std::string& level = testing::kLevelRate;
   const nlohmann::json whole = run.report(level, "whole");
   EXPECT_GT(whole["rounds"]["epsilon"], 1);
   EXPECT_NE(run.report(level, "other")["weights"], whole["weights"]) << "another secret";
@@ -115,12 +115,8 @@ TEST(PrivateRounds, RefuseToSpendMoreThanTheyMay) {
 
 TEST(PrivateRounds, ShowTheServerMaskedUpdatesAlone) {
   const auto owners = [](const std::string& secure) {
-    std::string text = "[edge]\nsync_every = 2\nsums = \"fixed\"\nsecure = " + secure + "\n";
-    for (int client = 0; client < 3; ++client)
-      text += "[[edge.owner]]\nname = \"clinic-" + std::to_string(client) +
-              "\"\ndata = \"DIR/client" + std::to_string(client) +
-              ".txt\"\nsends = [\"masked update\", \"statistic\"]\n";
-    return text;
+    return "[edge]\nsync_every = 2\nsums = \"fixed\"\nsecure = " + secure + "\n" +
+           testing::clinics(3, "sends = [\"masked update\", \"statistic\"]\n");
   };
   const nlohmann::json flow =
       nlohmann::json::parse(EdgeRun(owners("true"), 3).verify("--json").out);

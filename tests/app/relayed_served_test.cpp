@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "app/expect_planned.h"
 #include "app/served.h"
 #include "support/other_address.h"
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@ namespace cleave {
 namespace {
 
 using nlohmann::json;
+using testing::expect_planned;
 using testing::kServedPatience;
 using testing::OtherAddress;
 using testing::Served;
@@ -29,13 +31,6 @@ class Behind {
  private:
   OtherAddress router_;
 };
-
-void expect_planned(const json& report) {
-  for (const json& device : report["devices"]) {
-    EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]) << device;
-    EXPECT_EQ(device["sent"], device["planned_sent"]) << device;
-  }
-}
 
 TEST(RelayedDevices, GiveTheBitsOfThoseThatReachEachOther) {
   const TinyRun alone, near, apart;

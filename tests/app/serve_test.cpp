@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "app/expect_planned.h"
 #include "app/served.h"
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -14,18 +15,12 @@ namespace {
 
 using nlohmann::json;
 using testing::Answer;
+using testing::expect_planned;
 using testing::kServedPatience;
 using testing::Process;
 using testing::Served;
 using testing::TinyRun;
 using Keys = TinyRun::Keys;
-
-void expect_planned(const json& report) {
-  for (const json& device : report["devices"]) {
-    EXPECT_EQ(device["peak_bytes"], device["planned_bytes"]) << device;
-    EXPECT_EQ(device["sent"], device["planned_sent"]) << device;
-  }
-}
 
 TEST(ServeSameBits, OverTcpAsOnOneDevice) {
   const TinyRun run({"numerics.data_shards=2", "numerics.tensor_shards=2"});

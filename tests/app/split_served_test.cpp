@@ -14,21 +14,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::Answer;
+using testing::clinics_and_hub;
 using testing::EdgeRun;
 using testing::hand_out_data;
 using testing::kOwnersPatience;
 using testing::Process;
 using testing::ServedOwners;
-
-std::string clinics(int clients) {
-  std::string tables;
-  for (int client = 0; client < clients; ++client) {
-    const std::string number = std::to_string(client);
-    tables += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
-              ".txt\"\nlayers = [1, 1]\n";
-  }
-  return tables + "[[edge.owner]]\nname = \"hub\"\nrole = \"server\"\n";
-}
 
 std::string text_of_file(const fs::path& path) {
   std::ostringstream text;
@@ -38,7 +29,7 @@ std::string text_of_file(const fs::path& path) {
 
 TEST(ServedSplit, HasTheWeightsOfThreadsAndOfOneDevice) {
   for (const int clients : {1, 4}) {
-    const EdgeRun run(clinics(clients), clients);
+    const EdgeRun run(clinics_and_hub(clients), clients);
     const json threads = run.report("", "threads");
     const json central = run.report("--central", "central");
     hand_out_data(run, clients);
@@ -58,7 +49,7 @@ TEST(ServedSplit, HasTheWeightsOfThreadsAndOfOneDevice) {
 }
 
 TEST(ServedSplit, IsRefusedWhereTheServerWouldNeedLabels) {
-  std::string tables = clinics(1);
+  std::string tables = clinics_and_hub(1);
   tables.replace(tables.find("[1, 1]"), 6, "1\nsends = [\"label\", \"activation\", \"update\"]");
   const EdgeRun run(tables, 1);
 
@@ -73,7 +64,7 @@ TEST(ServedSplit, IsRefusedWhereTheServerWouldNeedLabels) {
 }
 
 TEST(ServedSplit, LeavesEveryOwnerItsPartAndASignedTable) {
-  const EdgeRun run(clinics(1), 1);
+  const EdgeRun run(clinics_and_hub(1), 1);
   hand_out_data(run, 1);
   ServedOwners served(run, {});
   const Answer joined = served.join(0).wait(kOwnersPatience);
@@ -94,7 +85,7 @@ TEST(ServedSplit, LeavesEveryOwnerItsPartAndASignedTable) {
 }
 
 TEST(ServedSplit, IsRefusedByTheOwnerWhosePolicyDoesNotAllowIt) {
-  const EdgeRun run(clinics(1), 1);
+  const EdgeRun run(clinics_and_hub(1), 1);
   hand_out_data(run, 1);
   std::ofstream(run.path("policy.toml"))
       << "owner = \"clinic-0\"\nsends = [\"activation\", \"update\", \"statistic\"]\n";
@@ -115,7 +106,7 @@ TEST(ServedSplit, IsRefusedByTheOwnerWhosePolicyDoesNotAllowIt) {
 }
 
 TEST(ServedSplit, WaitsForAnOwnerThatWasLostAndGoesOnWithItsPart) {
-  const EdgeRun run(clinics(2), 2);
+  const EdgeRun run(clinics_and_hub(2), 2);
   const std::string longer = "--set train.steps=400 --set train.checkpoint_every=10";
   const auto weights = run.report(longer, "undisturbed")["weights"];
   hand_out_data(run, 2);
@@ -134,7 +125,7 @@ TEST(ServedSplit, WaitsForAnOwnerThatWasLostAndGoesOnWithItsPart) {
 }
 
 TEST(ServedSplit, LetsNobodyInButTheRunsOwners) {
-  const EdgeRun run(clinics(2), 2);
+  const EdgeRun run(clinics_and_hub(2), 2);
   hand_out_data(run, 2);
   ServedOwners served(run, {});
   const auto refused = [&](int client, std::vector<std::string> flags) {

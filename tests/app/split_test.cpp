@@ -9,21 +9,12 @@ namespace cleave {
 namespace {
 
 using testing::Answer;
+using testing::clinics_and_hub;
 using testing::EdgeRun;
-
-std::string split(int clients, const std::string& layers, const std::string& more = "") {
-  std::string tables;
-  for (int client = 0; client < clients; ++client) {
-    const std::string number = std::to_string(client);
-    tables += "[[edge.owner]]\nname = \"clinic-" + number + "\"\ndata = \"DIR/client" + number +
-              ".txt\"\nlayers = " + layers + "\n" + more;
-  }
-  return tables + "[[edge.owner]]\nname = \"hub\"\nrole = \"server\"\n";
-}
 
 TEST(Split, HasTheWeightsOfOneDeviceWithAllTheData) {
   for (const int clients : {1, 4}) {
-    const EdgeRun run(split(clients, "[1, 1]"), clients);
+    const EdgeRun run(clinics_and_hub(clients, "[1, 1]"), clients);
     const nlohmann::json apart = run.report("", "split");
     const nlohmann::json central = run.report("--central", "central");
 
@@ -38,7 +29,7 @@ TEST(Split, HasTheWeightsOfOneDeviceWithAllTheData) {
 
 TEST(Split, GivesOneHashForAnyNumberOfClientsThatShareTheData) {
   const auto shared = [](int clients) {
-    std::string tables = split(clients, "[1, 1]");
+    std::string tables = clinics_and_hub(clients, "[1, 1]");
     for (std::size_t at = 0; (at = tables.find("data = ", at)) != tables.npos;)
       tables.erase(at, tables.find('\n', at) + 1 - at);
     return "[data]\npath = \"DIR/client0.txt\"\n[numerics]\ndata_shards = 16\n" + tables;
@@ -50,17 +41,18 @@ TEST(Split, GivesOneHashForAnyNumberOfClientsThatShareTheData) {
 }
 
 TEST(Split, GivesTheSameWeightsWithOtherSchedulesAndCuts) {
-  const EdgeRun run(split(2, "[1, 1]"), 2);
+  const EdgeRun run(clinics_and_hub(2, "[1, 1]"), 2);
   const auto weights = run.report("")["weights"];
 
   EXPECT_EQ(run.report("--set parallel.schedule=v-min", "min")["weights"], weights);
   const EdgeRun labels_leave(
-      split(2, "1", "sends = [\"label\", \"activation\", \"update\", \"statistic\"]\n"), 2);
+      clinics_and_hub(2, "1", "sends = [\"label\", \"activation\", \"update\", \"statistic\"]\n"),
+      2);
   EXPECT_EQ(labels_leave.report("--set parallel.schedule=zb-h1")["weights"], weights);
 }
 
 TEST(Split, SendsWhatTheFlowSaysItSends) {
-  const EdgeRun run(split(1, "[1, 1]"), 1);
+  const EdgeRun run(clinics_and_hub(1, "[1, 1]"), 1);
   const nlohmann::json flow = nlohmann::json::parse(run.verify("--json").out);
   const nlohmann::json report = run.report("");
 
@@ -73,7 +65,7 @@ TEST(Split, SendsWhatTheFlowSaysItSends) {
 }
 
 TEST(Split, RefusesWhatAnOwnerDoesNotSend) {
-  const EdgeRun labels(split(1, "1"), 1);
+  const EdgeRun labels(clinics_and_hub(1, "1"), 1);
   const std::string sentence =
       "owner clinic-0 does not send label, which would leave it: targets of clinic-0 → 1F → hub; "
       "let the client have the last layers too, as in layers = [1, 1], or add \"label\" to what it "
@@ -86,7 +78,7 @@ TEST(Split, RefusesWhatAnOwnerDoesNotSend) {
   EXPECT_NE(verified.out.find("to hub  REFUSED"), std::string::npos) << verified.out;
   EXPECT_NE(verified.out.find(sentence), std::string::npos) << verified.out;
 
-  const EdgeRun embedding(split(1, "[0, 1]"), 1);
+  const EdgeRun embedding(clinics_and_hub(1, "[0, 1]"), 1);
   const Answer input = embedding.train("");
   EXPECT_EQ(input.exit, 2);
   EXPECT_NE(input.err.find("does not send input"), std::string::npos) << input.err;
@@ -94,7 +86,7 @@ TEST(Split, RefusesWhatAnOwnerDoesNotSend) {
 }
 
 TEST(Split, IsHeldAgainstThePolicyOfAnOwner) {
-  const EdgeRun run(split(2, "[1, 1]"), 2);
+  const EdgeRun run(clinics_and_hub(2, "[1, 1]"), 2);
   const auto verify = [&](const std::string& policy) {
     std::ofstream(run.path("policy.toml")) << policy;
     return run.verify("--policy " + run.path("policy.toml"));
@@ -128,17 +120,17 @@ TEST(Split, RefusesOwnersThatMakeNoLayout) {
     EXPECT_EQ(answer.exit, 2) << answer.err;
     return answer.err;
   };
-  EXPECT_EQ(refused(split(1, "[2, 1]"), 1),
+  EXPECT_EQ(refused(clinics_and_hub(1, "[2, 1]"), 1),
             "cleave: the client's layers leave 1 of model.layers 4 to the server, which has 2 "
             "stages, twice its devices; leave it at least one for each\n");
-  EXPECT_EQ(refused(split(3, "[1, 1]"), 3, "--central --set train.batch=6"),
+  EXPECT_EQ(refused(clinics_and_hub(3, "[1, 1]"), 3, "--central --set train.batch=6"),
             "cleave: edge.central plays 3 clients on one device, and sums over replicas fold for "
             "1, 2, 4, 8, … only; take such a number of clients\n");
-  EXPECT_EQ(refused(split(1, "[1, 1]", "sends = [\"labels\"]\n"), 1),
+  EXPECT_EQ(refused(clinics_and_hub(1, "[1, 1]", "sends = [\"labels\"]\n"), 1),
             "cleave: sends of an [[edge.owner]] is [\"labels\"] (a list); it must be a list of "
             "\"input\", \"label\", \"activation\", \"gradient\", \"weight\", \"update\", \"masked "
             "update\", \"noised update\" and \"statistic\"\n");
-  const Answer small = EdgeRun(split(1, "[1, 1]", "memory = \"64KiB\"\n"), 1).train("");
+  const Answer small = EdgeRun(clinics_and_hub(1, "[1, 1]", "memory = \"64KiB\"\n"), 1).train("");
   EXPECT_EQ(small.exit, 3);
   EXPECT_NE(small.err.find("owner clinic-0 has memory for 64.0 KiB (65536 bytes), and its part "
                            "needs "),
@@ -150,7 +142,7 @@ TEST(Split, RefusesOwnersThatMakeNoLayout) {
 }
 
 TEST(Split, GoesOnFromACheckpointOfTheCentralRun) {
-  const EdgeRun run(split(2, "[1, 1]"), 2);
+  const EdgeRun run(clinics_and_hub(2, "[1, 1]"), 2);
   const auto weights = run.report("", "whole")["weights"];
 
   run.report("--central --set train.steps=2 --set train.warmup=0 --set train.schedule=constant");

@@ -1,5 +1,7 @@
 #include "cleave/data/chat.h"
 
+#include <algorithm>
+
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "data/packed_numbers.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 
@@ -10,13 +11,9 @@
 namespace cleave::data {
 namespace {
 
+using testing::packed;
 using testing::TemporaryDirectory;
 using Ids = std::vector<std::int32_t>;
-
-template <class T>
-std::string packed(const std::vector<T>& numbers) {
-  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)};
-}
 
 Ids begins_in(const TokenStream& stream, std::int64_t first, std::int64_t count) {
   Ids begins(static_cast<std::size_t>(count), -7);

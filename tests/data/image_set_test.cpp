@@ -35,7 +35,7 @@ PackReport pack(const std::string& input, const std::string& out) {
   return pack(input, out, small_options(input));
 }
 
-std::string complaint_of(const std::string& input, const std::string& out) {
+std::string complaint_about_packing(const std::string& input, const std::string& out) {
   try {
     pack(input, out);
   } catch (const UserError& error) {
@@ -136,7 +136,7 @@ TEST(ImageSet, StopsAtABadSampleAndLeavesNothing) {
   const std::string pets = write_folders(dir);
   dir.write("pets/dog/broken.jpg", golden_bytes("colour.jpg").substr(0, 400));
 
-  EXPECT_EQ(complaint_of(pets, dir.path("a.set")),
+  EXPECT_EQ(complaint_about_packing(pets, dir.path("a.set")),
             "image " + pets +
                 "/dog/broken.jpg cannot be used: this JPEG is damaged (Premature end "
                 "of JPEG file); mend it, or skip samples that cannot be used with --skip-bad");
@@ -172,14 +172,14 @@ TEST(ImageSet, ReadsPathsLabelsAndCaptionsOfACsv) {
   EXPECT_EQ(set.read_text(0), "a \"cat\", grey");
   EXPECT_EQ(set.entry(0).label, 1);
   EXPECT_EQ(set.entry(1).label, 0);
-  EXPECT_EQ(complaint_of(dir.write("b.csv", "a,b\n1,2\n"), dir.path("b.set")),
+  EXPECT_EQ(complaint_about_packing(dir.write("b.csv", "a,b\n1,2\n"), dir.path("b.set")),
             dir.path("b.csv") +
                 " must name its columns in its first line: \"path\", and \"label\" or \"caption\"");
-  EXPECT_EQ(
-      complaint_of(dir.write("c.csv", "path,caption\npets/cat/1.jpg,\xff\n"), dir.path("c.set")),
-      "the caption of " + dir.path("pets/cat/1.jpg") +
-          " is not UTF-8; mend it, or skip samples that cannot be used with "
-          "--skip-bad");
+  EXPECT_EQ(complaint_about_packing(dir.write("c.csv", "path,caption\npets/cat/1.jpg,\xff\n"),
+                                    dir.path("c.set")),
+            "the caption of " + dir.path("pets/cat/1.jpg") +
+                " is not UTF-8; mend it, or skip samples that cannot be used with "
+                "--skip-bad");
   EXPECT_TRUE(nothing_is_left(dir.path("c.set")));
 }
 
@@ -200,7 +200,7 @@ TEST(ImageSet, ReadsConversationsWithAnyNumberOfImages) {
   const std::string no_image = dir.write(
       "bad.json",
       "[{\"id\": 7, \"conversations\": [{\"from\": \"human\", \"value\": \"<image>\"}]}]");
-  EXPECT_TRUE(complaint_of(no_image, dir.path("b.set"))
+  EXPECT_TRUE(complaint_about_packing(no_image, dir.path("b.set"))
                   .starts_with("sample 7 of " + no_image +
                                " has 1 image tokens (<image>) and 0 "
                                "images; give one image for each"));
@@ -208,7 +208,7 @@ TEST(ImageSet, ReadsConversationsWithAnyNumberOfImages) {
       "many.json",
       "[{\"id\": 8, \"image\": [\"pets/cat/1.jpg\", \"pets/cat/1.jpg\"], \"conversations\": "
       "[{\"from\": \"human\", \"value\": \"<image><image>\"}]}]");
-  EXPECT_TRUE(complaint_of(many, dir.path("b.set"))
+  EXPECT_TRUE(complaint_about_packing(many, dir.path("b.set"))
                   .starts_with("sample 8 of " + many +
                                " has 2 images, and a sample of the set has "
                                "room for 1 (raise --capacity)"));
@@ -220,10 +220,10 @@ TEST(ImageSet, SaysWhatIsWrongWithIdxFiles) {
   const std::string whole = read_text(images);
 
   dir.write("t-images-idx3-ubyte", whole.substr(0, 40));
-  EXPECT_EQ(complaint_of(images, dir.path("a.set")),
+  EXPECT_EQ(complaint_about_packing(images, dir.path("a.set")),
             images + " holds 24 values, and its header says 48; it was cut off or damaged");
   dir.write("t-images-idx3-ubyte", "ab" + whole);
-  EXPECT_EQ(complaint_of(images, dir.path("a.set")),
+  EXPECT_EQ(complaint_about_packing(images, dir.path("a.set")),
             images + " does not begin as an IDX file of bytes in 3 dims does (00 00 08 03)");
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 using testing::source_path;
 
-std::string golden(const std::string& name) {
+std::string golden_file(const std::string& name) {
   return source_path("tests/golden/image/" + name);
 }
 
@@ -38,7 +38,7 @@ std::string result_of(std::istringstream& line, const std::string& file) {
   std::string what;
   line >> channels >> what;
   // Pillow's "L" of a grey file goes by way of colours, and comes to the same.
-  const Image image = with_channels(with_channels(read_image(golden(file)), 3), channels);
+  const Image image = with_channels(with_channels(read_image(golden_file(file)), 3), channels);
   if (what == "decode") return summary(image);
   std::string fit;
   std::int64_t height = 0;
@@ -50,7 +50,7 @@ std::string result_of(std::istringstream& line, const std::string& file) {
 }
 
 TEST(Image, IsDecodedAndResizedToThePixelsOfPillow) {
-  std::ifstream cases(golden("cases.txt"));
+  std::ifstream cases(golden_file("cases.txt"));
   int count = 0;
   for (std::string text; std::getline(cases, text);) {
     if (text.starts_with('#')) continue;
@@ -64,7 +64,7 @@ TEST(Image, IsDecodedAndResizedToThePixelsOfPillow) {
   EXPECT_GT(count, 200);
 }
 
-std::string complaint_of(std::string bytes) {
+std::string complaint_about_image(std::string bytes) {
   try {
     decode_image(std::as_bytes(std::span(bytes)), "a.jpg");
   } catch (const UserError& error) {
@@ -74,27 +74,27 @@ std::string complaint_of(std::string bytes) {
 }
 
 TEST(Image, SaysWhatIsWrongWithAFile) {
-  EXPECT_EQ(complaint_of(""), "image a.jpg is empty");
-  EXPECT_EQ(complaint_of("GIF89a"), "image a.jpg is neither JPEG nor PNG nor WebP");
-  const std::string jpeg = read_text(golden("colour.jpg"));
-  EXPECT_EQ(complaint_of(jpeg.substr(0, jpeg.size() / 2)),
+  EXPECT_EQ(complaint_about_image(""), "image a.jpg is empty");
+  EXPECT_EQ(complaint_about_image("GIF89a"), "image a.jpg is neither JPEG nor PNG nor WebP");
+  const std::string jpeg = read_text(golden_file("colour.jpg"));
+  EXPECT_EQ(complaint_about_image(jpeg.substr(0, jpeg.size() / 2)),
             "image a.jpg cannot be used: this JPEG is damaged (Premature end of JPEG file)");
-  const std::string png = read_text(golden("colour.png"));
-  EXPECT_EQ(complaint_of(png.substr(0, png.size() / 2)),
+  const std::string png = read_text(golden_file("colour.png"));
+  EXPECT_EQ(complaint_about_image(png.substr(0, png.size() / 2)),
             "image a.jpg cannot be used: this PNG is damaged (the file ends early)");
-  const std::string webp = read_text(golden("lossy.webp"));
-  EXPECT_EQ(complaint_of(webp.substr(0, webp.size() / 2)),
+  const std::string webp = read_text(golden_file("lossy.webp"));
+  EXPECT_EQ(complaint_about_image(webp.substr(0, webp.size() / 2)),
             "image a.jpg cannot be used: this WebP is damaged");
 }
 
 TEST(Image, SurvivesDamageAnywhere) {
   for (const char* name : {"full_colour.jpg", "inks.jpg", "palette.png", "lossless.webp"}) {
-    const std::string whole = read_text(golden(name));
+    const std::string whole = read_text(golden_file(name));
     for (std::size_t at = 0; at < whole.size(); at += 7) {
       std::string broken = whole;
       broken[at] = static_cast<char>(broken[at] ^ 0x55);
-      complaint_of(broken);  // an image or a sentence, no more
-      complaint_of(whole.substr(0, at));
+      complaint_about_image(broken);  // an image or a sentence, no more
+      complaint_about_image(whole.substr(0, at));
     }
   }
 }

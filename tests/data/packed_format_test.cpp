@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "data/packed_numbers.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -15,14 +16,10 @@
 namespace cleave::data {
 namespace {
 
+using cleave::testing::packed;
 using cleave::testing::TemporaryDirectory;
 using cleave::testing::user_error;
 using Tokens = std::vector<std::int32_t>;
-
-template <class T>
-std::string packed(const std::vector<T>& numbers) {
-  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(T)};
-}
 
 Tokens tokens_in(const std::filesystem::path& path, const StreamOptions& options = {}) {
   const TokenStream stream(path, TokenType::Auto, 70'000, options);

@@ -73,7 +73,7 @@ TEST(Tar, GroupsFilesIntoSamplesAcrossShards) {
   EXPECT_EQ(source->read(2).images.at(0).width, 67);
 }
 
-std::string complaint_of(const std::string& path) {
+std::string complaint_about_source(const std::string& path) {
   try {
     const auto source = open_source(path, {});
     for (std::int64_t i = 0; i < source->size(); ++i) source->read(i);
@@ -89,14 +89,15 @@ TEST(Tar, SaysWhatIsWrong) {
       tar_file("0.jpg", golden_image("colour.jpg")) + tar_file("0.txt", "\xff") + kEnd;
 
   const std::string cut = dir.write("cut.tar", whole.substr(0, 1000));
-  EXPECT_EQ(complaint_of(cut), cut + " was cut short inside of 0.jpg; fetch it again");
+  EXPECT_EQ(complaint_about_source(cut), cut + " was cut short inside of 0.jpg; fetch it again");
   const std::string none = dir.write("none.tar", std::string(600, 'x'));
-  EXPECT_EQ(complaint_of(none), none + " is no tar file (the header at byte 0 has a wrong sum)");
+  EXPECT_EQ(complaint_about_source(none),
+            none + " is no tar file (the header at byte 0 has a wrong sum)");
   const std::string bytes = dir.write("bytes.tar", whole);
-  EXPECT_EQ(complaint_of(bytes), "the caption of 0 of " + bytes + " is not UTF-8");
+  EXPECT_EQ(complaint_about_source(bytes), "the caption of 0 of " + bytes + " is not UTF-8");
   const std::string bare = dir.write("bare.tar", tar_file("0.txt", "a") + kEnd);
-  EXPECT_EQ(complaint_of(bare), "0 of " + bare + " has no image (.jpg, .png or .webp)");
-  EXPECT_EQ(complaint_of(dir.path("a-{3..1}.tar")),
+  EXPECT_EQ(complaint_about_source(bare), "0 of " + bare + " has no image (.jpg, .png or .webp)");
+  EXPECT_EQ(complaint_about_source(dir.path("a-{3..1}.tar")),
             dir.path("a-{3..1}.tar") + " has a range {3..1} that does not count upwards");
 }
 

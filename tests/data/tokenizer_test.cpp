@@ -17,7 +17,7 @@ namespace {
 using cleave::testing::user_error;
 using Tokens = std::vector<std::int32_t>;
 
-std::string golden(const std::string& name) {
+std::string golden_tokenizer(const std::string& name) {
   return cleave::testing::source_path("tests/golden/tokenizer/" + name);
 }
 
@@ -28,7 +28,7 @@ struct GoldenCase {
 };
 
 std::vector<GoldenCase> cases_of(const std::string& name) {
-  std::ifstream file(golden(name + ".cases"));
+  std::ifstream file(golden_tokenizer(name + ".cases"));
   std::vector<GoldenCase> cases;
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line);
@@ -44,7 +44,7 @@ std::string stem(std::string name) {
 /// Each was trained with one family's settings; the cases are what Hugging Face's library says.
 class GoldenTokenizer : public ::testing::TestWithParam<const char*> {
  protected:
-  std::unique_ptr<const Tokenizer> tokenizer = open_tokenizer(golden(GetParam()));
+  std::unique_ptr<const Tokenizer> tokenizer = open_tokenizer(golden_tokenizer(GetParam()));
   std::vector<GoldenCase> cases = cases_of(stem(GetParam()));
 };
 
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GoldenTokenizer,
                                            "bpe.model"));
 
 TEST(ByteLevelTokenizer, RoundTripsEveryCharacterExactly) {
-  const auto tokenizer = open_tokenizer(golden("gpt2.json"));
+  const auto tokenizer = open_tokenizer(golden_tokenizer("gpt2.json"));
   for (const GoldenCase& one : cases_of("gpt2")) {
     // This token takes the spaces before it, in Hugging Face's library too.
     if (one.text.find("<mask>") != std::string::npos) continue;
@@ -98,7 +98,7 @@ TEST(ByteLevelTokenizer, RoundTripsEveryCharacterExactly) {
 }
 
 TEST(Tokenizers, TakeBrokenUtf8AsReplacementCharacters) {
-  const auto tokenizer = open_tokenizer(golden("gpt2.json"));
+  const auto tokenizer = open_tokenizer(golden_tokenizer("gpt2.json"));
 
   // A cut character is one replacement, a stray byte one each: as Python decodes with "replace".
   EXPECT_EQ(tokenizer->encode("a\xe4\xb8z\xff\x80"),
@@ -106,9 +106,9 @@ TEST(Tokenizers, TakeBrokenUtf8AsReplacementCharacters) {
 }
 
 TEST(Tokenizers, KnowTheTokenThatEndsADocument) {
-  const auto gpt2 = open_tokenizer(golden("gpt2.json"));
+  const auto gpt2 = open_tokenizer(golden_tokenizer("gpt2.json"));
   EXPECT_EQ(gpt2->end_token(), gpt2->id_of("<|endoftext|>"));
-  const auto llama2 = open_tokenizer(golden("llama2.json"));
+  const auto llama2 = open_tokenizer(golden_tokenizer("llama2.json"));
   EXPECT_EQ(llama2->end_token(), llama2->id_of("</s>"));
   EXPECT_EQ(open_tokenizer("bytes")->end_token(), std::nullopt);
 }
@@ -164,7 +164,7 @@ TEST(TokenizerJson, OfOldFilesNeedsNoType) {
 
 /// Whatever is cut before merging, the tokens are those of merging the whole text.
 TEST(Bpe, OfAWholeDocumentEqualsItsWordsOneByOne) {
-  const auto tokenizer = open_tokenizer(golden("llama2.json"));
+  const auto tokenizer = open_tokenizer(golden_tokenizer("llama2.json"));
   std::string text;
   for (const GoldenCase& one : cases_of("llama2")) text += one.text;
   const Tokens whole = tokenizer->encode(text);

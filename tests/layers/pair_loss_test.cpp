@@ -13,7 +13,7 @@ namespace cleave {
 namespace {
 
 constexpr std::int64_t kSamples = 64;
-constexpr std::int64_t kFeatures = 24;
+constexpr std::int64_t kPairFeatures = 24;
 
 struct StepOfPairs {
   std::vector<float> losses;
@@ -23,7 +23,7 @@ struct StepOfPairs {
 /// A step of 64 pairs in microbatches of `rows`.
 StepOfPairs step_of(const std::string& kind, std::int64_t rows) {
   const spec::PairShape shape{
-      .features = kFeatures, .samples = kSamples, .scale_name = "scale", .bias_name = "bias"};
+      .features = kPairFeatures, .samples = kSamples, .scale_name = "scale", .bias_name = "bias"};
   const spec::Flow flow{.sequences = rows};
   const LayerSpec spec = kind == "sigmoid_loss" ? spec::sigmoid_loss("l", flow, shape)
                                                 : spec::contrastive_loss("l", flow, shape);

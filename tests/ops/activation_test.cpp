@@ -13,7 +13,7 @@ namespace {
 
 using namespace cleave::testing;
 
-constexpr std::int64_t kColumns[] = {1, 7, 63, 64, 65, 768};
+constexpr std::int64_t kActivationColumns[] = {1, 7, 63, 64, 65, 768};
 
 /// Values in [-spread, spread).
 Tensor spread_values(DType dtype, Shape shape, float spread, std::uint32_t seed) {
@@ -30,7 +30,7 @@ constexpr double kGeluError = 12 * kRound;
 TEST(Gelu, AgreesWithTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t columns : kColumns) {
+      for (std::int64_t columns : kActivationColumns) {
         for (float spread : {1.0f, 30.0f}) {
           Tensor x = spread_values(dtype, {9, columns}, spread, 1);
           Tensor y(dtype, {9, columns});
@@ -51,7 +51,7 @@ TEST(Gelu, AgreesWithTheReference) {
 TEST(Gelu, BackwardAgreesWithTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t columns : kColumns) {
+      for (std::int64_t columns : kActivationColumns) {
         for (float spread : {1.0f, 30.0f}) {
           Tensor x = spread_values(dtype, {9, columns}, spread, 1);
           Tensor dy = Tensor::random(dtype, {9, columns}, 2);
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(All, GeluForms, ::testing::Values(GeluForm::Exact, Gelu
 TEST(Swiglu, AgreesWithTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t columns : kColumns) {
+      for (std::int64_t columns : kActivationColumns) {
         Tensor gate_up = spread_values(dtype, {9, 2 * columns}, 10, 1);
         Tensor y(dtype, {9, columns});
         Tensor expected(DType::F32, {9, columns});
@@ -186,7 +186,7 @@ TEST(Swiglu, AgreesWithTheReference) {
 TEST(Swiglu, BackwardAgreesWithTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t columns : kColumns) {
+      for (std::int64_t columns : kActivationColumns) {
         Tensor gate_up = spread_values(dtype, {9, 2 * columns}, 10, 1);
         Tensor dy = Tensor::random(dtype, {9, columns}, 2);
         Tensor dgate_up(dtype, {9, 2 * columns});
@@ -221,7 +221,7 @@ TEST(Swiglu, ReferenceBackwardIsTheSlopeOfForward) {
 TEST(Geglu, IsGeluTimesUp) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t columns : kColumns) {
+      for (std::int64_t columns : kActivationColumns) {
         Tensor gate_up = spread_values(dtype, {9, 2 * columns}, 10, 1);
         const View gate = gate_up.view().slice(1, 0, columns);
         fill(compute, 1, gate_up.view().slice(1, columns, columns));
@@ -246,7 +246,7 @@ TEST(Geglu, IsGeluTimesUp) {
 TEST(Geglu, AgreesWithTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t columns : kColumns) {
+      for (std::int64_t columns : kActivationColumns) {
         Tensor gate_up = spread_values(dtype, {9, 2 * columns}, 10, 1);
         Tensor dy = Tensor::random(dtype, {9, columns}, 2);
         Tensor y(dtype, {9, columns});

@@ -44,7 +44,7 @@ struct Result {
         lse(DType::F32, {shape.sequences, shape.heads, shape.sequence}) {}
 };
 
-const std::vector<AttentionShape> kShapes = {
+const std::vector<AttentionShape> kAttentionShapes = {
     {1, 1, 1, 1, 8},
     {1, 5, 2, 2, 16},
     {2, 64, 3, 3, 64},
@@ -74,7 +74,7 @@ std::string name_of(const AttentionShape& shape, DType dtype) {
 /// fn(shape, dtype), which then calls test(compute) on every target.
 template <class Fn>
 void for_cases(const Fn& fn) {
-  for (const AttentionShape& shape : kShapes) {
+  for (const AttentionShape& shape : kAttentionShapes) {
     for (DType dtype : {DType::F32, DType::BF16}) {
       SCOPED_TRACE(name_of(shape, dtype));
       fn(shape, dtype);
@@ -191,7 +191,7 @@ TEST(Attention, GivesTheSameBitsOnEveryCallAndThreadCount) {
 // Attention is linear in v: <dout, out(v)> = <dv, v>, whatever mask and score. A query that saw a
 // key in one pass and not in the other would show here, without an oracle.
 TEST(Attention, GradientOfValuesIsTheAdjoint) {
-  for (const AttentionShape& shape : kShapes) {
+  for (const AttentionShape& shape : kAttentionShapes) {
     SCOPED_TRACE(name_of(shape, DType::F32));
     const Qkv in(shape, DType::F32, 1);
     Tensor dout = Tensor::random(DType::F32, {shape.tokens(), shape.heads, shape.head_dim}, 2);

@@ -13,21 +13,21 @@ namespace {
 
 using namespace cleave::testing;
 
-constexpr std::int64_t kTokens = 5;
-constexpr std::int64_t kVocab[] = {1, 7, 63, 64, 65, 768, 50257};
+constexpr std::int64_t kTargets = 5;
+constexpr std::int64_t kVocabularies[] = {1, 7, 63, 64, 65, 768, 50257};
 
 /// Logits in [-8, 8) in rows padded by three, and targets of which the second is ignored.
-struct Problem {
-  Problem(DType dtype, std::int64_t vocab)
-      : stored(Tensor::random(dtype, {kTokens, vocab + 3}, 1)),
-        targets(DType::I32, {kTokens}),
-        losses(DType::F32, {kTokens}),
-        lse(DType::F32, {kTokens}),
+struct Targets {
+  Targets(DType dtype, std::int64_t vocab)
+      : stored(Tensor::random(dtype, {kTargets, vocab + 3}, 1)),
+        targets(DType::I32, {kTargets}),
+        losses(DType::F32, {kTargets}),
+        lse(DType::F32, {kTargets}),
         vocab(vocab) {
     Compute compute(1);
     scale(compute, stored.view(), 8, stored.view());
     auto* target = targets.view().as<std::int32_t>();
-    for (std::int64_t t = 0; t < kTokens; ++t) {
+    for (std::int64_t t = 0; t < kTargets; ++t) {
       target[t] = t == 1 ? -1 : static_cast<std::int32_t>(t * 7919 % vocab);
     }
   }
@@ -47,9 +47,9 @@ double loss_error(std::int64_t vocab) {
 TEST(CrossEntropy, AgreesWithTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t vocab : kVocab) {
-        Problem actual(dtype, vocab);
-        Problem expected(dtype, vocab);
+      for (std::int64_t vocab : kVocabularies) {
+        Targets actual(dtype, vocab);
+        Targets expected(dtype, vocab);
 
         cross_entropy(compute, actual.logits(), actual.targets.view(), actual.losses.view(),
                       actual.lse.view());
@@ -67,10 +67,10 @@ TEST(CrossEntropy, AgreesWithTheReference) {
 TEST(CrossEntropy, BackwardAgreesWithTheReferenceAndSparesThePadding) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t vocab : kVocab) {
-        Problem actual(dtype, vocab);
-        Problem expected(dtype, vocab);
-        expected.stored = Tensor(DType::F32, {kTokens, vocab + 3});
+      for (std::int64_t vocab : kVocabularies) {
+        Targets actual(dtype, vocab);
+        Targets expected(dtype, vocab);
+        expected.stored = Tensor(DType::F32, {kTargets, vocab + 3});
         copy(compute, actual.stored.view(), expected.stored.view());
         reference::cross_entropy(actual.logits(), actual.targets.view(), actual.losses.view(),
                                  actual.lse.view());
@@ -88,18 +88,18 @@ TEST(CrossEntropy, BackwardAgreesWithTheReferenceAndSparesThePadding) {
 }
 
 TEST(CrossEntropy, ReferenceBackwardIsTheSlopeOfForward) {
-  Problem p(DType::F32, 7);
+  Targets p(DType::F32, 7);
   const auto loss = [&] {
     reference::cross_entropy(p.logits(), p.targets.view(), p.losses.view(), p.lse.view());
     double sum = 0;
-    for (std::int64_t t = 0; t < kTokens; ++t) sum += p.losses[t];
+    for (std::int64_t t = 0; t < kTargets; ++t) sum += p.losses[t];
     return sum;
   };
   loss();
-  Problem gradient(DType::F32, 7);
+  Targets gradient(DType::F32, 7);
   reference::cross_entropy_backward(gradient.logits(), p.targets.view(), p.lse.view(), 1);
 
-  for (std::int64_t t = 0; t < kTokens; ++t) {
+  for (std::int64_t t = 0; t < kTargets; ++t) {
     for (std::int64_t i = 0; i < 7; ++i) {
       const std::int64_t at = t * 10 + i;
       // Five losses of at most 16, rounded, through a stencil of 1.5 / h.
@@ -111,9 +111,9 @@ TEST(CrossEntropy, ReferenceBackwardIsTheSlopeOfForward) {
 
 TEST(CrossEntropy, OneBlockGivesTheBitsOfTheWhole) {
   on_every_target([](Compute& compute) {
-    Problem p(DType::BF16, 1000);
-    Tensor max(DType::F32, {kTokens}), sum(DType::F32, {kTokens}), target(DType::F32, {kTokens});
-    Tensor losses(DType::F32, {kTokens}), lse(DType::F32, {kTokens});
+    Targets p(DType::BF16, 1000);
+    Tensor max(DType::F32, {kTargets}), sum(DType::F32, {kTargets}), target(DType::F32, {kTargets});
+    Tensor losses(DType::F32, {kTargets}), lse(DType::F32, {kTargets});
     const SoftmaxState state = {max.view(), sum.view(), target.view()};
 
     cross_entropy(compute, p.logits(), p.targets.view(), p.losses.view(), p.lse.view());
@@ -128,9 +128,9 @@ TEST(CrossEntropy, OneBlockGivesTheBitsOfTheWhole) {
 TEST(CrossEntropy, BlocksOfTheVocabularyAddUp) {
   on_every_target([](Compute& compute) {
     constexpr std::int64_t kBlock = 300;
-    Problem p(DType::F32, 1000);
-    Problem expected(DType::F32, 1000);
-    Tensor max(DType::F32, {kTokens}), sum(DType::F32, {kTokens}), target(DType::F32, {kTokens});
+    Targets p(DType::F32, 1000);
+    Targets expected(DType::F32, 1000);
+    Tensor max(DType::F32, {kTargets}), sum(DType::F32, {kTargets}), target(DType::F32, {kTargets});
     const SoftmaxState state = {max.view(), sum.view(), target.view()};
     const auto for_blocks = [&](auto body) {
       for (std::int64_t first = 0; first < p.vocab; first += kBlock) {
@@ -183,7 +183,7 @@ TEST(CrossEntropy, ItsExpIsWithinTwoUlp) {
 TEST(CrossEntropy, HidesNoNan) {
   on_every_target([](Compute& compute) {
     for (std::int64_t place : {0, 5, 40, 99}) {
-      Problem p(DType::F32, 100);
+      Targets p(DType::F32, 100);
       p.logits().as<float>()[place] = NAN;
 
       cross_entropy(compute, p.logits(), p.targets.view(), p.losses.view(), p.lse.view());
@@ -196,7 +196,7 @@ TEST(CrossEntropy, HidesNoNan) {
 
 TEST(CrossEntropy, TakesMaskedLogits) {
   on_every_target([](Compute& compute) {
-    Problem p(DType::F32, 10);
+    Targets p(DType::F32, 10);
     for (std::int64_t i = 1; i < 10; ++i) p.logits().as<float>()[i] = -INFINITY;
 
     cross_entropy(compute, p.logits(), p.targets.view(), p.losses.view(), p.lse.view());

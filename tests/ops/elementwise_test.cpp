@@ -12,13 +12,13 @@ namespace {
 
 using namespace cleave::testing;
 
-constexpr std::int64_t kColumns[] = {1, 7, 63, 64, 65, 768, 50257};
+constexpr std::int64_t kElementwiseColumns[] = {1, 7, 63, 64, 65, 768, 50257};
 
 // Every one of these rounds once, so the reference must agree to the bit.
 TEST(Elementwise, GivesTheBitsOfTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t columns : kColumns) {
+      for (std::int64_t columns : kElementwiseColumns) {
         Tensor a = Tensor::random(dtype, {3, columns}, 1);
         Tensor b = Tensor::random(dtype, {3, columns}, 2);
         Tensor out(dtype, {3, columns});
@@ -38,7 +38,7 @@ TEST(Elementwise, GivesTheBitsOfTheReference) {
 
 TEST(Elementwise, WeighsTwoTensors) {
   on_exact_targets([](Compute& compute) {
-    for (std::int64_t columns : kColumns) {
+    for (std::int64_t columns : kElementwiseColumns) {
       Tensor a = Tensor::random(DType::F32, {3, columns}, 1);
       Tensor b = Tensor::random(DType::F32, {3, columns}, 2);
       Tensor out(DType::F32, {3, columns});

@@ -12,14 +12,14 @@ namespace {
 
 using namespace cleave::testing;
 
-constexpr std::int64_t kVocab = 11;
-constexpr std::int64_t kTokens = 36;
-constexpr std::int64_t kSequence = 9;
+constexpr std::int64_t kTableRows = 11;
+constexpr std::int64_t kTokenIds = 36;
+constexpr std::int64_t kIdsInSequence = 9;
 
 Tensor repeating_ids() {
-  Tensor ids(DType::I32, {kTokens});
-  for (std::int64_t t = 0; t < kTokens; ++t) {
-    ids.view().as<std::int32_t>()[t] = static_cast<std::int32_t>(t * t % kVocab);
+  Tensor ids(DType::I32, {kTokenIds});
+  for (std::int64_t t = 0; t < kTokenIds; ++t) {
+    ids.view().as<std::int32_t>()[t] = static_cast<std::int32_t>(t * t % kTableRows);
   }
   return ids;
 }
@@ -30,13 +30,13 @@ TEST(Embedding, GivesTheBitsOfTheReference) {
     for (DType dtype : {DType::F32, DType::BF16}) {
       for (std::int64_t hidden : {1, 7, 63, 64, 65, 768}) {
         for (bool learned : {false, true}) {
-          Tensor table = Tensor::random(dtype, {kVocab, hidden}, 1);
-          Tensor positions = Tensor::random(dtype, {kSequence + 2, hidden}, 2);
-          Tensor y(dtype, {kTokens, hidden});
-          Tensor expected(dtype, {kTokens, hidden});
+          Tensor table = Tensor::random(dtype, {kTableRows, hidden}, 1);
+          Tensor positions = Tensor::random(dtype, {kIdsInSequence + 2, hidden}, 2);
+          Tensor y(dtype, {kTokenIds, hidden});
+          Tensor expected(dtype, {kTokenIds, hidden});
           EmbeddingArgs args = {.ids = ids.view(),
                                 .table = table.view(),
-                                .sequence = kSequence,
+                                .sequence = kIdsInSequence,
                                 .first_position = 2,
                                 .y = y.view()};
           if (learned) args.positions = positions.view();
@@ -57,16 +57,16 @@ TEST(Embedding, BackwardAddsInTokenOrder) {
   on_every_target([&](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
       for (std::int64_t hidden : {1, 65, 768}) {
-        Tensor dy = Tensor::random(dtype, {kTokens, hidden}, 3);
-        Tensor dtable = Tensor::random(DType::F32, {kVocab, hidden}, 4);
-        Tensor dpositions = Tensor::random(DType::F32, {kSequence + 2, hidden}, 5);
+        Tensor dy = Tensor::random(dtype, {kTokenIds, hidden}, 3);
+        Tensor dtable = Tensor::random(DType::F32, {kTableRows, hidden}, 4);
+        Tensor dpositions = Tensor::random(DType::F32, {kIdsInSequence + 2, hidden}, 5);
         Tensor expected_table = dtable;
         Tensor expected_positions = dpositions;
 
         embedding_backward(compute, ids.view(), dy.view(), dtable.view());
-        position_backward(compute, dy.view(), kSequence, dpositions.view());
+        position_backward(compute, dy.view(), kIdsInSequence, dpositions.view());
         reference::embedding_backward(ids.view(), dy.view(), expected_table.view());
-        reference::position_backward(dy.view(), kSequence, expected_positions.view());
+        reference::position_backward(dy.view(), kIdsInSequence, expected_positions.view());
 
         expect_same_bits(dtable.view(), expected_table.view());
         expect_same_bits(dpositions.view(), expected_positions.view());
@@ -81,10 +81,10 @@ TEST(Embedding, RowsMayBeScaled) {
     for (DType dtype : {DType::F32, DType::BF16}) {
       for (std::int64_t hidden : {1, 65, 768}) {
         const VocabRows rows{.scale = 1.7f};
-        Tensor table = Tensor::random(dtype, {kVocab, hidden}, 1);
-        Tensor dy = Tensor::random(dtype, {kTokens, hidden}, 3);
-        Tensor y(dtype, {kTokens, hidden}), expected = y;
-        Tensor dtable = Tensor::random(DType::F32, {kVocab, hidden}, 4);
+        Tensor table = Tensor::random(dtype, {kTableRows, hidden}, 1);
+        Tensor dy = Tensor::random(dtype, {kTokenIds, hidden}, 3);
+        Tensor y(dtype, {kTokenIds, hidden}), expected = y;
+        Tensor dtable = Tensor::random(DType::F32, {kTableRows, hidden}, 4);
         Tensor expected_table = dtable;
 
         embedding(compute, {.ids = ids.view(), .table = table.view(), .rows = rows, .y = y.view()});
@@ -104,20 +104,20 @@ TEST(Embedding, RowsMayBeScaled) {
 TEST(Embedding, BackwardIsTheAdjointOfForward) {
   Compute compute(2);
   Tensor ids = repeating_ids();
-  Tensor table = Tensor::random(DType::F32, {kVocab, 40}, 1);
-  Tensor positions = Tensor::random(DType::F32, {kSequence, 40}, 2);
-  Tensor dy = Tensor::random(DType::F32, {kTokens, 40}, 3);
-  Tensor y(DType::F32, {kTokens, 40});
-  Tensor dtable(DType::F32, {kVocab, 40});
-  Tensor dpositions(DType::F32, {kSequence, 40});
+  Tensor table = Tensor::random(DType::F32, {kTableRows, 40}, 1);
+  Tensor positions = Tensor::random(DType::F32, {kIdsInSequence, 40}, 2);
+  Tensor dy = Tensor::random(DType::F32, {kTokenIds, 40}, 3);
+  Tensor y(DType::F32, {kTokenIds, 40});
+  Tensor dtable(DType::F32, {kTableRows, 40});
+  Tensor dpositions(DType::F32, {kIdsInSequence, 40});
 
   embedding(compute, {.ids = ids.view(),
                       .table = table.view(),
                       .positions = positions.view(),
-                      .sequence = kSequence,
+                      .sequence = kIdsInSequence,
                       .y = y.view()});
   embedding_backward(compute, ids.view(), dy.view(), dtable.view());
-  position_backward(compute, dy.view(), kSequence, dpositions.view());
+  position_backward(compute, dy.view(), kIdsInSequence, dpositions.view());
 
   // Sums of at most 8 gradients below 1 per entry, and 1440 products of them with numbers below 2.
   EXPECT_NEAR(dot(dy, y), dot(dtable, table) + dot(dpositions, positions), 1440 * 2 * 8 * kRound);
@@ -126,8 +126,8 @@ TEST(Embedding, BackwardIsTheAdjointOfForward) {
 TEST(Embedding, RefusesAnIdOutsideTheVocabulary) {
   Compute compute(1);
   Tensor ids(DType::I32, {1});
-  ids.view().as<std::int32_t>()[0] = kVocab;
-  Tensor table(DType::F32, {kVocab, 4});
+  ids.view().as<std::int32_t>()[0] = kTableRows;
+  Tensor table(DType::F32, {kTableRows, 4});
   Tensor y(DType::F32, {1, 4});
 
   EXPECT_THROW(embedding(compute, {.ids = ids.view(), .table = table.view(), .y = y.view()}),

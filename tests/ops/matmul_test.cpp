@@ -130,12 +130,12 @@ void for_every_form(std::array<std::int64_t, 3> shape, const Fn& fn) {
   }
 }
 
-const std::vector<std::array<std::int64_t, 3>> kShapes = {
+const std::vector<std::array<std::int64_t, 3>> kProductShapes = {
     {1, 1, 1},    {1, 17, 5},   {3, 1, 7},     {5, 3, 1},     {16, 16, 16},
     {17, 33, 65}, {64, 64, 64}, {63, 127, 31}, {28, 100, 64}, {30, 257, 96}};
 
 TEST(Matmul, AgreesWithTheReferenceInEveryForm) {
-  for (const auto& shape : kShapes) for_every_form(shape, expect_agrees_with_the_reference);
+  for (const auto& shape : kProductShapes) for_every_form(shape, expect_agrees_with_the_reference);
 }
 
 // More than one block of k, of rows and of columns.

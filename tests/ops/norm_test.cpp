@@ -13,12 +13,12 @@ namespace {
 
 using namespace cleave::testing;
 
-constexpr std::int64_t kColumns[] = {1, 7, 63, 64, 65, 768};
-constexpr std::int64_t kTokens = 67;  // three slices, the last short
+constexpr std::int64_t kHiddenSizes[] = {1, 7, 63, 64, 65, 768};
+constexpr std::int64_t kNormTokens = 67;  // three slices, the last short
 
 /// Everything that a norm and its gradient touch.
-struct Problem {
-  Problem(DType dtype, std::int64_t hidden, std::int64_t tokens = kTokens)
+struct NormProblem {
+  NormProblem(DType dtype, std::int64_t hidden, std::int64_t tokens = kNormTokens)
       : x(Tensor::random(dtype, {tokens, hidden}, 1)),
         weight(Tensor::random(dtype, {hidden}, 2)),
         bias(Tensor::random(dtype, {hidden}, 3)),
@@ -30,8 +30,8 @@ struct Problem {
   Scratch scratch;
 };
 
-struct Results {
-  Results(DType dtype, std::int64_t hidden, std::int64_t tokens = kTokens)
+struct NormResults {
+  NormResults(DType dtype, std::int64_t hidden, std::int64_t tokens = kNormTokens)
       : y(dtype, {tokens, hidden}),
         mean(DType::F32, {tokens}),
         rstd(DType::F32, {tokens}),
@@ -42,7 +42,7 @@ struct Results {
   Tensor y, mean, rstd, dx, dweight, dbias;
 };
 
-LayernormArgs forward_of(Problem& p, Results& r) {
+LayernormArgs forward_of(NormProblem& p, NormResults& r) {
   return {.x = p.x.view(),
           .weight = p.weight.view(),
           .bias = p.bias.view(),
@@ -51,7 +51,7 @@ LayernormArgs forward_of(Problem& p, Results& r) {
           .rstd = r.rstd.view()};
 }
 
-LayernormBackwardArgs backward_of(Problem& p, Results& r) {
+LayernormBackwardArgs backward_of(NormProblem& p, NormResults& r) {
   return {.dy = p.dy.view(),
           .x = p.x.view(),
           .weight = p.weight.view(),
@@ -63,7 +63,7 @@ LayernormBackwardArgs backward_of(Problem& p, Results& r) {
           .dbias = r.dbias.view()};
 }
 
-RmsnormArgs rms_forward_of(Problem& p, Results& r, NormWeight form = NormWeight::Plain) {
+RmsnormArgs rms_forward_of(NormProblem& p, NormResults& r, NormWeight form = NormWeight::Plain) {
   return {.x = p.x.view(),
           .weight = p.weight.view(),
           .form = form,
@@ -71,7 +71,8 @@ RmsnormArgs rms_forward_of(Problem& p, Results& r, NormWeight form = NormWeight:
           .rstd = r.rstd.view()};
 }
 
-RmsnormBackwardArgs rms_backward_of(Problem& p, Results& r, NormWeight form = NormWeight::Plain) {
+RmsnormBackwardArgs rms_backward_of(NormProblem& p, NormResults& r,
+                                    NormWeight form = NormWeight::Plain) {
   return {.dy = p.dy.view(),
           .x = p.x.view(),
           .weight = p.weight.view(),
@@ -91,7 +92,7 @@ void set(Tensor& vector, std::int64_t i, float value) {
 }
 
 /// The largest |x - mean| rstd, and rstd, that the data has.
-double largest_xhat(Results& r) {
+double largest_xhat(NormResults& r) {
   double rstd = 0;
   for (std::int64_t t = 0; t < r.rstd.view().size(0); ++t) rstd = std::max<double>(rstd, r.rstd[t]);
   return 2 * rstd;
@@ -99,29 +100,29 @@ double largest_xhat(Results& r) {
 
 // A sum of h numbers in at least one lane errs by h units of its largest partial sum, a mean so by
 // h units of the largest number; rstd likewise, relative. y has |xhat| + 1 times both.
-double forward_error(std::int64_t hidden, Results& r) {
+double forward_error(std::int64_t hidden, NormResults& r) {
   return static_cast<double>(hidden + 8) * kRound * (largest_xhat(r) + 1);
 }
 
 // dx = rstd (g - mean(g) - xhat mean(g xhat)): three terms, the last of up to xhat² rstd, each with
 // the error of its sum.
-double backward_error(std::int64_t hidden, Results& r) {
+double backward_error(std::int64_t hidden, NormResults& r) {
   const double xhat = largest_xhat(r);
   return static_cast<double>(hidden + 8) * kRound * xhat * (2 + xhat * xhat);
 }
 
 // Sums over tokens of |dy xhat| ≤ xhat.
-double weight_error(Results& r) {
-  return kTokens * static_cast<double>(kTokens + 4) * kRound * (largest_xhat(r) + 1);
+double weight_error(NormResults& r) {
+  return kNormTokens * static_cast<double>(kNormTokens + 4) * kRound * (largest_xhat(r) + 1);
 }
 
 TEST(Layernorm, AgreesWithTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t hidden : kColumns) {
-        Problem p(dtype, hidden);
-        Results r(dtype, hidden);
-        Results expected(DType::F32, hidden);
+      for (std::int64_t hidden : kHiddenSizes) {
+        NormProblem p(dtype, hidden);
+        NormResults r(dtype, hidden);
+        NormResults expected(DType::F32, hidden);
 
         layernorm(compute, forward_of(p, r));
         reference::layernorm(forward_of(p, expected));
@@ -137,10 +138,10 @@ TEST(Layernorm, AgreesWithTheReference) {
 TEST(Layernorm, BackwardAgreesWithTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t hidden : kColumns) {
-        Problem p(dtype, hidden);
-        Results r(dtype, hidden);
-        Results expected(DType::F32, hidden);
+      for (std::int64_t hidden : kHiddenSizes) {
+        NormProblem p(dtype, hidden);
+        NormResults r(dtype, hidden);
+        NormResults expected(DType::F32, hidden);
         compute.set_scratch(p.scratch.bytes());
         reference::layernorm(forward_of(p, expected));
         r.mean = expected.mean;
@@ -160,10 +161,10 @@ TEST(Layernorm, BackwardAgreesWithTheReference) {
 TEST(Rmsnorm, AgreesWithTheReference) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t hidden : kColumns) {
-        Problem p(dtype, hidden);
-        Results r(dtype, hidden);
-        Results expected(DType::F32, hidden);
+      for (std::int64_t hidden : kHiddenSizes) {
+        NormProblem p(dtype, hidden);
+        NormResults r(dtype, hidden);
+        NormResults expected(DType::F32, hidden);
         compute.set_scratch(p.scratch.bytes());
 
         rmsnorm(compute, rms_forward_of(p, r));
@@ -185,15 +186,15 @@ TEST(Rmsnorm, AgreesWithTheReference) {
 TEST(Rmsnorm, OnePlusTheWeightIsAWeight) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
-      for (std::int64_t hidden : kColumns) {
-        Problem p(dtype, hidden), shifted(dtype, hidden);
+      for (std::int64_t hidden : kHiddenSizes) {
+        NormProblem p(dtype, hidden), shifted(dtype, hidden);
         Tensor steps = Tensor::random(DType::F32, {hidden}, 9);
         for (std::int64_t i = 0; i < hidden; ++i) {
           const auto step = static_cast<float>(std::lround(steps[i] * 32));
           set(shifted.weight, i, step / 64);
           set(p.weight, i, 1 + step / 64);
         }
-        Results r(dtype, hidden), expected(dtype, hidden);
+        NormResults r(dtype, hidden), expected(dtype, hidden);
         compute.set_scratch(p.scratch.bytes());
 
         rmsnorm(compute, rms_forward_of(shifted, r, NormWeight::OnePlus));
@@ -210,7 +211,7 @@ TEST(Rmsnorm, OnePlusTheWeightIsAWeight) {
 
 /// dx, dweight and dbias of the reference against the slopes of Σ dy y + add x.
 template <class Forward>
-void expect_slopes(Problem& p, Results& r, bool has_bias, const Forward& forward) {
+void expect_slopes(NormProblem& p, NormResults& r, bool has_bias, const Forward& forward) {
   const auto loss = [&] {
     forward();
     return dot(r.y, p.dy) + dot(p.x, p.add);
@@ -228,8 +229,8 @@ void expect_slopes(Problem& p, Results& r, bool has_bias, const Forward& forward
 }
 
 TEST(Layernorm, ReferenceBackwardIsTheSlopeOfForward) {
-  Problem p(DType::F32, 7, 3);
-  Results r(DType::F32, 7, 3);
+  NormProblem p(DType::F32, 7, 3);
+  NormResults r(DType::F32, 7, 3);
   reference::layernorm(forward_of(p, r));
   reference::layernorm_backward(backward_of(p, r));
 
@@ -237,8 +238,8 @@ TEST(Layernorm, ReferenceBackwardIsTheSlopeOfForward) {
 }
 
 TEST(Rmsnorm, ReferenceBackwardIsTheSlopeOfForward) {
-  Problem p(DType::F32, 7, 3);
-  Results r(DType::F32, 7, 3);
+  NormProblem p(DType::F32, 7, 3);
+  NormResults r(DType::F32, 7, 3);
   reference::rmsnorm(rms_forward_of(p, r));
   reference::rmsnorm_backward(rms_backward_of(p, r));
 
@@ -246,9 +247,9 @@ TEST(Rmsnorm, ReferenceBackwardIsTheSlopeOfForward) {
 }
 
 TEST(Layernorm, ThreadsDoNotChangeABit) {
-  Problem p(DType::BF16, 100, 1000);
-  Results one(DType::BF16, 100, 1000);
-  Results two(DType::BF16, 100, 1000);
+  NormProblem p(DType::BF16, 100, 1000);
+  NormResults one(DType::BF16, 100, 1000);
+  NormResults two(DType::BF16, 100, 1000);
   for (auto [threads, r] : {std::pair{1, &one}, {2, &two}}) {
     Compute compute(threads);
     compute.set_scratch(p.scratch.bytes());
@@ -264,8 +265,8 @@ TEST(Layernorm, ThreadsDoNotChangeABit) {
 
 TEST(Layernorm, ARowDoesNotDependOnItsPlace) {
   Compute compute(1);
-  Problem p(DType::F32, 65);
-  Results all(DType::F32, 65);
+  NormProblem p(DType::F32, 65);
+  NormResults all(DType::F32, 65);
   layernorm(compute, forward_of(p, all));
 
   Tensor alone(DType::F32, {1, 65});
@@ -280,8 +281,8 @@ TEST(Layernorm, ARowDoesNotDependOnItsPlace) {
 
 TEST(Layernorm, BackwardRefusesTooLittleScratch) {
   Compute compute(1);
-  Problem p(DType::F32, 64);
-  Results r(DType::F32, 64);
+  NormProblem p(DType::F32, 64);
+  NormResults r(DType::F32, 64);
   compute.set_scratch(p.scratch.bytes().first(64));
 
   EXPECT_THROW(layernorm_backward(compute, backward_of(p, r)), InternalError);

@@ -39,8 +39,8 @@ std::vector<float> some_numbers(std::int64_t count, std::uint32_t seed) {
 }
 
 /// A table in packed rows, and the same numbers as they come back.
-struct Tables {
-  Tables(DType dtype, std::int64_t rows, std::int64_t width)
+struct PackedTables {
+  PackedTables(DType dtype, std::int64_t rows, std::int64_t width)
       : words(DType::I32, {rows, packed_row_words(width)}), plain(dtype, {rows, width}) {
     for (std::int64_t r = 0; r < rows; ++r) {
       std::byte* const row = words.view().slice(0, r, 1).bytes();
@@ -123,7 +123,7 @@ TEST(PackedRows, AreLookedUpAsThePlainTableOfTheirNumbers) {
   on_every_target([&](Compute& compute) {
     for (const DType dtype : {DType::F32, DType::BF16}) {
       for (const std::int64_t width : kWidths) {
-        Tables table(dtype, kRows, width);
+        PackedTables table(dtype, kRows, width);
         Tensor positions = Tensor::random(dtype, {9, width}, 2);
         for (const float scale : {1.0f, 1.7f}) {
           Tensor y(dtype, {36, width}), plain = y, reference = y;

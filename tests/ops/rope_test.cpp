@@ -13,19 +13,20 @@ namespace {
 
 using namespace cleave::testing;
 
-constexpr std::int64_t kTokens = 21;
-constexpr std::int64_t kSequence = 7;
+constexpr std::int64_t kRotated = 21;
+constexpr std::int64_t kRotatedSequence = 7;
 
-struct Tables {
-  explicit Tables(std::int64_t d)
-      : cos(DType::F32, {kSequence + 3, d / 2}), sin(DType::F32, {kSequence + 3, d / 2}) {
+struct RopeTables {
+  explicit RopeTables(std::int64_t d)
+      : cos(DType::F32, {kRotatedSequence + 3, d / 2}),
+        sin(DType::F32, {kRotatedSequence + 3, d / 2}) {
     fill_rope_tables(rope_frequencies(10000, d), 1, cos.view(), sin.view());
   }
   RopeArgs args(View x, Rotation rotation = Rotation::Forward) {
     return {.x = x,
             .cos = cos.view(),
             .sin = sin.view(),
-            .sequence = kSequence,
+            .sequence = kRotatedSequence,
             .first_position = 3,
             .rotation = rotation};
   }
@@ -37,11 +38,11 @@ TEST(Rope, AgreesWithTheReferenceOnAStridedView) {
   on_every_target([](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
       for (std::int64_t d : {2, 6, 64, 80, 128}) {
-        Tables tables(d);
+        RopeTables tables(d);
         // The first two of three heads, as q lies in q, k, v.
-        Tensor x = Tensor::random(dtype, {kTokens, 3, d}, 1);
-        Tensor expected(DType::F32, {kTokens, 3, d});
-        for (std::int64_t i = 0; i < kTokens * 3 * d; ++i) {
+        Tensor x = Tensor::random(dtype, {kRotated, 3, d}, 1);
+        Tensor expected(DType::F32, {kRotated, 3, d});
+        for (std::int64_t i = 0; i < kRotated * 3 * d; ++i) {
           expected.view().as<float>()[i] = x[i];
         }
 
@@ -57,8 +58,8 @@ TEST(Rope, AgreesWithTheReferenceOnAStridedView) {
 
 TEST(Rope, BackwardUndoesForward) {
   Compute compute(1);
-  Tables tables(64);
-  Tensor x = Tensor::random(DType::F32, {kTokens, 2, 64}, 1);
+  RopeTables tables(64);
+  Tensor x = Tensor::random(DType::F32, {kRotated, 2, 64}, 1);
   Tensor before = x;
 
   rope(compute, tables.args(x.view()));
@@ -71,21 +72,21 @@ TEST(Rope, BackwardUndoesForward) {
 
 // The gradient of a rotation is its adjoint: ⟨dy, R x⟩ = ⟨Rᵀ dy, x⟩.
 TEST(Rope, BackwardIsTheAdjointOfForward) {
-  Tables tables(10);
-  Tensor x = Tensor::random(DType::F32, {kTokens, 2, 10}, 1);
-  Tensor dy = Tensor::random(DType::F32, {kTokens, 2, 10}, 2);
+  RopeTables tables(10);
+  Tensor x = Tensor::random(DType::F32, {kRotated, 2, 10}, 1);
+  Tensor dy = Tensor::random(DType::F32, {kRotated, 2, 10}, 2);
   Tensor y = x;
   Tensor dx = dy;
 
   reference::rope(tables.args(y.view()));
   reference::rope(tables.args(dx.view(), Rotation::Backward));
 
-  EXPECT_NEAR(dot(dy, y), dot(dx, x), 2 * kTokens * 2 * 10 * kRound);
+  EXPECT_NEAR(dot(dy, y), dot(dx, x), 2 * kRotated * 2 * 10 * kRound);
 }
 
 TEST(Rope, TablesFollowTheDefinition) {
-  Tables tables(8);
-  for (std::int64_t p = 0; p < kSequence + 3; ++p) {
+  RopeTables tables(8);
+  for (std::int64_t p = 0; p < kRotatedSequence + 3; ++p) {
     for (std::int64_t i = 0; i < 4; ++i) {
       const double angle = static_cast<double>(p) / std::pow(10000, 2 * static_cast<double>(i) / 8);
       EXPECT_NEAR(tables.cos[p * 4 + i], std::cos(angle), kRound);
@@ -105,8 +106,8 @@ TEST(Rope, TablesCarryTheMagnitude) {
 
 TEST(Rope, LeavesWhatLiesBeyondThePairs) {
   Compute compute(1);
-  Tables tables(6);
-  Tensor x = Tensor::random(DType::F32, {kTokens, 2, 10}, 1);
+  RopeTables tables(6);
+  Tensor x = Tensor::random(DType::F32, {kRotated, 2, 10}, 1);
   Tensor expected = x;
 
   rope(compute, tables.args(x.view()));

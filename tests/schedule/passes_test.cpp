@@ -2,27 +2,19 @@
 
 #include <string>
 
+#include "schedule/text_of.h"
 #include "support/errors.h"
 #include <gtest/gtest.h>
 
 #include "cleave/plan/time/simulator.h"
 #include "cleave/schedule/generators.h"
-#include "cleave/schedule/text.h"
 #include "cleave/schedule/verifier.h"
 
 namespace cleave::schedule {
 namespace {
 
+using cleave::testing::text_of;
 using cleave::testing::user_error;
-
-std::string text_of(const std::vector<Instruction>& list) {
-  std::string text;
-  for (const Instruction& i : list) {
-    if (!text.empty()) text += ' ';
-    text += to_string(i);
-  }
-  return text;
-}
 
 TEST(Communication, PlacesBothEndsByOneRule) {
   const Program program = lower(generate("1f1b", {.devices = 2, .microbatches = 2}), {});

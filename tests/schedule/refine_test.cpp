@@ -3,6 +3,7 @@
 
 #include "cleave/schedule/refine.h"
 
+#include "schedule/text_of.h"
 #include <gtest/gtest.h>
 
 #include "cleave/plan/memory/memory.h"
@@ -14,13 +15,8 @@
 namespace cleave::schedule {
 namespace {
 
+using cleave::testing::text_of;
 using Parts = std::vector<std::vector<int>>;
-
-std::string text_of(const std::vector<Instruction>& list) {
-  std::string text;
-  for (const Instruction& i : list) text += (text.empty() ? "" : " ") + to_string(i);
-  return text;
-}
 
 /// With messages, reductions and planned memory; every fault that the verifier finds.
 std::string faults_of(Program program) {

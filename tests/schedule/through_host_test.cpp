@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schedule/text_of.h"
 #include <gtest/gtest.h>
 
 #include "cleave/plan/memory/memory.h"
@@ -15,11 +16,7 @@
 namespace cleave::schedule {
 namespace {
 
-std::string text_of(const std::vector<Instruction>& list) {
-  std::string text;
-  for (const Instruction& i : list) text += (text.empty() ? "" : " ") + to_string(i);
-  return text;
-}
+using cleave::testing::text_of;
 
 std::string verdict(const Program& program) {
   std::string text;

@@ -13,8 +13,8 @@
 namespace cleave::train {
 namespace {
 
-constexpr int kSteps = 6;
-constexpr int kMicrobatches = 2;
+constexpr int kGoldenSteps = 6;
+constexpr int kGoldenMicrobatches = 2;
 constexpr std::int64_t kLength = 80;  // more keys than a sum has slots
 constexpr std::int64_t kTokens = 131;
 
@@ -51,18 +51,18 @@ std::string weights_after_training(const Golden& one) {
   // One thread: more would change no bit, and wait for each other on a busy machine.
   const engine::CompiledStep step = engine::compile(
       model_of(one),
-      {.microbatches = kMicrobatches, .threads = 1, .arithmetic = ops::Arithmetic::Exact});
+      {.microbatches = kGoldenMicrobatches, .threads = 1, .arithmetic = ops::Arithmetic::Exact});
   std::string weights;
   comm::run_devices(1, [&](comm::Communicator& world) {
     engine::Device device(step, 0, 1, world);
     device.initialise(7);
-    RunOptimizer optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 2});
-    for (int s = 0; s < kSteps; ++s) {
+    RunOptimizer optimizer({.steps = kGoldenSteps, .lr = 1e-2, .warmup = 2});
+    for (int s = 0; s < kGoldenSteps; ++s) {
       RandomSource source(static_cast<std::uint64_t>(s), kTokens);
       optimizer.begin_step(s);
       device.executor().run({.source = &source,
                              .optimizer = &optimizer,
-                             .loss_scale = 1.0f / (kMicrobatches * 2 * kLength)});
+                             .loss_scale = 1.0f / (kGoldenMicrobatches * 2 * kLength)});
     }
     weights = engine::combine_hashes(device.weight_hashes());
   });

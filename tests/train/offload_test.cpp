@@ -19,11 +19,11 @@ namespace {
 using schedule::Offload;
 using testing::tiny_model;
 
-constexpr int kMicrobatches = 4;
+constexpr int kOffloadMicrobatches = 4;
 constexpr int kShards = 2;
-constexpr int kSteps = 2;
+constexpr int kOffloadSteps = 2;
 
-struct Outcome {
+struct OffloadOutcome {
   std::string weights;
   std::string slots;  // of the optimizer
   std::vector<double> losses;
@@ -33,20 +33,20 @@ struct Outcome {
 
 engine::CompileOptions options_of(const engine::Layout& layout) {
   return {.layout = layout,
-          .microbatches = kMicrobatches / layout.data,
+          .microbatches = kOffloadMicrobatches / layout.data,
           .data_shards = kShards,
           .tensor_shards = kShards,
           .arithmetic = ops::Arithmetic::Exact};
 }
 
 /// Trains, and expects to use what was planned.
-Outcome train(const engine::CompiledStep& step) {
-  const TrainConfig config{.steps = kSteps, .lr = 1e-2, .warmup = 1};
-  Outcome outcome;
+OffloadOutcome train_step(const engine::CompiledStep& step) {
+  const TrainConfig config{.steps = kOffloadSteps, .lr = 1e-2, .warmup = 1};
+  OffloadOutcome outcome;
   testing::Hashes hashes;
   testing::Hashes slots;
   testing::train_steps(
-      step, {.config = config, .loss_scale = 1.0f / (kMicrobatches * 16)},
+      step, {.config = config, .loss_scale = 1.0f / (kOffloadMicrobatches * 16)},
       [&](int device, const engine::StepResult& result, const comm::Sent&) {
         if (device == 0) outcome.losses.push_back(result.loss);
       },
@@ -86,12 +86,12 @@ void expect_same_bits_in_any_layout(Offload offload) {
   for (const model::Family* family : {&model::gpt, &model::llama}) {
     for (const DType dtype : {DType::F32, DType::BF16}) {
       const Graph model = tiny_model(family, dtype, /*layers=*/4);
-      const Outcome kept = train(engine::compile(model, options_of({})));
+      const OffloadOutcome kept = train_step(engine::compile(model, options_of({})));
       for (engine::Layout layout : layouts()) {
         SCOPED_TRACE(layout.schedule + ", pipeline " + std::to_string(layout.pipeline) + ", data " +
                      std::to_string(layout.data) + ", tensor " + std::to_string(layout.tensor));
         layout.offload = offload;
-        const Outcome moved = train(engine::compile(model, options_of(layout)));
+        const OffloadOutcome moved = train_step(engine::compile(model, options_of(layout)));
         EXPECT_EQ(moved.weights, kept.weights);
         EXPECT_EQ(moved.slots, kept.slots);
         EXPECT_EQ(moved.losses, kept.losses);
@@ -121,13 +121,13 @@ Graph long_model() {
 
 TEST(Offload, TrainsWithinBudgetsThatThePlanWithoutItExceeds) {
   engine::CompileOptions options = options_of({.schedule = "gpipe"});
-  const Outcome kept = train(engine::compile(long_model(), options));
+  const OffloadOutcome kept = train_step(engine::compile(long_model(), options));
   options.budgets = {kept.peak * 10 / 16};
   EXPECT_THROW(engine::compile(long_model(), options), DoesNotFit);
 
   options.layout.offload.reset();  // "auto"
   const engine::CompiledStep step = engine::compile(long_model(), options);
-  const Outcome moved = train(step);
+  const OffloadOutcome moved = train_step(step);
 
   EXPECT_LE(moved.peak, options.budgets[0]);
   EXPECT_GT(moved.outside, 0);
@@ -170,10 +170,10 @@ TEST(Offload, KeepsToTheBudgetOutside) {
 TEST(Offload, GoesToADiskWithTheSameBits) {
   const testing::TemporaryDirectory disk;
   engine::CompileOptions options = options_of({.schedule = "gpipe"});
-  const Outcome kept = train(engine::compile(long_model(), options));
+  const OffloadOutcome kept = train_step(engine::compile(long_model(), options));
   options.layout.offload = Offload::Activations;
   options.spill = disk.path().string();
-  EXPECT_EQ(train(engine::compile(long_model(), options)).weights, kept.weights);
+  EXPECT_EQ(train_step(engine::compile(long_model(), options)).weights, kept.weights);
   EXPECT_TRUE(std::filesystem::is_empty(disk.path()));
 }
 
@@ -206,10 +206,10 @@ TEST(Offload, OfOptimizerStateToADiskHasTheSameBits) {
   for (const DType dtype : {DType::F32, DType::BF16}) {
     const testing::TemporaryDirectory disk;
     engine::CompileOptions options = options_of({.tensor = 2});
-    const Outcome kept = train(engine::compile(wide_model(dtype), options));
+    const OffloadOutcome kept = train_step(engine::compile(wide_model(dtype), options));
     options.layout.offload = Offload::Optimizer;
     options.spill = disk.path().string();
-    const Outcome moved = train(engine::compile(wide_model(dtype), options));
+    const OffloadOutcome moved = train_step(engine::compile(wide_model(dtype), options));
     EXPECT_EQ(moved.weights, kept.weights);
     EXPECT_EQ(moved.slots, kept.slots);
   }
@@ -232,7 +232,7 @@ TEST(Offload, NamesADirectoryThatCannotBeWritten) {
   options.layout.offload = Offload::Activations;
   options.spill = "/nowhere";
   const engine::CompiledStep step = engine::compile(long_model(), options);
-  EXPECT_EQ(testing::user_error([&] { train(step); }),
+  EXPECT_EQ(testing::user_error([&] { train_step(step); }),
             "devices.spill /nowhere: No such file or directory; name a directory that can be "
             "written");
 }

@@ -2,10 +2,10 @@
 // a schedule and an optimizer, each by one row. They train on every axis at once with the bits of
 // one device.
 
-#include <algorithm>
 #include <mutex>
 
 #include "support/tiny_model.h"
+#include "train/last_first.h"
 #include <gtest/gtest.h>
 
 #include "cleave/comm/local/local_world.h"
@@ -14,15 +14,14 @@
 #include "cleave/layers/layer_kinds.h"
 #include "cleave/model/family.h"
 #include "cleave/ops/elementwise.h"
-#include "cleave/schedule/generators.h"
 #include "cleave/shard/parameter_cut.h"
 #include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 namespace {
 
-constexpr int kSteps = 6;
-constexpr int kMicrobatches = 4;  // of the whole step
+constexpr int kOwnSteps = 6;
+constexpr int kOwnMicrobatches = 4;  // of the whole step
 
 struct SlopeAttributes {
   float slope = 0;
@@ -149,24 +148,6 @@ LayerKinds own_kinds() {
   return kinds;
 }
 
-/// GPipe, but the microbatches go forward last to first.
-schedule::Program last_first(const schedule::PipelineShape& shape) {
-  schedule::Program program = schedule::generate("gpipe", shape);
-  program.schedule = "own-last-first";
-  for (auto& list : program.lists) std::reverse(list.begin(), list.begin() + shape.microbatches);
-  return program;
-}
-
-/// Adds it at its first use, since the table is the process's.
-std::string own_schedule() {
-  constexpr const char* kName = "own-last-first";
-  static const bool added = [] {
-    schedule::add_schedule({.name = kName, .generate = last_first, .keeps_all = true});
-    return true;
-  }();
-  return added ? kName : "";
-}
-
 /// Every element moves by the learning rate, against the sign of a running mean of its gradients.
 void follow_signs(ops::Compute&, const engine::ParameterState& parameter,
                   const engine::UpdateStep& at) {
@@ -190,16 +171,16 @@ const engine::OptimizerKind& own_optimizer() {
   return row;
 }
 
-struct Outcome {
+struct OwnOutcome {
   std::string weights;
   bool as_planned = true;
 };
 
-Outcome train(const engine::Layout& layout) {
+OwnOutcome train_own_rows(const engine::Layout& layout) {
   ModelShape shape = testing::tiny_shape(&kLeakyGpt, 4);
   shape.tie_embeddings = true;
   const LayerKinds kinds = own_kinds();
-  const int microbatches = kMicrobatches / layout.data;
+  const int microbatches = kOwnMicrobatches / layout.data;
   const engine::CompiledStep step = engine::compile(
       model::graph_of(shape, {.sequence = testing::kSequence}), {.layout = layout,
                                                                  .microbatches = microbatches,
@@ -208,20 +189,21 @@ Outcome train(const engine::Layout& layout) {
                                                                  .optimizer = &own_optimizer(),
                                                                  .kinds = kinds});
   std::mutex mutex;
-  Outcome outcome;
+  OwnOutcome outcome;
   std::vector<std::pair<std::string, std::uint64_t>> hashes;
   comm::run_devices(step.devices(), [&](comm::Communicator& world) {
     const int index = world.rank();
     engine::Device device(step, index, 1, world, kinds);
     device.initialise(3);
-    RunOptimizer optimizer({.steps = kSteps, .lr = 1e-2, .warmup = 1}, own_optimizer());
+    RunOptimizer optimizer({.steps = kOwnSteps, .lr = 1e-2, .warmup = 1}, own_optimizer());
     bool sent = true;
-    for (int s = 0; s < kSteps; ++s) {
+    for (int s = 0; s < kOwnSteps; ++s) {
       testing::ReplicaSource source(step.replica_of(index) * microbatches, s);
       optimizer.begin_step(s);
       const comm::Sent before = world.sent();
-      device.executor().run(
-          {.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / (kMicrobatches * 16)});
+      device.executor().run({.source = &source,
+                             .optimizer = &optimizer,
+                             .loss_scale = 1.0f / (kOwnMicrobatches * 16)});
       sent = sent && world.sent() - before == step.traffic[index];
     }
     const std::lock_guard lock(mutex);
@@ -235,17 +217,17 @@ Outcome train(const engine::Layout& layout) {
 }
 
 TEST(OwnRows, TrainOnEveryAxisWithTheBitsOfOneDevice) {
-  const Outcome one = train({});
+  const OwnOutcome one = train_own_rows({});
   EXPECT_TRUE(one.as_planned);
   const std::vector<engine::Layout> layouts = {
-      {.pipeline = 2, .data = 2, .tensor = 2, .schedule = own_schedule()},
+      {.pipeline = 2, .data = 2, .tensor = 2, .schedule = testing::last_first_schedule()},
       {.pipeline = 2, .data = 2, .tensor = 2, .zero = 1},
       {.pipeline = 2, .data = 2, .tensor = 2, .sequence_parallel = true},
       {.tensor = 2, .sequence_parallel = true, .recompute = {schedule::Recompute::Full}},
       {.pipeline = 2, .tensor = 2, .sequence_parallel = true, .schedule = "zb-h1"},
   };
   for (const engine::Layout& layout : layouts) {
-    const Outcome outcome = train(layout);
+    const OwnOutcome outcome = train_own_rows(layout);
     EXPECT_EQ(outcome.weights, one.weights)
         << layout.pipeline << layout.data << layout.tensor << layout.sequence_parallel;
     EXPECT_TRUE(outcome.as_planned);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "train/last_first.h"
 #include "train/tiny_outcome.h"
 #include <gtest/gtest.h>
 
@@ -188,21 +189,12 @@ TEST_P(SameBits, WithTensorShardsOnAnyDevices) {
   }
 }
 
-/// GPipe, but the microbatches go forward last to first.
-schedule::Program last_first(const schedule::PipelineShape& shape) {
-  schedule::Program program = schedule::generate("gpipe", shape);
-  program.schedule = "last-first";
-  for (auto& list : program.lists) std::reverse(list.begin(), list.begin() + shape.microbatches);
-  return program;
-}
-
 TEST(OwnSchedule, NeedsOneRowAndTrainsToTheSameBits) {
-  schedule::add_schedule({.name = "last-first", .generate = last_first, .keeps_all = true});
-
   const Outcome alone = train(&model::llama, DType::F32, {}, kTensorShards, 3);
   const Outcome spread =
       train(&model::llama, DType::F32,
-            {.pipeline = 2, .data = 2, .tensor = 2, .schedule = "last-first"}, kTensorShards, 3);
+            {.pipeline = 2, .data = 2, .tensor = 2, .schedule = testing::last_first_schedule()},
+            kTensorShards, 3);
   EXPECT_EQ(spread.weights, alone.weights);
   EXPECT_EQ(spread.losses, alone.losses);
   EXPECT_TRUE(spread.as_planned);

@@ -18,7 +18,7 @@ using schedule::Recompute;
 using testing::ReplicaSource;
 using testing::tiny_model;
 
-constexpr int kMicrobatches = 2;  // per replica
+constexpr int kMicrobatchesPerReplica = 2;  // per replica
 
 std::string text_of(const engine::Layout& layout) {
   const int recompute = layout.recompute.empty() ? 0 : static_cast<int>(layout.recompute[0]);
@@ -46,7 +46,7 @@ comm::Sent sent_by(const std::vector<plan::CollectiveSpan>& exchanges) {
 void expect_as_planned(const Graph& model, const engine::Layout& layout, int tensor_shards) {
   SCOPED_TRACE(text_of(layout));
   const engine::CompiledStep step = engine::compile(model, {.layout = layout,
-                                                            .microbatches = kMicrobatches,
+                                                            .microbatches = kMicrobatchesPerReplica,
                                                             .data_shards = 2 * layout.data,
                                                             .tensor_shards = tensor_shards});
   std::vector<comm::Sent> sent(static_cast<std::size_t>(step.devices()));
@@ -55,7 +55,7 @@ void expect_as_planned(const Graph& model, const engine::Layout& layout, int ten
     device.initialise(7);
     RunOptimizer optimizer({.steps = 2, .lr = 1e-2, .warmup = 0});
     optimizer.begin_step(0);
-    ReplicaSource source(step.replica_of(world.rank()) * kMicrobatches, 0);
+    ReplicaSource source(step.replica_of(world.rank()) * kMicrobatchesPerReplica, 0);
     const comm::Sent before = world.sent();
     device.executor().run({.source = &source, .optimizer = &optimizer, .loss_scale = 1.0f / 32});
     comm::Sent& mine = sent[static_cast<std::size_t>(world.rank())];

@@ -17,7 +17,7 @@ namespace cleave::engine {
 namespace {
 
 constexpr std::int64_t kSamples = 64;
-constexpr std::int64_t kWidth = 24;
+constexpr std::int64_t kRowWidth = 24;
 constexpr std::int64_t kFeatures = 8;
 
 /// Rows of data become the features of both sides of a pair, through three segments.
@@ -27,11 +27,11 @@ Graph pairs(std::int64_t rows, std::int64_t samples = kSamples) {
     return spec::linear(name, flow, {.in = in, .out = out, .bias = Bias::Add, .deviation = 0.3f});
   };
   Graph graph;
-  graph.inputs = {{"rows", {"rows", DType::F32, {rows, kWidth}}}};
+  graph.inputs = {{"rows", {"rows", DType::F32, {rows, kRowWidth}}}};
   graph.segments = {
-      {.name = "one", .layers = {linear("a", kWidth, kWidth)}},
-      {.name = "two", .layers = {linear("b", kWidth, kWidth)}, .block = true},
-      {.name = "three", .layers = {linear("c", kWidth, 2 * kFeatures)}, .block = true},
+      {.name = "one", .layers = {linear("a", kRowWidth, kRowWidth)}},
+      {.name = "two", .layers = {linear("b", kRowWidth, kRowWidth)}, .block = true},
+      {.name = "three", .layers = {linear("c", kRowWidth, 2 * kFeatures)}, .block = true},
       {.name = "loss",
        .layers = {spec::contrastive_loss(
            "loss", flow,
@@ -48,7 +48,7 @@ class RowsOfStep : public MicrobatchSource {
   RowsOfStep(std::int64_t first, std::int64_t rows) : first_(first), rows_(rows) {}
   void load(int index, std::string_view, View tensor) override {
     const Philox random(3, "rows of step");
-    const std::int64_t before = (first_ + index * rows_) * kWidth;
+    const std::int64_t before = (first_ + index * rows_) * kRowWidth;
     for (std::int64_t i = 0; i < tensor.elements(); ++i)
       tensor.as<float>()[i] = random.normal(static_cast<std::uint64_t>(before + i));
   }

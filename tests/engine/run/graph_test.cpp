@@ -18,7 +18,6 @@ namespace cleave::engine {
 namespace {
 
 constexpr std::int64_t kWidth = 16;
-constexpr std::int64_t kVocabulary = 61;
 
 SegmentSpec dense(const std::string& name, const spec::Flow& flow, std::int64_t in = kWidth) {
   return {name,
@@ -57,23 +56,24 @@ Graph own_graph(DType dtype = DType::F32) {
   const spec::Flow flow{.sequences = 2, .sequence = 8, .dtype = dtype};
   Graph graph;
   graph.dtype = dtype;
-  graph.inputs = {{"tokens", {"tokens", DType::I32, {16}}, kVocabulary},
-                  {"targets", {"targets", DType::I32, {16}}, kVocabulary}};
-  graph.segments = {
-      {"embed",
-       {spec::embedding(
-           "embed", flow,
-           {.vocabulary = kVocabulary, .features = kWidth, .token_name = "embed.weight"})}},
-      dense("stem", flow),
-      divided("left", flow),
-      dense("right", flow),
-      dense("join", flow, 2 * kWidth),
-      divided("deep", flow),
-      dense("merge", flow),
-      {"head",
-       {spec::loss(
-           "head", flow,
-           {.vocabulary = kVocabulary, .features = kWidth, .weight_name = "head.weight"})}}};
+  graph.inputs = {{"tokens", {"tokens", DType::I32, {16}}, testing::kVocabulary},
+                  {"targets", {"targets", DType::I32, {16}}, testing::kVocabulary}};
+  graph.segments = {{"embed",
+                     {spec::embedding("embed", flow,
+                                      {.vocabulary = testing::kVocabulary,
+                                       .features = kWidth,
+                                       .token_name = "embed.weight"})}},
+                    dense("stem", flow),
+                    divided("left", flow),
+                    dense("right", flow),
+                    dense("join", flow, 2 * kWidth),
+                    divided("deep", flow),
+                    dense("merge", flow),
+                    {"head",
+                     {spec::loss("head", flow,
+                                 {.vocabulary = testing::kVocabulary,
+                                  .features = kWidth,
+                                  .weight_name = "head.weight"})}}};
   auto& join = graph.segments[4].layers;
   join.insert(join.begin(),
               spec::concat_port("join.concat", flow, {.own = kWidth, .other = kWidth}, "right"));

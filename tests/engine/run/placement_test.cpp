@@ -37,7 +37,7 @@ std::vector<Layout> placements(Graphs graphs) {
   return all;
 }
 
-void expect_one_hash(const Graph& graph, Graphs graphs = Graphs::Chains) {
+void expect_one_hash_wherever_placed(const Graph& graph, Graphs graphs = Graphs::Chains) {
   const testing::Outcome expected = testing::train_layout(graph, {});
   for (const Layout& layout : placements(graphs)) {
     SCOPED_TRACE(::testing::Message()
@@ -52,21 +52,21 @@ void expect_one_hash(const Graph& graph, Graphs graphs = Graphs::Chains) {
 }
 
 TEST(Placement, ChangesNoBit) {
-  expect_one_hash(tiny_model(&model::vlm, DType::F32));
+  expect_one_hash_wherever_placed(tiny_model(&model::vlm, DType::F32));
 }
 
 // Features go to several stages; schedules that are made for chains do not take such graphs.
 TEST(Placement, ChangesNoBitWhereSeveralLayersReadTheEncoder) {
-  expect_one_hash(testing::tiny_deepstack(DType::F32), Graphs::OfAnyShape);
+  expect_one_hash_wherever_placed(testing::tiny_deepstack(DType::F32), Graphs::OfAnyShape);
   Graph frozen = testing::tiny_deepstack(DType::F32);
   train_only(frozen.segments, std::vector<std::string>{"projector"});
-  expect_one_hash(frozen, Graphs::OfAnyShape);
+  expect_one_hash_wherever_placed(frozen, Graphs::OfAnyShape);
 }
 
 TEST(Placement, ChangesNoBitWithAFrozenEncoder) {
   Graph graph = tiny_model(&model::vlm, DType::F32);
   train_only(graph.segments, std::vector<std::string>{"language"});
-  expect_one_hash(graph);
+  expect_one_hash_wherever_placed(graph);
 }
 
 TEST(Placement, CutsBetweenModules) {
