@@ -11,6 +11,7 @@ const kRun = ['train.steps=400', 'train.batch=8', 'train.sequence=64', 'train.ev
 
 const work = fs.mkdtempSync(path.join(os.tmpdir(), 'cleave_page_'));
 const out = process.argv[2] || path.join(root, 'docs/pictures');
+fs.mkdirSync(out, {recursive: true});
 try {
   execFileSync(cleave, ['init', 'text'], {cwd: work});
   const run = await startRun(work, kRun), browser = await launch();
