@@ -42,11 +42,12 @@ plan::Costs costs_of(const CompileOptions& options, const CompiledStep& step) {
   return costs;
 }
 
-/// An order has whole stages. Where a tower feeds several layers, a compiled program has several
-/// edges between two stages of which an order knows one; that one takes what the slowest of them
-/// takes.
+/// An order has whole stages, and moves nothing out of memory. Where a tower feeds several layers,
+/// a compiled program has several edges between two stages of which an order knows one; that one
+/// takes what the slowest of them takes.
 plan::Costs of_whole_stages(const Program& order, const Program& compiled, plan::Costs costs) {
   costs.segments.clear();
+  costs.outside.clear();
   if (costs.edges.size() != compiled.edges.size() || order.edges.size() == compiled.edges.size())
     return costs;
   std::vector<plan::LinkCosts> edges;
