@@ -60,6 +60,8 @@ nlohmann::json json_of(const Config& config) {
       {"zero", *p.zero},
       {"recompute", recompute_name(train::compile_options(config).layout)},
       {"partition", p.partition ? nlohmann::json(*p.partition) : nlohmann::json("auto")}};
+  if (p.placement == Placement::Own) json["vision_pp"] = *p.vision_pipeline;
+  if (p.vision_data) json["vision_dp"] = *p.vision_data;
   if (p.degrees_differ()) json["vision_tp"] = *p.vision_tensor;
   return json;
 }

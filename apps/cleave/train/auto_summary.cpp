@@ -23,6 +23,13 @@ std::string reason(const plan::Prediction& run, const plan::Prediction& best) {
                      why.part, 100 * why.share);
 }
 
+/// "3+3" layers, or "own 1x2+2x1": stages and replicas of the encoder, then of what reads it.
+std::string cut_of(const train::ParallelConfig& p) {
+  if (p.partition) return fmt::format("{}", fmt::join(*p.partition, "+"));
+  return fmt::format("own {}x{}+{}x{}", *p.vision_pipeline, *p.vision_data,
+                     *p.pipeline - *p.vision_pipeline, *p.data);
+}
+
 std::vector<std::string> row(const train::PlannedRun& planned, const std::string& why) {
   const train::ParallelConfig& p = planned.config.parallel;
   const plan::Prediction& run = planned.predicted;
@@ -33,7 +40,7 @@ std::vector<std::string> row(const train::PlannedRun& planned, const std::string
           std::to_string(*p.data),
           std::to_string(run.layout.microbatch),
           p.schedule + (chunks > 1 ? fmt::format(" x{}", chunks) : ""),
-          fmt::format("{}", fmt::join(*p.partition, "+")),
+          cut_of(p),
           std::to_string(*p.zero),
           std::string(recompute_name(run.layout)),
           format_seconds(run.step_seconds),

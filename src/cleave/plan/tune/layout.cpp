@@ -11,7 +11,7 @@ namespace cleave::plan {
 using schedule::Recompute;
 
 std::vector<int> Layout::replicas_of_stages() const {
-  if (encoder_data == 0 || encoder_data == data) return {};
+  if (!replicas_differ()) return {};
   std::vector<int> replicas(static_cast<std::size_t>(pipeline), data / copies());
   std::fill_n(replicas.begin(), encoder_stages, encoder_data / copies());
   return replicas;

@@ -51,6 +51,8 @@ struct Layout {
   std::vector<int> replicas_of_stages() const;
   /// Places along the pipeline of such a copy.
   int places() const;
+  /// Whether modules have numbers of replicas of their own.
+  bool replicas_differ() const { return encoder_data > 0 && encoder_data != data; }
   /// Whether modules have tensor degrees of their own.
   bool degrees_differ() const { return encoder_tensor > 0 && encoder_tensor != tensor; }
 

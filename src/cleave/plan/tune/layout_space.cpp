@@ -84,6 +84,29 @@ int most_zero_on_clusters(const Layout& division) {
   return division.data == 1 ? 0 : division.pipeline == 1 ? 3 : 1;
 }
 
+/// The ways to give `places` to an encoder and to what reads it, `fold` replicas of the one for
+/// each of the other.
+std::vector<Layout> folds(const LayoutSpace& space, std::int64_t places, int fold) {
+  std::vector<Layout> result;
+  const auto add = [&](std::int64_t encoder, std::int64_t rest, int encoder_data, int data) {
+    if (encoder < 1 || encoder > space.encoder_layers || rest < 1 ||
+        rest > space.layers - space.encoder_layers)
+      return;
+    Layout one = space.given;
+    one.placement = Placement::Own;
+    one.pipeline = static_cast<int>(encoder + rest);
+    one.encoder_stages = static_cast<int>(encoder);
+    one.encoder_data = encoder_data;
+    one.data = data;
+    result.push_back(one);
+  };
+  for (std::int64_t folded = 1; folded * fold < places; ++folded) {
+    add(folded, places - folded * fold, fold, 1);
+    add(places - folded * fold, folded, 1, fold);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<Layout> divisions(const LayoutSpace& space) {
@@ -106,12 +129,33 @@ std::vector<Layout> divisions(const LayoutSpace& space) {
   return result;
 }
 
+std::vector<Layout> divisions_apart(const LayoutSpace& space) {
+  std::vector<Layout> result;
+  const bool open = !space.pipeline && !space.data && space.given.partition.empty();
+  if (!open || space.encoder_layers == 0 || space.on_clusters) return result;
+  for (const int tensor : space.tensor) {
+    for (const int copies : choices({}, space.devices / tensor, space.devices)) {
+      const std::int64_t places = space.devices / tensor / copies;
+      for (int fold = 2; fold < places; fold *= 2) {
+        for (const Layout& one : folds(space, places, fold)) {
+          result.push_back(one);
+          result.back().tensor = tensor;
+          result.back().data *= copies;
+          result.back().encoder_data *= copies;
+        }
+      }
+    }
+  }
+  std::erase_if(result, [&](const Layout& one) { return space.batch % one.replicas() != 0; });
+  return result;
+}
+
 std::vector<Layout> runs(const LayoutSpace& space, const Layout& division) {
   std::vector<Layout> result;
-  const std::int64_t shards = space.data_shards.value_or(division.data);
-  if (shards % division.data != 0) return result;
+  const std::int64_t shards = space.data_shards.value_or(division.replicas());
+  if (shards % division.replicas() != 0) return result;
   for (const int microbatch :
-       choices(space.microbatch, space.batch / division.data, space.most_microbatch)) {
+       choices(space.microbatch, space.batch / division.replicas(), space.most_microbatch)) {
     if (space.batch % (microbatch * shards) != 0) continue;
     Layout layout = division;
     layout.microbatch = microbatch;
@@ -127,6 +171,11 @@ std::vector<Layout> layouts(const LayoutSpace& space) {
   std::vector<Layout> result;
   for (const Layout& division : divisions(space)) {
     for (Layout& run : runs(space, division)) result.push_back(std::move(run));
+  }
+  LayoutSpace apart = space;
+  apart.any_graph = true;  // schedules for chains have no stages of several replicas
+  for (const Layout& division : divisions_apart(space)) {
+    for (Layout& run : runs(apart, division)) result.push_back(std::move(run));
   }
   return result;
 }

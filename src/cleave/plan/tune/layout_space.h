@@ -12,7 +12,9 @@ namespace cleave::plan {
 /// What a search may choose from. What is given has one value.
 struct LayoutSpace {
   std::int64_t devices = 1;
-  std::int64_t layers = 1;        ///< blocks of the model
+  std::int64_t layers = 1;  ///< blocks of the model
+  /// Of these, blocks of an encoder that may have devices and replicas of its own; 0: none.
+  std::int64_t encoder_layers = 0;
   std::int64_t batch = 1;         ///< sequences per step, all devices together
   Layout given = {};              ///< what no other field opens: order, partition, …
   std::vector<int> tensor = {1};  ///< degrees that the model can be cut by
@@ -35,6 +37,10 @@ struct LayoutSpace {
 /// How the devices are divided, and on clusters whose state is divided with them. What is left to
 /// choose only decides activations and time.
 std::vector<Layout> divisions(const LayoutSpace& space);
+
+/// The same where an encoder has devices of its own, and 2, 4, 8, … times as many replicas as the
+/// rest of the model, or the other way round. None where pipeline, data or partition are given.
+std::vector<Layout> divisions_apart(const LayoutSpace& space);
 
 /// The ways to run `division`, but for what saves memory: microbatch, schedule, chunks, on clusters
 /// sequence parallelism. The plainer of two schedules comes first, and wins where both are as fast.

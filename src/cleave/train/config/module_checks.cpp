@@ -30,11 +30,6 @@ void check_module_replicas(const Config& c) {
           " is not planned anew when a device is lost; set train.elastic = false, or leave it out");
 }
 
-/// Whether the model is a tower that a language model reads.
-bool has_tower(const Config& c) {
-  return c.model.vision.layers > 0 && !c.model.kind->pairs;
-}
-
 /// Modules with tensor degrees of their own.
 void check_module_degrees(const Config& c) {
   const ParallelConfig& p = c.parallel;
@@ -61,6 +56,10 @@ void check_module_degrees(const Config& c) {
 }
 
 }  // namespace
+
+bool has_tower(const Config& c) {
+  return c.model.vision.layers > 0 && !c.model.kind->pairs;
+}
 
 void check_placement(const Config& c) {
   const ParallelConfig& p = c.parallel;

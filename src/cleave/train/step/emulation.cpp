@@ -54,8 +54,10 @@ engine::EmulatedTimes emulated_times(const Config& config) {
                                  .link = times.link,
                                  .outside_per_byte = times.host > 0 ? 1 / times.host : 0,
                                  .speed = std::move(speed)};
-  // Stages of a given partition take time by their layers.
-  if (config.parallel.partition) emulated.segments = emulated_segments(config, model_of(config));
+  // Stages that are given, or are of modules, take time by their layers.
+  const bool of_modules = times.per_layer && config.parallel.placement != Placement::Even;
+  if (config.parallel.partition || of_modules)
+    emulated.segments = emulated_segments(config, model_of(config));
   return emulated;
 }
 

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <set>
 #include <string>
 
-#include "cleave/engine/measure/devices_at_once.h"
 #include "cleave/plan/tune/partition.h"
 #include "cleave/plan/tune/stage_gradients.h"
 #include "cleave/schedule/generators.h"
@@ -17,30 +18,6 @@
 namespace cleave::train {
 
 using schedule::Recompute;
-
-const SegmentProfile& DeviceCosts::profile_of(const Config& config, Recompute kind) {
-  // Emulated devices may take the same whatever the microbatch, but not whatever the pipeline.
-  const bool by_device = config.devices.emulate && !config.devices.emulate->per_layer;
-  const std::pair key = {by_device ? *config.parallel.pipeline : *config.train.microbatch, kind};
-  const auto found = profiles_.find(key);
-  if (found != profiles_.end()) return found->second;
-  return profiles_.emplace(key, profile_segments(config, kind, launcher_)).first->second;
-}
-
-const KindFacts& DeviceCosts::kinds_of(const Config& config) {
-  if (!kinds_) kinds_ = kind_facts(config, launcher_);
-  return *kinds_;
-}
-
-double DeviceCosts::at_once(const Config& config) {
-  if (config.devices.emulate) return 0;
-  if (facts_.at_once > 0)
-    return std::min(facts_.at_once, static_cast<double>(config.devices.count));
-  if (at_once_ >= 0) return at_once_;
-  return at_once_ =
-             engine::devices_at_once(launcher_.processes(), static_cast<int>(config.devices.count),
-                                     static_cast<int>(config.devices.threads));
-}
 
 namespace {
 
@@ -201,50 +178,76 @@ double LayoutCosts::after_pipeline() {
 }
 
 double LayoutCosts::bound() {
-  double work = 0;
+  std::vector<double> work;  // [part] seconds of a microbatch
   const std::vector<schedule::GradientKind> gradients = plan::part_gradients(model_of(config_));
   for (std::size_t part = 0; part < gradients.size(); ++part)
-    work += plan::passes_run(time_of(part), gradients[part]);
-  work *= options_.microbatches;
+    work.push_back(plan::passes_run(time_of(part), gradients[part]));
+  if (layout_.replicas_differ()) return bound_apart(work);
+  const double all = std::accumulate(work.begin(), work.end(), 0.0) * options_.microbatches;
   double speed = 0;
   for (int place = 0; place < layout_.pipeline; ++place) speed += speed_at(place);
-  if (config_.devices.emulate) return work / speed;
+  if (config_.devices.emulate) return all / speed;
   const double sharing = layout_.data * layout_.tensor / devices_.at_once(config_);
-  return work * std::max(1 / speed, sharing);
+  return all * std::max(1 / speed, sharing);
 }
 
-/// What a stage takes that begins with part `first`, on devices of speed 1, with so many
-/// parameters.
-plan::StageCosts LayoutCosts::stage_costs(std::size_t first, std::int64_t parts,
-                                          double parameters) {
-  plan::StageCosts stage;
-  for (std::size_t part = first; part < first + parts; ++part) {
-    const plan::StageCosts time = time_of(part);
-    stage.add_passes(time);
-    stage.recompute = std::max(stage.recompute, time.recompute);
+/// Where modules have replicas of their own, each is bound by its own devices.
+double LayoutCosts::bound_apart(std::span<const double> work) {
+  const std::int64_t of_encoder = 1 + config_.model.blocks() - config_.model.layers;
+  const double microbatches = options_.microbatches * layout_.replicas() / layout_.copies();
+  const std::vector<int> replicas = layout_.replicas_of_stages();
+  double seconds = 0, all = 0;
+  int stage = 0, place = 0;
+  const auto add_module = [&](std::span<const double> parts, int last_stage) {
+    double speed = 0;
+    for (; stage < last_stage; ++stage)
+      for (int replica = 0; replica < replicas[stage]; ++replica) speed += speed_at(place++);
+    const double module = std::accumulate(parts.begin(), parts.end(), 0.0) * microbatches;
+    seconds = std::max(seconds, module / speed);
+    all += module;
+  };
+  add_module(work.first(of_encoder), layout_.encoder_stages);
+  add_module(work.subspan(of_encoder), layout_.pipeline);
+  if (config_.devices.emulate) return seconds;
+  return std::max(seconds, all * layout_.copies() * layout_.tensor / devices_.at_once(config_));
+}
+
+/// [segment] of the model on devices of speed 1. Segments of a part have shares of its time by
+/// their operations; R is that of the whole part.
+std::vector<plan::StageCosts> LayoutCosts::segment_costs(const Graph& model) {
+  std::vector<plan::StageCosts> segments;
+  std::size_t part = 0;
+  for (const std::int64_t count : plan::parts_of(model)) {
+    const auto members = std::span(model.segments).subspan(segments.size(), count);
+    double operations = 0;
+    for (const SegmentSpec& each : members) operations += static_cast<double>(flops(each));
+    const plan::StageCosts time = time_of(part++);
+    for (const SegmentSpec& each : members) {
+      const double share = operations > 0 ? static_cast<double>(flops(each)) / operations
+                                          : 1 / static_cast<double>(count);
+      segments.push_back({.recompute = time.recompute});
+      segments.back().add_passes(time, share);
+    }
   }
-  const double away = parameters * (layout_.data - 1) / layout_.data;
+  return segments;
+}
+
+/// What a stage takes on devices of speed 1, with so many parameters and replicas.
+plan::StageCosts LayoutCosts::stage_costs(std::span<const plan::StageCosts> segments,
+                                          double parameters, int replicas) {
+  plan::StageCosts stage;
+  for (const plan::StageCosts& segment : segments) {
+    stage.add_passes(segment);
+    stage.recompute = std::max(stage.recompute, segment.recompute);
+  }
+  const double away = parameters * (replicas - 1) / replicas;
   const auto exchanged = [&](std::int64_t bytes_each) {
     const plan::LinkCosts sum = sum_within(Group::Replicas);
     return sum.latency + sum.per_byte * static_cast<double>(bytes_each) * away;
   };
-  if (layout_.data > 1) stage.reduce = exchanged(layout_.zero > 0 ? 4 : 8);
+  if (replicas > 1) stage.reduce = exchanged(layout_.zero > 0 ? 4 : 8);
   if (layout_.zero > 0) stage.gather = exchanged(size_of(config_.train.dtype));
   return stage;
-}
-
-/// [segment] of a stage that begins with part `first`, on devices of speed 1; the segments of a
-/// part take equal shares of it.
-std::vector<plan::StageCosts> LayoutCosts::segment_costs(std::size_t first, std::int64_t parts,
-                                                         const Graph& model) {
-  const std::vector<std::int64_t> counts = plan::parts_of(model);
-  std::vector<plan::StageCosts> segments;
-  for (std::size_t part = first; part < first + parts; ++part) {
-    plan::StageCosts one;
-    one.add_passes(time_of(part), 1 / static_cast<double>(counts[part]));
-    segments.insert(segments.end(), static_cast<std::size_t>(counts[part]), one);
-  }
-  return segments;
 }
 
 plan::Costs LayoutCosts::costs(const engine::CompiledStep& step) {
@@ -256,25 +259,28 @@ plan::Costs LayoutCosts::costs(const engine::CompiledStep& step) {
     costs.edges.push_back(link_between(program.placement[edge.from], program.placement[edge.to]));
   costs.segments.resize(static_cast<std::size_t>(program.stages));
   costs.steps.assign(program.devices, 0);
-  const std::vector<std::int64_t> sizes = plan::with_ends(layout_.partition);
-  std::size_t part = 0;
+  const std::vector<plan::StageCosts> of_segments = segment_costs(step.model);
+  std::size_t first = 0;
   for (int s = 0; s < program.stages; ++s) {
     const double speed = speed_at(program.placement[s].front() % step.mesh.pipeline);
     const double parameters = static_cast<double>(trained_count(step.stages[s])) / layout_.tensor;
-    plan::StageCosts stage = stage_costs(part, sizes[s], parameters);
+    const std::set<int> devices(program.placement[s].begin(), program.placement[s].end());
+    const auto replicas = static_cast<int>(devices.size());
+    const auto segments = std::span(of_segments).subspan(first, step.stages[s].size());
+    first += segments.size();
+    plan::StageCosts stage = stage_costs(segments, parameters, replicas);
     // What waits for all microbatches of a step is little of what its stage does.
-    if (schedule::collects(program, s))
-      costs.segments[s] = segment_costs(part, sizes[s], step.model);
-    part += sizes[s];
+    if (schedule::collects(program, s)) costs.segments[s].assign(segments.begin(), segments.end());
     // A segment takes an equal share of its stage, and only blocks run R.
-    stage.recompute *= static_cast<double>(step.stages[s].size());
+    stage.recompute *= static_cast<double>(segments.size());
     for (double* pass : {&stage.forward, &stage.input, &stage.weight, &stage.recompute})
       *pass /= speed;
     for (plan::StageCosts& segment : costs.segments[s])
-      for (double* pass : {&segment.forward, &segment.input, &segment.weight}) *pass /= speed;
+      for (double* pass : {&segment.forward, &segment.input, &segment.weight, &segment.recompute})
+        *pass /= speed;
     costs.stages.push_back(stage);
-    const double update = parameters * profile.step / (step.zero > 0 ? layout_.data : 1) / speed;
-    for (const int device : program.placement[s]) costs.steps[device] += update;
+    const double update = parameters * profile.step / (step.zero > 0 ? replicas : 1) / speed;
+    for (const int device : devices) costs.steps[device] += update;
     costs.norm = std::max(costs.norm, parameters * profile.norm / speed);
   }
   for (const schedule::Tie& tie : program.ties) {

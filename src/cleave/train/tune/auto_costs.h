@@ -1,53 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
-#include "cleave/comm/launcher.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/plan/tune/partition_search.h"
 #include "cleave/train/config/config.h"
-#include "cleave/train/tune/device_facts.h"
-#include "cleave/train/tune/kind_facts.h"
-#include "cleave/train/tune/segment_profile.h"
+#include "cleave/train/tune/device_costs.h"
 
 namespace cleave::train {
-
-/// What is known of the devices of a run, for all its layouts. All processes ask the same and get
-/// the same.
-class DeviceCosts {
- public:
-  DeviceCosts(comm::Launcher& launcher, DeviceFacts facts)
-      : facts_(std::move(facts)), launcher_(launcher) {}
-
-  const DeviceFacts& facts() const { return facts_; }
-
-  /// Measured once for each microbatch and kind of recompute.
-  const SegmentProfile& profile_of(const Config& config,
-                                   schedule::Recompute kind = schedule::Recompute::None);
-
-  /// Measured once, for the microbatch that is asked about first: a ratio hardly depends on it.
-  const KindFacts& kinds_of(const Config& config);
-
-  /// Devices that can compute at the same time; 0: all.
-  double at_once(const Config& config);
-
-  /// Whether messages between devices leave a process, or are emulated to.
-  bool are_apart(const Config& config) const {
-    return facts_.knows_links() || config.devices.emulate || launcher_.devices();
-  }
-
- private:
-  DeviceFacts facts_;
-  comm::Launcher& launcher_;
-  std::map<std::pair<std::int64_t, schedule::Recompute>, SegmentProfile> profiles_;
-  std::optional<KindFacts> kinds_;
-  double at_once_ = -1;
-};
 
 /// What one layout of this machine takes, from the profile of its segments. In its config, which
 /// has to outlive this, nothing but the partition is "auto".
@@ -89,9 +51,10 @@ class LayoutCosts {
   std::vector<plan::LinkCosts> links_of_stages(const std::vector<std::vector<int>>& placement);
   double speed_at(int place) const;
   plan::StageCosts time_of(std::size_t part);
-  plan::StageCosts stage_costs(std::size_t first, std::int64_t parts, double parameters);
-  std::vector<plan::StageCosts> segment_costs(std::size_t first, std::int64_t parts,
-                                              const Graph& model);
+  double bound_apart(std::span<const double> work);
+  std::vector<plan::StageCosts> segment_costs(const Graph& model);
+  plan::StageCosts stage_costs(std::span<const plan::StageCosts> segments, double parameters,
+                               int replicas);
 
   const Config& config_;
   DeviceCosts& devices_;

@@ -42,7 +42,7 @@ void drop_oversized(std::vector<plan::Layout>& layouts, const Config& grid) {
 void search_order(plan::SearchResult& found, const Config& grid, RunOracle& oracle) {
   if (found.fitting.empty()) return;
   Config best = with_layout(grid, found.fitting.front().layout);
-  const std::int64_t stages = std::ssize(*best.parallel.partition);
+  const std::int64_t stages = found.fitting.front().layout.stages();
   if (*best.parallel.pipeline == 1 || stages * compile_options(best).microbatches > kMostOrdered)
     return;
   best.parallel.schedule = "auto";
@@ -153,6 +153,8 @@ std::string describe(const Config& config) {
   std::string text =
       fmt::format("pipeline {} x tensor {} x data {}, microbatch {}, schedule {}", *p.pipeline,
                   *p.tensor, *p.data, *config.train.microbatch, p.schedule);
+  if (p.vision_data && p.vision_data != p.data)
+    text += fmt::format(", the encoder on {} stages x data {}", *p.vision_pipeline, *p.vision_data);
   if (p.chunks.value_or(1) > 1) text += fmt::format(" with {} chunks", *p.chunks);
   if (p.partition && *p.pipeline * p.chunks.value_or(1) > 1)
     text += fmt::format(", layers {}", fmt::join(*p.partition, "+"));

@@ -5,6 +5,7 @@
 #include "cleave/engine/compile/laid_out.h"
 #include "cleave/model/family.h"
 #include "cleave/plan/tune/partition.h"
+#include "cleave/train/config/module_checks.h"
 
 namespace cleave::train {
 namespace {
@@ -26,6 +27,14 @@ std::vector<int> tensor_degrees(const Config& config) {
     if (config.numerics.tensor_shards.value_or(t) % t == 0) result.push_back(t);
   }
   return result;
+}
+
+/// Blocks of a tower that may have devices and replicas of its own. Where devices may be lost or
+/// have owners, all modules have equally many.
+std::int64_t tower_blocks(const Config& config) {
+  const bool elastic = config.devices.transport == Transport::Tcp && config.train.elastic;
+  if (!has_tower(config) || is_graph(config) || elastic || !config.edge.owners.empty()) return 0;
+  return config.parallel.chunks.value_or(1) == 1 ? config.model.blocks() - config.model.layers : 0;
 }
 
 /// The model in its least form: what it is made of, and who reads whom.
@@ -53,6 +62,7 @@ plan::LayoutSpace space_of(const Config& config) {
   const ParallelConfig& p = config.parallel;
   plan::LayoutSpace space{.devices = config.devices.count,
                           .layers = config.model.blocks(),
+                          .encoder_layers = tower_blocks(config),
                           .batch = config.train.batch,
                           .given = {.order = p.order, .sequence_parallel = p.sequence_parallel},
                           .tensor = tensor_degrees(config),
@@ -92,8 +102,13 @@ Config with_layout(const Config& config, const plan::Layout& layout) {
   p.partition = layout.partition.empty() ? Partition() : layout.partition;
   p.zero = layout.zero;
   p.recompute = layout.recompute;
+  if (layout.replicas_differ()) {
+    p.placement = Placement::Own;
+    p.vision_pipeline = layout.encoder_stages;
+    p.vision_data = layout.encoder_data;
+  }
   run.train.microbatch = layout.microbatch;
-  run.numerics.data_shards = run.numerics.data_shards.value_or(layout.data);
+  run.numerics.data_shards = run.numerics.data_shards.value_or(layout.replicas());
   run.numerics.tensor_shards = run.numerics.tensor_shards.value_or(layout.tensor);
   return run;
 }

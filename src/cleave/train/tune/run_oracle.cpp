@@ -85,6 +85,7 @@ double RunOracle::roomy_seconds(const plan::Layout& layout) {
   const Config config = with_layout(*grid_, layout);
   check(config, std::nullopt);
   LayoutCosts costs(config, devices_);
+  if (layout.replicas_differ()) return costs.bound() + costs.after_pipeline();
   const plan::PartitionProblem problem = without_limits(costs.problem());
   const double seconds = layout.partition.empty()
                              ? plan::choose_partition(problem, plan::Effort::Bottleneck)->seconds
@@ -92,10 +93,11 @@ double RunOracle::roomy_seconds(const plan::Layout& layout) {
   return seconds + costs.after_pipeline();
 }
 
-/// Once more with a reserve if scratch and messages, which the cutting leaves out, were what did
-/// not fit.
+/// Modules with replicas of their own are cut by their operations. All others are cut once more
+/// with a reserve if scratch and messages, which the cutting leaves out, were what did not fit.
 std::optional<plan::Prediction> RunOracle::predict(const plan::Layout& layout, double limit) {
   const Config config = with_layout(*grid_, layout);
+  if (layout.replicas_differ()) return weighed(config);
   const plan::PartitionProblem problem = LayoutCosts(config, devices_).problem();
   std::optional<plan::Prediction> run = cut(config, problem, limit);
   if (!run || run->fits() || !layout.partition.empty()) return run;
@@ -129,7 +131,7 @@ std::optional<plan::Prediction> RunOracle::cut(const Config& config,
 }
 
 bool RunOracle::has_latency_to_hide(const Config& config) {
-  return leaves_look_ahead_open(config) &&
+  return leaves_look_ahead_open(config) && config.parallel.placement == Placement::Even &&
          LayoutCosts(config, devices_).slowest_latency() >= kWorthHiding;
 }
 
