@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "cleave/comm/tcp/listener.h"
@@ -20,6 +23,13 @@ int send_buffer(const Stream& stream) {
   socklen_t size = sizeof bytes;
   getsockopt(stream.socket(), SOL_SOCKET, SO_SNDBUF, &bytes, &size);
   return bytes;
+}
+
+std::string congestion_control(const Stream& stream) {
+  char name[16] = {};
+  socklen_t size = sizeof name;
+  getsockopt(stream.socket(), IPPROTO_TCP, TCP_CONGESTION, name, &size);
+  return name;
 }
 
 /// Both ends of a connection within this machine.
@@ -44,6 +54,14 @@ TEST(Stream, HasLittleOnItsWayWithinOneMachine) {
 
   EXPECT_LE(send_buffer(ends.calls), 2 * 512 * 1024);
   EXPECT_LE(send_buffer(*ends.called), 2 * 512 * 1024);
+}
+
+// Others pace: they set a timer after every packet, which takes longer than the packet.
+TEST(Stream, PacesNothingWithinOneMachine) {
+  const Ends ends(nullptr);
+
+  EXPECT_EQ(congestion_control(ends.calls), "reno");
+  EXPECT_EQ(congestion_control(*ends.called), "reno");
 }
 
 // As many as are read at a time, each full: a buffer that has exactly their size never ends within

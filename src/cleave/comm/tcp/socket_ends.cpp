@@ -2,14 +2,26 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <string_view>
 
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "cleave/comm/tcp/address.h"
 
 namespace cleave::comm {
 namespace {
+
+// What may be on its way to a program on this machine. It has no distance to fill: with more, the
+// system's copies of bytes that are sent leave the cache before they are read. With less, the two
+// ends wait for each other.
+constexpr int kSentToThisMachine = 512 * 1024;
+
+// Every Linux has this control of congestion. It sends what there is room for at once, where others
+// (bbr) set a timer after every packet, which within one machine takes longer than the packet.
+constexpr std::string_view kCongestionControl = "reno";
 
 std::string name_of_end(const sockaddr_storage& end, socklen_t size, bool with_port) {
   char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -41,9 +53,12 @@ std::string host_here(int socket) {
   return host_at(socket, getsockname);
 }
 
-bool is_within_machine(int socket) {
+void fit_within_machine(int socket) {
   const std::string other = host_at(socket, getpeername);
-  return !other.empty() && other == host_here(socket);
+  if (other.empty() || other != host_here(socket)) return;
+  setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSentToThisMachine, sizeof kSentToThisMachine);
+  setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kCongestionControl.data(),
+             kCongestionControl.size());
 }
 
 }  // namespace cleave::comm

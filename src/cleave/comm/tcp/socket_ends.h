@@ -10,7 +10,7 @@ std::string remote_end(int socket);
 /// The host by which this end of a socket is known; empty if it is not connected.
 std::string host_here(int socket);
 
-/// Whether both ends of a socket that is connected are on this machine, under one address.
-bool is_within_machine(int socket);
+/// Suits a connected socket to having both ends on this machine, if it has under one address.
+void fit_within_machine(int socket);
 
 }  // namespace cleave::comm

@@ -42,17 +42,6 @@ constexpr int kSealedRoom = kSealedTogether + kSealedTogether / 4;
 constexpr int kReadRoom = kRecordsTogether * (kRecord + kAroundRecord) + 3;
 static_assert(kSealedRoom > kReadRoom);
 
-// What may be on its way to a program on this machine. It has no distance to fill: with more, the
-// system's copies of bytes that are sent leave the cache before they are read. With less, the two
-// ends wait for each other.
-constexpr int kSentToThisMachine = 512 * 1024;
-
-/// Of a socket that is connected.
-void fit_buffers(int socket) {
-  if (!is_within_machine(socket)) return;
-  setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSentToThisMachine, sizeof kSentToThisMachine);
-}
-
 /// Faults are noted and judged once the handshake is over, so that a refusal can say why.
 int note_fault(int /*well*/, X509_STORE_CTX*) {
   return 1;
@@ -114,7 +103,7 @@ Stream::Stream(int socket, Role role, const Tls* tls) : socket_(socket) {
   fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
   const int on = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (role == Role::Accepts) fit_buffers(socket_);
+  if (role == Role::Accepts) fit_within_machine(socket_);
   if (tls == nullptr) return;
   session_ = std::make_unique<Session>();
   session_->ssl.reset(SSL_new(tls->state_->context.get()));
@@ -183,7 +172,7 @@ bool Stream::open() {
     awaits_room_ = true;
     if (getpeername(socket_, reinterpret_cast<sockaddr*>(&end), &size) != 0) return false;
     connecting_ = false;
-    fit_buffers(socket_);
+    fit_within_machine(socket_);
   }
   awaits_room_ = false;
   if (!shaking_hands_) return true;
