@@ -1,7 +1,6 @@
 #include "cleave/comm/tcp/tcp_transport.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 namespace cleave::comm {
@@ -18,8 +17,8 @@ constexpr std::chrono::seconds kLongestFarewell{2};
 constexpr milliseconds kAnswerLook{20};
 
 // So long one who waits asks its sockets again and again before it sleeps: to be woken takes tens
-// of microseconds, and the next bytes of a message are seldom later. One who asks longer meets the
-// sender in the system once too often, and gets TLS in smaller pieces.
+// of microseconds, and the next bytes of a message are seldom later. Meanwhile it does not yield:
+// on a busy machine others would then compute for milliseconds, which bytes that arrive do not end.
 constexpr microseconds kAsking{20};
 
 }  // namespace
@@ -80,7 +79,6 @@ void TcpTransport::idle(Wait& wait) {
   const Clock::time_point asleep = std::min(wait.deadline, Clock::now() + kAsking);
   do {
     if (move({})) return;
-    std::this_thread::yield();  // the other end may be on this very core
   } while (Clock::now() < asleep);
   const nanoseconds left = wait.deadline - Clock::now();
   move(std::clamp<nanoseconds>(left, {}, milliseconds(100)));
