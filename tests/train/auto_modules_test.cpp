@@ -83,8 +83,7 @@ TEST(AutoModules, GivesATowerReplicasOfItsOwnWhereThatIsFastest) {
   EXPECT_EQ(chosen.vision_data, 2);
   EXPECT_EQ(chosen.data, 1);
   EXPECT_EQ(chosen.pipeline, 2);
-  EXPECT_NE(describe(plan.choice().config).find("the encoder on 1 stages x data 2"),
-            std::string::npos);
+  EXPECT_NE(describe(plan.choice().config).find("encoder pipeline 1 x data 2"), std::string::npos);
 }
 
 TEST(AutoModules, IsNeverSlowerThanTheBestOfModulesApart) {

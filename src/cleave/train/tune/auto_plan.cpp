@@ -154,7 +154,7 @@ std::string describe(const Config& config) {
       fmt::format("pipeline {} x tensor {} x data {}, microbatch {}, schedule {}", *p.pipeline,
                   *p.tensor, *p.data, *config.train.microbatch, p.schedule);
   if (p.vision_data && p.vision_data != p.data)
-    text += fmt::format(", the encoder on {} stages x data {}", *p.vision_pipeline, *p.vision_data);
+    text += fmt::format(", encoder pipeline {} x data {}", *p.vision_pipeline, *p.vision_data);
   if (p.chunks.value_or(1) > 1) text += fmt::format(" with {} chunks", *p.chunks);
   if (p.partition && *p.pipeline * p.chunks.value_or(1) > 1)
     text += fmt::format(", layers {}", fmt::join(*p.partition, "+"));
