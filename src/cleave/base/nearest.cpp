@@ -1,7 +1,7 @@
 #include "cleave/base/nearest.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstdlib>
 #include <vector>
 
 namespace cleave {
@@ -11,35 +11,59 @@ std::string_view last_part(std::string_view dotted) {
   return dotted.substr(dotted.rfind('.') + 1);
 }
 
+/// The distance, or some number from `limit` on if it is at least that: most words differ by more
+/// than a slip, which their lengths or first letters show. `row` is scratch.
+///
+/// Only cells with |i - j| < limit can lie on the way to a distance below it:
+///
+///           k i t t e n
+///         0 1 2 . . . .
+///       s 1 1 2 3 . . .     limit 3; a dot is at least 3 and is not looked at
+///       i 2 2 1 2 3 . .
+///       t . 3 2 1 2 3 .
+int distance_below(int limit, std::string_view a, std::string_view b, std::vector<int>& row) {
+  const int height = static_cast<int>(a.size());
+  const int width = static_cast<int>(b.size());
+  if (std::abs(height - width) >= limit) return limit;
+  if (row.size() <= b.size()) row.resize(b.size() + 1);
+  for (int j = 0; j <= std::min(width, limit); ++j) row[j] = j;
+  for (int i = 1; i <= height; ++i) {
+    const int first = std::max(1, i - limit + 1);
+    const int last = std::min(width, i + limit - 1);
+    if (last == i + limit - 1) row[last] = limit;
+    int diagonal = row[first - 1];
+    int least = row[first - 1] = first == 1 ? i : limit;
+    for (int j = first; j <= last; ++j) {
+      const int replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min(std::min(row[j], row[j - 1]) + 1, replaced);
+      least = std::min(least, row[j]);
+    }
+    if (least >= limit) return limit;
+  }
+  return row[width];
+}
+
 }  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const int replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row.back();
+  std::vector<int> row;
+  return distance_below(static_cast<int>(std::max(a.size(), b.size())) + 1, a, b, row);
 }
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
+  std::vector<int> row;
+  const std::string_view last = last_part(word);
+  // The right word in the wrong section counts one edit; a short last part must match closely.
+  const int part_limit = (static_cast<int>(last.size()) + 2) / 3;
   std::string_view best;
   // Beyond a third of the letters it is another word, not a slip.
   int best_distance = std::max(2, static_cast<int>(word.size()) / 3) + 1;
   for (std::string_view candidate : known) {
-    const std::string_view a = last_part(word);
-    const std::string_view b = last_part(candidate);
-    // The right word in the wrong section counts one edit; a short last part must match closely.
-    int distance = edit_distance(word, candidate);
-    if (const int part = edit_distance(a, b); 3 * part < static_cast<int>(a.size())) {
-      distance = std::min(distance, part + 1);
-    }
+    int distance = distance_below(best_distance, word, candidate, row);
+    const int limit = std::min(part_limit, distance - 1);
+    if (const int part = distance_below(limit, last, last_part(candidate), row); part < limit)
+      distance = part + 1;
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;

@@ -18,16 +18,21 @@ void check_text(const Entry& entry, const Value& value) {
           "; give a name in UTF-8 without NUL bytes, such as that of a link");
 }
 
+/// Whether the dotted name is of a key below that section.
+bool lies_in(std::string_view section, std::string_view name) {
+  return name.size() > section.size() && name[section.size()] == '.' && name.starts_with(section);
+}
+
 }  // namespace
 
 const Key& find_key(const Entry& entry) {
-  std::vector<std::string_view> names;
   for (const Key& key : config_keys()) {
     if (key.name == entry.key) return key;
-    require(!key.name.starts_with(entry.key + "."), entry.key, " is a section and no key (",
-            entry.place, "); give its keys under [", entry.key, "]");
-    names.push_back(key.name);
+    require(!lies_in(entry.key, key.name), entry.key, " is a section and no key (", entry.place,
+            "); give its keys under [", entry.key, "]");
   }
+  std::vector<std::string_view> names;
+  for (const Key& key : config_keys()) names.push_back(key.name);
   throw UserError(detail::concat("there is no key ", entry.key, " (", entry.place, ")",
                                  did_you_mean(entry.key, names)));
 }
