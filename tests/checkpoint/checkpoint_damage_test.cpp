@@ -5,6 +5,7 @@
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 
+#include "cleave/checkpoint/adapter.h"
 #include "cleave/checkpoint/manifest.h"
 
 namespace cleave::checkpoint {
@@ -111,6 +112,34 @@ TEST(Checkpoint, NoticesAManifestThatListsLessThanThereIs) {
               std::vector{(checkpoint / kManifestFile).string() + " does not list " +
                           whole.files[file].file + "; use another checkpoint"});
   }
+}
+
+TEST(Checkpoint, RefusesNumbersThatItDoesNotHold) {
+  const TemporaryDirectory directory;
+  const std::string state = to_json(CheckpointState{.step = 3, .data_position = 3, .seed = 3});
+  EXPECT_EQ(read_state(directory.write("state.json", state)).seed, 3);
+  for (const std::string key : {"step", "data_position", "seed"}) {
+    for (const char* number : {"1e25", "33333333333333333333333", "9223372036854775808", "3.5"}) {
+      std::string changed = state;
+      changed.replace(changed.find("\"" + key + "\": 3"), key.size() + 5,
+                      "\"" + key + "\": " + number);
+      const fs::path file = directory.write("state.json", changed);
+      EXPECT_EQ(user_error([&] { read_state(file); }),
+                file.string() + " is damaged; use an older checkpoint")
+          << key << " " << number;
+    }
+  }
+}
+
+TEST(AdapterConfig, IsRefusedWithARankThatNoAdapterHas) {
+  const TemporaryDirectory directory;
+  const fs::path file = directory.write(
+      std::string(kAdapterConfigFile),
+      R"({"peft_type": "LORA", "r": 1e300, "lora_alpha": 8, "target_modules": ["q"]})");
+  EXPECT_EQ(user_error([&] { read_adapter_config(directory.path()); }),
+            file.string() +
+                " has \"r\": 1e+300, and no rank reaches 1073741824; it is no LoRA adapter of "
+                "PEFT");
 }
 
 TEST(Checkpoint, RefusesJsonThatWouldExhaustTheStack) {

@@ -138,6 +138,11 @@ TEST(TokenizerJson, IsRefusedByWhatItSays) {
   EXPECT_EQ(refusal(R"({"model": {"type": "BPE", "vocab": {"a": "0"}, "merges": []}})"),
             "it is none that Hugging Face's library has written: type must be number, but is "
             "string; fetch it again");
+  EXPECT_EQ(refusal(R"({"model": {"type": "BPE", "vocab": {"a": 1e30}, "merges": []}})"),
+            "1e+30 stands where a whole number from -9223372036854775808 to 9223372036854775807 "
+            "must");
+  EXPECT_EQ(refusal(with_model(R"(, "added_tokens": [{"id": 4294967296, "content": "b"}])")),
+            "4294967296 stands where a whole number from -2147483648 to 2147483647 must");
   EXPECT_EQ(refusal(with_model(R"(, "post_processor": {"type": "TemplateProcessing",
                 "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
                            {"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {}})")),

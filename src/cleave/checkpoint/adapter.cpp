@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+constexpr std::int64_t kMostRank = 1 << 30;
 constexpr std::string_view kPeftPrefix = "base_model.model.";
 
 std::string peft_name(const std::string& name) {
@@ -128,7 +129,10 @@ Lora read_adapter_config(const fs::path& directory) {
             " has \"", asked.key, "\": ", found->dump(), ", which cleave does not do");
   }
   const Json rslora = json.value("use_rslora", Json(false));
-  return {.rank = static_cast<std::int64_t>(number_at(json, "r", file)),
+  const double rank = number_at(json, "r", file);
+  require(rank < static_cast<double>(kMostRank), file.string(), " has \"r\": ", rank,
+          ", and no rank reaches ", kMostRank, "; it is no LoRA adapter of PEFT");
+  return {.rank = static_cast<std::int64_t>(rank),
           .alpha = number_at(json, "lora_alpha", file),
           .targets = targets_of(json, directory),
           .rslora = rslora.is_boolean() && rslora.get<bool>()};

@@ -7,6 +7,7 @@
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
 #include "cleave/base/hash.h"
+#include "cleave/base/whole_number.h"
 #include "cleave/checkpoint/shallow_json.h"
 
 namespace cleave::checkpoint {
@@ -42,7 +43,7 @@ json to_value(const Manifest::Entry& entry) {
 
 Manifest::Entry to_entry(const json& value) {
   Manifest::Entry entry{.file = value.at("file"),
-                        .bytes = value.at("bytes"),
+                        .bytes = whole_number<std::int64_t>(value.at("bytes")),
                         .head = from_hex(value.at("head")),
                         .tensors = {}};
   // A name, never a path: a manifest must not make us read elsewhere.
@@ -58,7 +59,7 @@ Manifest parse_manifest(json root) {
   root.erase("checksum");
   if (stated != checksum(root)) throw std::invalid_argument("checksum");
   if (root.at("format") != kFormat) throw std::invalid_argument("format");
-  Manifest manifest{.step = root.at("step"), .files = {}};
+  Manifest manifest{.step = whole_number<std::int64_t>(root.at("step")), .files = {}};
   for (const json& value : root.at("files")) manifest.files.push_back(to_entry(value));
   return manifest;
 }
@@ -94,9 +95,9 @@ CheckpointState read_state(const std::filesystem::path& file) {
   const std::string text = read_text(file);
   try {
     const json root = parse_shallow(text);
-    return {.step = root.at("step"),
-            .data_position = root.at("data_position"),
-            .seed = root.at("seed"),
+    return {.step = whole_number<std::int64_t>(root.at("step")),
+            .data_position = whole_number<std::int64_t>(root.at("data_position")),
+            .seed = whole_number<std::int64_t>(root.at("seed")),
             .config = root.at("config"),
             .version = root.at("version"),
             .data = root.value("data", "")};

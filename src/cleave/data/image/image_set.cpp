@@ -6,6 +6,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
+#include "cleave/base/whole_number.h"
 #include "cleave/data/image/image_set_format.h"
 
 namespace cleave::data {
@@ -54,18 +55,21 @@ SetDescription read_description(const std::string& text, const std::string& path
   try {
     const auto json = nlohmann::json::parse(text);
     SetDescription d;
-    d.width = json.at("width");
-    d.height = json.at("height");
-    d.channels = json.at("channels");
-    d.capacity = json.at("capacity");
+    const auto read = [&](auto& number, const char* key) {
+      number = whole_number<std::remove_reference_t<decltype(number)>>(json.at(key));
+    };
+    read(d.width, "width");
+    read(d.height, "height");
+    read(d.channels, "channels");
+    read(d.capacity, "capacity");
     d.mean = json.at("mean").get<std::vector<double>>();
     d.deviation = json.at("deviation").get<std::vector<double>>();
     d.classes = json.at("classes").get<std::vector<std::string>>();
-    d.labels = json.at("labels");
-    d.images = json.at("images");
-    d.skipped = json.at("skipped");
+    read(d.labels, "labels");
+    read(d.images, "images");
+    read(d.skipped, "skipped");
     return d;
-  } catch (const nlohmann::json::exception&) {
+  } catch (const std::exception&) {
     throw UserError(path + " has a description that cannot be read; pack it again");
   }
 }

@@ -1,5 +1,6 @@
 #include "cleave/data/tokenizer/frame.h"
 
+#include "cleave/base/whole_number.h"
 #include "cleave/data/tokenizer/json_kinds.h"
 
 namespace cleave::data::tokenizer {
@@ -22,7 +23,7 @@ Frame read_template(const Json& json) {
     require(tokens.contains(name), "the template of a post_processor has \"", name,
             "\", which is none of its special_tokens");
     for (const Json& id : tokens.at(name).at("ids")) {
-      (after ? frame.after : frame.before).push_back(id.get<std::int32_t>());
+      (after ? frame.after : frame.before).push_back(whole_number<std::int32_t>(id));
     }
   }
   require(after, "the template of a post_processor leaves the text out");
@@ -31,7 +32,7 @@ Frame read_template(const Json& json) {
 
 /// [["</s>", 2], …]: a name with its number.
 std::int32_t named_id(const Json& json, const char* key) {
-  return json.at(key).at(1).get<std::int32_t>();
+  return whole_number<std::int32_t>(json.at(key).at(1));
 }
 
 Frame read_around(const Json& json) {

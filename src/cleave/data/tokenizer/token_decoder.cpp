@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "cleave/base/utf8.h"
+#include "cleave/base/whole_number.h"
 #include "cleave/data/tokenizer/byte_alphabet.h"
 #include "cleave/data/tokenizer/json_kinds.h"
 #include "cleave/data/tokenizer/normalizer.h"
@@ -156,7 +157,8 @@ constexpr Kind<MakeDecoder> kDecoders[] = {
     {"Strip",
      [](const Json& json, TokenDecoders& list) {
        add_decoder<StripDecoder>(list, json.at("content").get<std::string>(),
-                                 json.at("start").get<int>(), json.at("stop").get<int>());
+                                 whole_number<int>(json.at("start")),
+                                 whole_number<int>(json.at("stop")));
      }},
     {"Replace",
      [](const Json& json, TokenDecoders& list) {

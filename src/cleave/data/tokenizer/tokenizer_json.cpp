@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "cleave/base/whole_number.h"
 #include "cleave/data/tokenizer/bpe.h"
 #include "cleave/data/tokenizer/json_kinds.h"
 #include "cleave/data/tokenizer/pipeline.h"
@@ -47,7 +48,7 @@ std::unique_ptr<Model> read_bpe(const Json& json) {
           "cleave does not; set \"dropout\" to null");
   BpeParts parts;
   for (const auto& [token, id] : json.at("vocab").items()) {
-    parts.vocabulary.add(token, id.get<std::int64_t>());
+    parts.vocabulary.add(token, whole_number<std::int64_t>(id));
   }
   require(parts.vocabulary.size() > 0, "its vocabulary is empty; fetch it again");
   for (const Json& merge : json.at("merges")) parts.merges.push_back(read_merge(merge));
@@ -95,7 +96,8 @@ std::unique_ptr<Model> read_unigram(const Json& json) {
   }
   require(!parts.tokens.empty(), "its vocabulary is empty; fetch it again");
   const auto unknown = json.find("unk_id");
-  if (unknown != json.end() && !unknown->is_null()) parts.unk_id = unknown->get<std::int32_t>();
+  if (unknown != json.end() && !unknown->is_null())
+    parts.unk_id = whole_number<std::int32_t>(*unknown);
   parts.byte_fallback = value_or(json, "byte_fallback", false);
   return std::make_unique<Unigram>(std::move(parts));
 }
@@ -115,7 +117,7 @@ std::vector<AddedToken> read_added(const Json& json) {
   if (json.is_null()) return tokens;
   for (const Json& one : json) {
     const bool special = value_or(one, "special", false);
-    tokens.push_back({.id = one.at("id").get<std::int32_t>(),
+    tokens.push_back({.id = whole_number<std::int32_t>(one.at("id")),
                       .content = one.at("content").get<std::string>(),
                       .single_word = value_or(one, "single_word", false),
                       .lstrip = value_or(one, "lstrip", false),
