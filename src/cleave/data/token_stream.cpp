@@ -245,7 +245,9 @@ std::int64_t TokenStream::targets(std::int64_t first, std::int64_t end) const {
 }
 
 void TokenStream::check_tokens(std::int64_t first, std::int64_t end) const {
-  std::vector<std::int32_t> tokens(std::size_t{1} << 16);
+  constexpr std::int64_t kMostAtOnce = 1 << 16;
+  std::vector<std::int32_t> tokens(
+      static_cast<std::size_t>(std::clamp<std::int64_t>(end - first, 0, kMostAtOnce)));
   for_each_piece(first, end,
                  [&](const TokenFile& piece, std::int64_t index, std::int64_t count, std::int64_t) {
                    if (piece.layout.width == 1 && vocab_ >= 256) return;
