@@ -3,27 +3,59 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include "memory_file.h"
 #include <unistd.h>
 
 #include "cleave/base/check.h"
 #include "cleave/data/token_stream.h"
 
 // Whatever a file holds, its tokens are inside the vocabulary, or a UserError says where not. The
-// first byte chooses the kind of file and the vocabulary.
+// first byte chooses the kind of file, which its name says, and the vocabulary.
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One file in memory under several names.
+class NamedFile {
+ public:
+  static constexpr std::size_t kNames = 3;
+
+  NamedFile()
+      : bytes_(nullptr, 0),
+        directory_(fs::temp_directory_path() / ("cleave_fuzz_" + std::to_string(::getpid()))) {
+    fs::create_directories(directory_);
+    for (const char* name : {"text.txt", "tokens.bin", "tokens.u32.bin"}) {
+      paths_.push_back(directory_ / name);
+      fs::create_symlink(bytes_.path(), paths_.back());
+    }
+  }
+  ~NamedFile() {
+    std::error_code ignored;
+    fs::remove_all(directory_, ignored);
+  }
+
+  /// Under its name of that number, it has these bytes and no others.
+  const fs::path& fill(std::size_t name, const std::uint8_t* data, std::size_t size) {
+    bytes_.fill(data, size);
+    return paths_[name];
+  }
+
+ private:
+  cleave::fuzz::MemoryFile bytes_;
+  fs::path directory_;
+  std::vector<fs::path> paths_;
+};
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const std::filesystem::path kDirectory =
-      std::filesystem::temp_directory_path() / ("cleave_fuzz_" + std::to_string(::getpid()));
   if (size == 0) return 0;
-  std::filesystem::create_directories(kDirectory);
-  constexpr const char* kNames[] = {"text.txt", "tokens.bin", "tokens.u32.bin"};
-  const std::filesystem::path path = kDirectory / kNames[data[0] % 3];
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(data + 1), static_cast<std::streamsize>(size - 1));
+  static NamedFile file;
+  const fs::path& path = file.fill(data[0] % NamedFile::kNames, data + 1, size - 1);
   const std::int64_t vocabulary = 1 + data[0];
   try {
     const cleave::data::TokenStream stream(path, cleave::data::TokenType::Auto, vocabulary);
@@ -34,6 +66,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::abort();
   } catch (const cleave::UserError&) {
   }
-  std::filesystem::remove(path);
   return 0;
 }
