@@ -1,5 +1,7 @@
 #include "cleave/data/tokenizer/normalizer.h"
 
+#include <optional>
+
 #include "cleave/data/tokenizer/byte_alphabet.h"
 #include "cleave/data/tokenizer/code_point.h"
 #include "cleave/data/tokenizer/json_kinds.h"
@@ -139,18 +141,21 @@ void replace_all(std::string& text, const Regex& pattern, std::string_view conte
                  RegexScratch& scratch) {
   std::string out;
   std::size_t copied = 0;
+  std::optional<std::size_t> last_end;
   for (std::size_t from = 0; from <= text.size();) {
     const auto match = pattern.find(text, from, scratch);
     if (!match) break;
-    out.append(text, copied, match->begin - copied);
-    out += content;
-    copied = match->end;
     from = match->end;
     if (match->begin == match->end) {
       from += from < text.size() ? static_cast<std::size_t>(character_length(text[from])) : 1;
+      if (last_end == match->end) continue;  // nothing is found where a match has just ended
     }
+    out.append(text, copied, match->begin - copied);
+    out += content;
+    copied = match->end;
+    last_end = match->end;
   }
-  if (copied == 0 && out.empty()) return;
+  if (!last_end) return;
   out.append(text, copied);
   text = std::move(out);
 }

@@ -45,7 +45,8 @@ std::uint32_t offset_of(std::uint32_t unit) {
 
 }  // namespace
 
-PrecompiledNormalizer::PrecompiledNormalizer(std::string_view base64) : grapheme_(R"(\X)") {
+PrecompiledNormalizer::PrecompiledNormalizer(std::string_view base64)
+    : grapheme_(Regex::grapheme()) {
   const std::string bytes = from_base64(base64);
   std::uint32_t size = 0;
   if (bytes.size() >= sizeof size) std::memcpy(&size, bytes.data(), sizeof size);

@@ -35,6 +35,8 @@ class Regex {
   explicit Regex(std::string_view pattern);
   /// Matches this very text.
   static Regex literal(std::string_view text);
+  /// Matches a grapheme: characters that readers take for one.
+  static Regex grapheme();
   Regex(Regex&&) noexcept;
   ~Regex();
 
