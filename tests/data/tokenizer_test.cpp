@@ -160,6 +160,77 @@ TEST(TokenizerJson, TellsPunctuationByTheEditionOfTheLibrary) {
   EXPECT_EQ(tokenizer->encode("a؝"), (Tokens{4}));
 }
 
+/// "\n" is 3 in the model's vocabulary, and an added token with these settings.
+std::unique_ptr<const Tokenizer> with_line_token(const std::string& settings) {
+  return parse_tokenizer_json(
+      R"({"added_tokens": [{"id": 3, "content": "\n", )" + settings +
+      R"(}], "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "\n": 3}, "merges": []}})");
+}
+
+TEST(AddedTokens, ThatTakeWhiteSpaceMeetEachOtherAsInHuggingFacesLibrary) {
+  EXPECT_EQ(with_line_token(R"("lstrip": true, "rstrip": true)")->encode("a\n\n\nb"),
+            (Tokens{0, 3, 1}));
+  EXPECT_EQ(with_line_token(R"("rstrip": true)")->encode("a\n\n\nb"), (Tokens{0, 3, 3, 3, 1}));
+  EXPECT_EQ(with_line_token(R"("lstrip": true)")->encode("a\n\n\nb"), (Tokens{0, 3, 3, 3, 1}));
+}
+
+TEST(AddedTokens, AreNumberedAndSpelledAsInHuggingFacesLibrary) {
+  const auto tokenizer = parse_tokenizer_json(
+      R"({"added_tokens": [{"id": 9, "content": "TOK", "normalized": true},
+                           {"id": 1, "content": "b"}, {"id": 7, "content": "<x>"}],
+          "normalizer": {"type": "Lowercase"}, "decoder": {"type": "Fuse"},
+          "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": []}})");
+
+  EXPECT_EQ(tokenizer->encode("aTOK<x>b"), (Tokens{0, 3, 4, 1}));
+  EXPECT_EQ(tokenizer->decode(Tokens{3, 4}, Specials::Skip), "tok<x>");
+}
+
+TEST(AddedTokens, OfOneSpellingAreTheFirstAndSpecialOnesBeforeOthers) {
+  const auto tokenizer = parse_tokenizer_json(
+      R"({"added_tokens": [{"id": 2, "content": "Tok", "normalized": true},
+                           {"id": 3, "content": "TOK", "normalized": true, "special": true},
+                           {"id": 4, "content": "tok", "normalized": true, "special": true}],
+          "normalizer": {"type": "Lowercase"},
+          "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+
+  EXPECT_EQ(tokenizer->encode("atok"), (Tokens{0, 3}));
+}
+
+// Longer than the words that are remembered whole.
+TEST(Bpe, WithASuffixTakesALongWordForOne) {
+  const auto tokenizer = parse_tokenizer_json(
+      R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+          "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "a.": 2, "b.": 3}, "merges": [],
+                    "end_of_word_suffix": "."}})");
+  std::string text;
+  Tokens expected;
+  for (int i = 0; i < 99; ++i) {
+    text += i % 2 == 0 ? 'a' : 'b';
+    expected.push_back(i % 2);
+  }
+  expected.back() = 2;
+
+  EXPECT_EQ(tokenizer->encode(text), expected);
+}
+
+TEST(Bpe, WithByteFallbackAfterBytesHasTokensOfTheirLetters) {
+  const auto tokenizer = parse_tokenizer_json(
+      R"({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+          "model": {"type": "BPE", "vocab": {"a": 0, "<0x36>": 1, "<unk>": 2}, "merges": [],
+                    "byte_fallback": true, "unk_token": "<unk>"}})");
+
+  EXPECT_EQ(tokenizer->encode("a6"), (Tokens{0, 1}));
+}
+
+TEST(Normalizers, ThatLeaveNothingLeaveNoWord) {
+  const auto tokenizer = parse_tokenizer_json(
+      R"({"normalizer": {"type": "Strip"}, "pre_tokenizer": {"type": "Metaspace"},
+          "model": {"type": "BPE", "vocab": {"a": 0, "▁": 1}, "merges": []}})");
+
+  EXPECT_EQ(tokenizer->encode("  "), Tokens{});
+  EXPECT_EQ(tokenizer->encode(" a"), (Tokens{1, 0}));
+}
+
 TEST(TokenizerJson, OfOldFilesNeedsNoType) {
   const auto tokenizer = parse_tokenizer_json(
       R"({"model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"], "unk_token": ""}})");

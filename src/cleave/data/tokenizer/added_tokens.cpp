@@ -36,13 +36,20 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizers& norm
     : tokens_(std::move(tokens)) {
   RegexScratch scratch;
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    const AddedToken& token = tokens_[i];
+    AddedToken& token = tokens_[i];
     by_id_[token.id] = i;
-    std::string text = token.content;
+    token.spelled = token.content;
     if (token.normalized) {
-      for (const auto& normalizer : normalizers) normalizer->apply(text, scratch);
+      for (const auto& normalizer : normalizers) normalizer->apply(token.spelled, scratch);
     }
-    if (!text.empty()) (token.normalized ? normalized_ : raw_).add(text, i);
+  }
+  // Of tokens with one spelling the first counts, and special ones come before others.
+  for (const bool special : {true, false}) {
+    for (std::size_t i = 0; i < tokens_.size(); ++i) {
+      const AddedToken& token = tokens_[i];
+      if (token.special == special && !token.spelled.empty())
+        (token.normalized ? normalized_ : raw_).add(token.spelled, i);
+    }
   }
 }
 
@@ -52,6 +59,10 @@ const AddedToken* AddedTokens::find(std::int32_t id) const {
 }
 
 void AddedTokens::Matcher::add(std::string_view text, std::size_t token) {
+  std::uint32_t node = Trie::kRoot;
+  for (const char byte : text)
+    if (node != Trie::kNone) node = trie.next(node, byte);
+  if (node != Trie::kNone && trie.value(node) != Trie::kNone) return;
   trie.add(text, static_cast<std::uint32_t>(token));
   begins[static_cast<unsigned char>(text[0])] = true;
 }
@@ -87,15 +98,19 @@ void AddedTokens::Matcher::extract(Pieces& pieces, const std::vector<AddedToken>
       if (token.single_word && !stands_alone(text, match, pieces.scratch)) continue;
       std::size_t begin = match.begin;
       std::size_t end = match.end;
-      while (token.lstrip && begin > done && is_space_at(text, character_before(text, begin))) {
-        begin = character_before(text, begin);
+      if (token.lstrip) {
+        while (begin > done && is_space_at(text, character_before(text, begin)))
+          begin = character_before(text, begin);
+        begin = std::max(begin, done);
       }
       while (token.rstrip && end < text.size() && is_space_at(text, end)) {
         end += static_cast<std::size_t>(character_length(text[end]));
       }
+      // The token before may have taken all of it as white space.
+      if (begin >= end) continue;
       if (done < begin) add(done, begin, -1);
       add(begin, end, token.id);
-      done = std::max(done, end);
+      done = end;
     }
     if (done < text.size()) add(done, text.size(), -1);
   });

@@ -20,6 +20,7 @@ struct AddedToken {
   bool rstrip = false;
   bool normalized = false;  ///< is looked for after the normalizers, not before
   bool special = false;
+  std::string spelled = {};  ///< what decoders get: the content, normalized if `normalized`
 };
 
 /// All added tokens of a tokenizer.

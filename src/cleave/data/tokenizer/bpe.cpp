@@ -98,6 +98,10 @@ std::int32_t Bpe::symbol(char32_t code) const {
 }
 
 std::size_t Bpe::independent_prefix(std::string_view text, Spelling spelling) const {
+  // The ends of a word have tokens of their own.
+  if (!parts_.continuing_subword_prefix.empty() || !parts_.end_of_word_suffix.empty()) {
+    return text.size();
+  }
   if (spelling == Spelling::Bytes) {
     for (std::size_t i = 1; i < text.size(); ++i) {
       const auto left = static_cast<unsigned char>(text[i - 1]);
@@ -107,9 +111,6 @@ std::size_t Bpe::independent_prefix(std::string_view text, Spelling spelling) co
         return i;
       }
     }
-    return text.size();
-  }
-  if (!parts_.continuing_subword_prefix.empty() || !parts_.end_of_word_suffix.empty()) {
     return text.size();
   }
   const char* at = text.data();
@@ -143,8 +144,9 @@ void Bpe::encode(std::string_view word, Spelling spelling, ModelScratch& memory,
   auto& scratch = static_cast<Scratch&>(memory);
   scratch.tokens.clear();
   scratch.unknown_waits = false;
-  if (spelling == Spelling::Bytes && parts_.continuing_subword_prefix.empty() &&
-      parts_.end_of_word_suffix.empty()) {
+  const bool plain = parts_.continuing_subword_prefix.empty() &&
+                     parts_.end_of_word_suffix.empty() && !parts_.byte_fallback;
+  if (spelling == Spelling::Bytes && plain) {
     begin_with_bytes(word, scratch);
   } else if (spelling == Spelling::Bytes) {
     std::string spelled;

@@ -61,6 +61,11 @@ struct Pieces {
     text = store;
   }
 
+  /// Leaves out pieces of which a normalizer has left nothing.
+  void drop_empty() {
+    std::erase_if(list, [](const TextPiece& p) { return !p.is_token() && p.begin == p.end; });
+  }
+
  private:
   std::vector<TextPiece> next_;
   std::string next_store_;

@@ -48,6 +48,7 @@ class PipelineEncoder : public TextEncoder {
         for (const auto& step : parts_->normalizers) step->apply(normalized_, pieces_.scratch);
         out += normalized_;
       });
+      pieces_.drop_empty();
     }
     parts_->added.extract_normalized(pieces_);
     for (const auto& step : parts_->pre_tokenizers) step->apply(pieces_);
@@ -114,7 +115,7 @@ std::string PipelineTokenizer::decode(std::span<const std::int32_t> tokens,
     const AddedToken* added = parts_.added.find(token);
     if (added != nullptr && added->special && specials == Specials::Skip) continue;
     const std::string* name =
-        added != nullptr ? &added->content : parts_.model->vocabulary().token_of(token);
+        added != nullptr ? &added->spelled : parts_.model->vocabulary().token_of(token);
     if (name != nullptr) names.push_back(*name);
   }
   for (const auto& step : parts_.decoders) step->apply(names, scratch);

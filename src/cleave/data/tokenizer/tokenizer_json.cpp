@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 #include "cleave/base/whole_number.h"
 #include "cleave/data/tokenizer/bpe.h"
@@ -112,20 +114,45 @@ std::unique_ptr<Model> read_model(const Json& json) {
   return kind_of<MakeModel>(json, "model", kModels).make(json);
 }
 
-std::vector<AddedToken> read_added(const Json& json) {
+/// Hugging Face's library numbers added tokens anew: those of the model's vocabulary as it does,
+/// all others one after another from its size on, whatever the file says.
+class AddedNumbers {
+ public:
+  /// `size` is the number of entries in the model's vocabulary.
+  AddedNumbers(const Vocabulary& model, std::size_t size)
+      : model_(model), next_(static_cast<std::int32_t>(size)) {}
+
+  std::int32_t of(const std::string& content) {
+    if (const auto known = model_.id_of(content)) {
+      next_ = std::max(next_, *known + 1);
+      return *known;
+    }
+    const auto [at, is_new] = added_.emplace(content, next_);
+    if (is_new) ++next_;
+    return at->second;
+  }
+
+ private:
+  const Vocabulary& model_;
+  std::map<std::string, std::int32_t> added_;
+  std::int32_t next_;
+};
+
+std::vector<AddedToken> read_added(const Json& json, AddedNumbers numbers) {
   std::vector<AddedToken> tokens;
   if (json.is_null()) return tokens;
   for (const Json& one : json) {
     const bool special = value_or(one, "special", false);
-    tokens.push_back({.id = whole_number<std::int32_t>(one.at("id")),
-                      .content = one.at("content").get<std::string>(),
+    auto content = one.at("content").get<std::string>();
+    // The same bounds as for the model's own tokens.
+    Vocabulary().add(content, whole_number<std::int64_t>(one.at("id")));
+    tokens.push_back({.id = numbers.of(content),
+                      .content = std::move(content),
                       .single_word = value_or(one, "single_word", false),
                       .lstrip = value_or(one, "lstrip", false),
                       .rstrip = value_or(one, "rstrip", false),
                       .normalized = value_or(one, "normalized", !special),
                       .special = special});
-    // The same bounds as for the model's own tokens.
-    Vocabulary().add(tokens.back().content, tokens.back().id);
   }
   return tokens;
 }
@@ -140,9 +167,10 @@ std::unique_ptr<const Tokenizer> read_pipeline(const Json& json, const std::stri
   require(json.is_object() && json.contains("model"), "it has no \"model\"");
   PipelineParts parts;
   read_normalizer(part_of(json, "normalizer"), parts.normalizers);
-  parts.added = AddedTokens(read_added(part_of(json, "added_tokens")), parts.normalizers);
-  parts.pre_tokenizers = read_pre_tokenizers(part_of(json, "pre_tokenizer"));
   parts.model = read_model(json.at("model"));
+  const AddedNumbers numbers(parts.model->vocabulary(), json.at("model").at("vocab").size());
+  parts.added = AddedTokens(read_added(part_of(json, "added_tokens"), numbers), parts.normalizers);
+  parts.pre_tokenizers = read_pre_tokenizers(part_of(json, "pre_tokenizer"));
   parts.frame = read_frame(part_of(json, "post_processor"));
   parts.decoders = read_decoders(part_of(json, "decoder"));
   parts.decodes = !part_of(json, "decoder").is_null();
