@@ -139,6 +139,32 @@ TEST(PackedFormat, ReadsMegatronByItsIndex) {
             bin + " is shorter than its index says; it was cut off");
 }
 
+TEST(PackedFormat, HoldsCountsOfMegatronAgainstTheIndex) {
+  const TemporaryDirectory dir;
+  const auto bin = dir.write("m.bin", packed(kWide));
+  const std::string sizes = packed<std::int32_t>({1, 2}) + packed<std::int64_t>({0, 4, 0, 1, 2});
+  // Twelve times each of these is small in 64 bits.
+  for (const std::uint64_t sequences : {~std::uint64_t{0}, std::uint64_t{1} << 62}) {
+    const auto index =
+        dir.write("m.idx", std::string("MMIDIDX\0\0", 9) + packed<std::uint64_t>({1}) + '\x04' +
+                               packed<std::uint64_t>({sequences, 3}) + sizes);
+    EXPECT_EQ(user_error([&] { tokens_in(bin); }), index + " was cut off");
+  }
+}
+
+TEST(PackedFormat, ReadsNoWeightsOrArchivesAsText) {
+  const TemporaryDirectory dir;
+  const auto refusal = [&](const std::string& name, const std::string& bytes) {
+    const auto path = dir.write(name, bytes + std::string(100, 'x'));
+    return user_error([&] { tokens_in(path); }).substr(path.size());
+  };
+
+  EXPECT_EQ(refusal("a.safetensors", std::string("\x60\0\0\0\0\0\0\0{\"", 10)),
+            " is a safetensors file, neither text nor tokens");
+  EXPECT_EQ(refusal("a.txt.lz4", "\x04\x22\x4d\x18"), " is an LZ4 file, neither text nor tokens");
+  EXPECT_EQ(refusal("a.gguf", "GGUF"), " is a GGUF file, neither text nor tokens");
+}
+
 TEST(PackedFormat, NamesWhatItRefuses) {
   const TemporaryDirectory dir;
   std::vector<std::int64_t> wide(100);

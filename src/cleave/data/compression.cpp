@@ -123,6 +123,8 @@ constexpr ForeignKind kForeignKinds[] = {
     {"\x28\xb5\x2f\xfd"sv, "a zstd file without the ending .zst"},
     {"\xfd\x37zXZ"sv, "an xz file"},
     {"BZh"sv, "a bzip2 file"},
+    {"\x04\x22\x4d\x18"sv, "an LZ4 file"},
+    {"GGUF"sv, "a GGUF file"},
     {"\x89HDF"sv, "an HDF5 file"},
     {"SQLite format 3"sv, "an SQLite database"},
     {"%PDF"sv, "a PDF file"},
@@ -150,6 +152,8 @@ std::string_view foreign_kind(std::string_view first_bytes) {
   constexpr std::size_t kTarMark = 257;  // after the name, mode, owner and time of the first file
   if (first_bytes.size() > kTarMark && first_bytes.substr(kTarMark).starts_with("ustar"))
     return "a tar archive";
+  // The length of a description, which is far below 2^32, and the description.
+  if (first_bytes.substr(0, 10).ends_with("\0\0\0\0{\""sv)) return "a safetensors file";
   return {};
 }
 
