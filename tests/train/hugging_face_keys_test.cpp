@@ -123,6 +123,22 @@ TEST(HuggingFaceKeys, OfPartialPositionsAreOfPhiAlone) {
             "turns in this family; use another checkpoint");
 }
 
+// A false says nothing elsewhere; transformers lets every token see all others then.
+TEST(HuggingFaceKeys, OfAttentionInBothDirectionsAreRefused) {
+  for (const std::string type : {"llama", "qwen2", "gemma3_text", "phi3"}) {
+    EXPECT_EQ(keys_refused(type, ", \"is_causal\": false"),
+              "config.json has \"is_causal\": false, which cleave does not know; take the key out "
+              "if the model does not depend on it");
+  }
+  EXPECT_EQ(read_keys("llama", ", \"is_causal\": true"), read_keys("llama", ""));
+}
+
+TEST(HuggingFaceKeys, OfAScaleOfNothingAreRefused) {
+  EXPECT_EQ(keys_refused("gemma3_text", ", \"query_pre_attn_scalar\": 0"),
+            "config.json has \"query_pre_attn_scalar\": 0, but scores are divided by its root; use "
+            "another checkpoint");
+}
+
 TEST(HuggingFaceKeys, OfYarnMayBeZeroOrNull) {
   const ModelShape shape = read_keys(
       "llama", R"(, "rope_scaling": {"type": "yarn", "factor": 4, "beta_fast": 0, "beta_slow": 0,
@@ -206,6 +222,19 @@ TEST(HuggingFaceKeys, OfAnotherTowerThanClipsAreRefused) {
             }),
             "config.json (vision_config) has \"model_type\": \"siglip_vision_model\", but cleave "
             "has the tower of CLIP in this family; use another checkpoint");
+}
+
+TEST(HuggingFaceKeys, OfTheTokenOfImagesMustAgree) {
+  const auto read = [](const std::string& more) {
+    return model::read_config_json(R"({"model_type": "llava", "text_config": {"vocab_size": 32064},
+                                       "vision_config": {"patch_size": 32})" +
+                                       more + "}",
+                                   "config.json");
+  };
+  EXPECT_EQ(read(", \"image_token_id\": 7").image_token, 7);
+  EXPECT_EQ(user_error([&] { read(", \"image_token_id\": 7, \"image_token_index\": 8"); }),
+            "config.json has \"image_token_id\": 7, but image_token_index is the same token by its "
+            "older name; use another checkpoint");
 }
 
 TEST(HuggingFaceKeys, OfATiedTextTieALlava) {

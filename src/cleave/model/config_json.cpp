@@ -160,8 +160,9 @@ void ConfigJson::refuse_if_true(std::string_view key, std::string_view rule) con
 
 void ConfigJson::finish() const {
   for (const auto& [key, value] : object_->root.items()) {
-    if (object_->read.contains(key) || says_nothing(value)) continue;
-    if (says_nothing_of_the_model(key)) continue;
+    if (object_->read.contains(key) || says_nothing_of_the_model(key)) continue;
+    // A null is what a missing key is.
+    if (is_true_by_default(key) ? value == true || value.is_null() : says_nothing(value)) continue;
     throw UserError(detail::concat(object_->file, " has \"", key, "\": ", value.dump(),
                                    ", which cleave does not know; take the key out if the model "
                                    "does not depend on it"));

@@ -64,6 +64,7 @@ void read_gemma3(const ConfigJson& config, ModelShape& shape) {
   config.refuse_if_true("use_bidirectional_attention", "cleave's language models are causal");
   shape.attention_bias = config.truth("attention_bias", false);
   const double scalar = config.number("query_pre_attn_scalar", 256);
+  if (!(scalar > 0)) config.refuse("query_pre_attn_scalar", "scores are divided by its root");
   const bool usual = scalar == static_cast<double>(shape.head_size());
   shape.attention_scale = usual ? 0 : 1 / std::sqrt(scalar);
   read_window(config, shape);

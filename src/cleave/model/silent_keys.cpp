@@ -103,4 +103,8 @@ bool says_nothing_of_the_model(std::string_view key) {
   return std::ranges::find(kSilentKeys, key) != std::end(kSilentKeys);
 }
 
+bool is_true_by_default(std::string_view key) {
+  return key == "is_causal";
+}
+
 }  // namespace cleave::model

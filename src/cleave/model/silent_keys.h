@@ -9,4 +9,7 @@ namespace cleave::model {
 /// none.
 bool says_nothing_of_the_model(std::string_view key);
 
+/// Whether a key stands for true where it is missing, so that its false says something.
+bool is_true_by_default(std::string_view key);
+
 }  // namespace cleave::model

@@ -58,6 +58,8 @@ void read_llava(const ConfigJson& config, ModelShape& shape) {
                     "quick_gelu"},
                    shape);
   shape.image_token = config.whole("image_token_index", config.whole("image_token_id", 32000));
+  if (config.whole("image_token_id", shape.image_token) != shape.image_token)
+    config.refuse("image_token_id", "image_token_index is the same token by its older name");
   if (config.whole("vision_feature_layer", -2) != -2)
     config.refuse("vision_feature_layer", "cleave takes the layer before the last, which is -2");
   if (config.text("vision_feature_select_strategy", "default") != "default")
