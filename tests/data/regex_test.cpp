@@ -69,6 +69,10 @@ TEST(Regex, OfSyntaxThatHasNoEqualIsRefusedByName) {
   EXPECT_EQ(refusal("[[:graph:]]"),
             "the pattern [[:graph:]] has [:graph:] at byte 1, which cleave does not read; use "
             "another tokenizer");
+  EXPECT_EQ(refusal("((("), "the pattern ((( cannot be used: missing closing parenthesis");
+  EXPECT_EQ(refusal(("é" + std::string(300, '(')).c_str()),
+            "the pattern é" + std::string(198, '(') +
+                "… cannot be used: parentheses are too deeply nested");
   EXPECT_EQ(refusal("[a"),
             "the pattern [a has a class without an end at byte 2, which cleave does not read; use "
             "another tokenizer");

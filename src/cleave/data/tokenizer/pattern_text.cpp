@@ -13,8 +13,16 @@ bool is_hex(char c) {
 
 }  // namespace
 
+std::string PatternText::shown() const {
+  constexpr std::size_t kLongest = 200;
+  if (pattern.size() <= kLongest) return std::string(pattern);
+  std::size_t end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(pattern[end]) & 0xc0) == 0x80) --end;
+  return std::string(pattern.substr(0, end)) + "…";
+}
+
 void PatternText::refuse(std::string_view what) const {
-  throw UserError(detail::concat("the pattern ", pattern, " has ", what, " at byte ", at,
+  throw UserError(detail::concat("the pattern ", shown(), " has ", what, " at byte ", at,
                                  ", which cleave does not read; use another tokenizer"));
 }
 

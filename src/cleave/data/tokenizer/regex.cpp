@@ -5,6 +5,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/data/tokenizer/oniguruma.h"
+#include "cleave/data/tokenizer/pattern_text.h"
 
 namespace cleave::data::tokenizer {
 namespace {
@@ -53,16 +54,17 @@ RegexScratch& RegexScratch::operator=(RegexScratch&&) noexcept = default;
 struct Regex::Code {
   pcre2_code* code = nullptr;
   bool compiled = false;  // to machine code
-  std::string pattern;
+  std::string pattern;    // as it was given, for messages
 
-  Code(std::string_view text, std::uint32_t options) : pattern(text) {
+  Code(std::string_view text, std::uint32_t options, std::string_view given)
+      : pattern(PatternText{.pattern = given}.shown()) {
     int error = 0;
     std::size_t at = 0;
     code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), options, &error,
                          &at, nullptr);
     char why[200] = {};
     if (code == nullptr) pcre2_get_error_message(error, reinterpret_cast<PCRE2_UCHAR*>(why), 200);
-    require(code != nullptr, "the pattern ", text, " cannot be used: ", why, " at byte ", at);
+    require(code != nullptr, "the pattern ", pattern, " cannot be used: ", why);
     compiled = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
   }
   Code(const Code&) = delete;
@@ -76,14 +78,14 @@ Regex::~Regex() = default;
 
 Regex::Regex(std::string_view pattern)
     : code_(std::make_unique<Code>(from_oniguruma(pattern, is_script),
-                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE)) {}
+                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, pattern)) {}
 
 Regex Regex::literal(std::string_view text) {
-  return Regex(std::make_unique<Code>(text, PCRE2_UTF | PCRE2_LITERAL));
+  return Regex(std::make_unique<Code>(text, PCRE2_UTF | PCRE2_LITERAL, text));
 }
 
 Regex Regex::grapheme() {
-  return Regex(std::make_unique<Code>("\\X", PCRE2_UTF | PCRE2_UCP));
+  return Regex(std::make_unique<Code>("\\X", PCRE2_UTF | PCRE2_UCP, "\\X"));
 }
 
 std::optional<Match> Regex::find(std::string_view text, std::size_t from,
