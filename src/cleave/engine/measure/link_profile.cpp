@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cleave/comm/tensor_adder.h"
+#include "cleave/engine/measure/shared_link.h"
 
 namespace cleave::engine {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::size_t kSmall = 64, kLarge = std::size_t{1} << 20;
 // Over a link that is so long a message is measured in the size that it has, and as many of them as
 // follow each other in a step: TCP begins slowly, and goes by how much it has lately brought to the
 // other end within a round trip, so that what others take says little of them.
-constexpr std::size_t kLeastOnLongLinks = std::size_t{1} << 14;
+constexpr std::size_t kLeastOnLongLinks = std::size_t{1} << 15;
 constexpr int kTrips = 9, kFewestTrips = 2;
 
 // After this there are no further ones.
@@ -145,28 +146,43 @@ double shared(comm::Communicator& world, int first, double measured) {
   return value;
 }
 
-/// `message`: the bytes of the largest that will go over the link, `of_a_step` times in a step; 0:
-/// nobody knows.
-plan::LinkCosts profile_messages(comm::Communicator& world, int first, int second,
-                                 std::int64_t message, int of_a_step) {
+using Pair = std::pair<int, int>;
+
+/// Links between the devices of each replica, and the bytes of the largest message that will go
+/// over them, `of_a_step` times in a step; 0: nobody knows.
+struct LinkLoad {
+  std::vector<Pair> links;  ///< the first is the one that is measured alone
+  std::int64_t message = 0;
+  int of_a_step = 1;
+};
+
+plan::LinkCosts profile_messages(comm::Communicator& world, const LinkLoad& load) {
+  const auto [first, second] = load.links.front();
   Trips trips(world, first, second);
   const bool here = measures(world, first, second);
-  const double latency = shared(world, first, here ? trips.one_way(kSmall, kWaitedFor) : 0);
+  const auto one_way = [&](std::size_t bytes, std::chrono::microseconds pause,
+                           std::size_t count = 1) {
+    return shared(world, first, here ? trips.one_way(bytes, pause, count) : 0);
+  };
+  const double latency = one_way(kSmall, kWaitedFor);
   std::size_t size = kLarge;
-  if (message > 0 && latency >= kLongLatency)
-    size = std::clamp(static_cast<std::size_t>(message), kLeastOnLongLinks, kLarge);
-  // What one more message takes that follows another; of large ones, what it takes beside a small.
-  const std::size_t count = std::clamp<std::size_t>(of_a_step, 1, kLarge / size);
-  const std::size_t before = count > 1 ? size : kSmall;
-  const double less = shared(world, first, here ? trips.one_way(before, kNotAtAll) : 0);
-  const double more = shared(world, first, here ? trips.one_way(size, kNotAtAll, count) : 0);
-  const std::size_t bytes = count > 1 ? (count - 1) * size : size;
-  return {.latency = latency,
-          .per_byte = std::max(0.0, more - less) / static_cast<double>(bytes),
-          .credit = world.sends_credits() ? latency : 0};
+  if (load.message > 0 && latency >= kLongLatency)
+    size = std::clamp(static_cast<std::size_t>(load.message), kLeastOnLongLinks, kLarge);
+  const std::size_t count = std::clamp<std::size_t>(load.of_a_step, 1, kLarge / size);
+  plan::LinkCosts link;
+  if (count > 1) {
+    link = link_at_work({.few = latency,
+                         .one = one_way(size, kNotAtAll),
+                         .several = one_way(size, kNotAtAll, count),
+                         .bytes = static_cast<double>(size),
+                         .messages = static_cast<double>(count)});
+  } else {  // what a large one takes beside a small
+    const double less = one_way(kSmall, kNotAtAll), more = one_way(size, kNotAtAll);
+    link = {.latency = latency, .per_byte = std::max(0.0, more - less) / static_cast<double>(size)};
+  }
+  link.credit = world.sends_credits() ? latency : 0;
+  return profile_company(world, link, load.links, static_cast<std::int64_t>(count * size));
 }
-
-using Pair = std::pair<int, int>;
 
 /// [pair] -> seconds from one to the other, for all. A device measures with one other at a time.
 std::vector<double> ways_between(comm::Communicator& world, const std::vector<Pair>& pairs) {
@@ -210,7 +226,7 @@ std::vector<std::vector<plan::Hearing>> profile_rounds(comm::Communicator& world
 }
 
 plan::LinkCosts profile_link(comm::Communicator& world, int first, int second) {
-  return profile_messages(world, first, second, 0, 1);
+  return profile_messages(world, {.links = {{first, second}}});
 }
 
 plan::LinkCosts profile_sum(comm::Communicator& world, int first, int second) {
@@ -222,23 +238,30 @@ plan::LinkCosts profile_sum(comm::Communicator& world, int first, int second) {
 
 std::vector<plan::LinkCosts> profile_links(const schedule::Program& program,
                                            comm::Communicator& world) {
-  const auto ends = [&](const schedule::Edge& edge) -> Pair {
-    // Replicas have links of the same kind.
-    return std::minmax(program.placement[edge.from][0], program.placement[edge.to][0]);
+  const auto ends = [&](const schedule::Edge& edge, int replica) -> Pair {
+    return std::minmax(program.placement[edge.from][replica], program.placement[edge.to][replica]);
   };
-  std::map<Pair, std::int64_t> largest;
+  // Replicas have links of the same kind.
+  const auto measured = [&](const schedule::Edge& edge) {
+    return ends(edge, plan::measured_replica(program, edge));
+  };
+  std::map<Pair, LinkLoad> loads;
   for (const schedule::Edge& edge : program.edges) {
-    std::int64_t& bytes = largest[ends(edge)];
-    bytes = std::max({bytes, edge.forward_bytes, edge.backward_bytes});
+    const Pair alone = measured(edge);
+    if (alone.first == alone.second) continue;
+    LinkLoad& load = loads[alone];
+    load.of_a_step = program.microbatches;
+    load.message = std::max({load.message, edge.forward_bytes, edge.backward_bytes});
+    for (int r = plan::measured_replica(program, edge); r < program.replicas; ++r) {
+      const Pair pair = ends(edge, r);
+      if (pair.first != pair.second && std::ranges::count(load.links, pair) == 0)
+        load.links.push_back(pair);
+    }
   }
   std::map<Pair, plan::LinkCosts> links;
-  for (const auto& [pair, bytes] : largest) {
-    const auto [first, second] = pair;
-    if (first != second)
-      links[pair] = profile_messages(world, first, second, bytes, program.microbatches);
-  }
+  for (const auto& [pair, load] : loads) links[pair] = profile_messages(world, load);
   std::vector<plan::LinkCosts> edges;
-  for (const schedule::Edge& edge : program.edges) edges.push_back(links[ends(edge)]);
+  for (const schedule::Edge& edge : program.edges) edges.push_back(links[measured(edge)]);
   return edges;
 }
 

@@ -18,6 +18,11 @@ constexpr std::array kStageCosts = {
     &plan::StageCosts::reduce,    &plan::StageCosts::reduce_work, &plan::StageCosts::collect,
 };
 
+// These are told of every link.
+constexpr std::array kLinkCosts = {&plan::LinkCosts::latency, &plan::LinkCosts::per_byte,
+                                   &plan::LinkCosts::credit, &plan::LinkCosts::burst,
+                                   &plan::LinkCosts::shared_per_byte};
+
 // Enough of a step to see its caches at work, and long enough to even out disturbances.
 constexpr int kMicrobatches = 3;
 constexpr int kRounds = 2;
@@ -141,11 +146,11 @@ std::vector<plan::LinkCosts> links_of(const CompiledStep& step, comm::Communicat
   if (number == 0) links = profile_links(step.program, *world.group(peers));
   std::vector<double> numbers;
   for (const plan::LinkCosts& link : links)
-    numbers.insert(numbers.end(), {link.latency, link.per_byte, link.credit});
+    for (const auto cost : kLinkCosts) numbers.push_back(link.*cost);
   world.combine(numbers, comm::Combine::Max);
-  for (std::size_t e = 0; e < links.size(); ++e)
-    links[e] = {
-        .latency = numbers[3 * e], .per_byte = numbers[3 * e + 1], .credit = numbers[3 * e + 2]};
+  auto at = numbers.begin();
+  for (plan::LinkCosts& link : links)
+    for (const auto cost : kLinkCosts) link.*cost = *at++;
   return links;
 }
 

@@ -99,6 +99,12 @@ double duration(const Program& program, const Costs& costs, int device,
   return 0;
 }
 
+int measured_replica(const Program& program, const schedule::Edge& edge) {
+  for (int r = 0; r < program.replicas; ++r)
+    if (program.placement[edge.from][r] != program.placement[edge.to][r]) return r;
+  return 0;
+}
+
 namespace {
 
 void check_number(double value, const char* what, std::size_t index) {
@@ -138,6 +144,8 @@ void check(const Program& program, const Costs& costs) {
     check_number(costs.edges[e].latency, "edge latency", e);
     check_number(costs.edges[e].per_byte, "edge per-byte", e);
     check_number(costs.edges[e].credit, "edge credit", e);
+    check_number(costs.edges[e].burst, "edge burst", e);
+    check_number(costs.edges[e].shared_per_byte, "edge shared per-byte", e);
   }
   for (std::size_t d = 0; d < costs.outside.size(); ++d) {
     check_number(costs.outside[d].latency, "outside latency", d);

@@ -40,6 +40,12 @@ struct LinkCosts {
   double per_byte = 0;
   /// From a RECV until the sender knows of it and may begin; over a network another latency.
   double credit = 0;
+  /// Bytes that a link which was idle lets pass at once. What limits a rate mostly limits its mean,
+  /// and room for this many bytes comes back at the rate while nothing is sent.
+  double burst = 0;
+  /// What a byte takes on a way that the replicas of the link have in common, such as the line of a
+  /// server; 0: each has a way of its own.
+  double shared_per_byte = 0;
 
   double seconds(std::int64_t bytes) const {
     return latency + static_cast<double>(bytes) * per_byte;
@@ -50,7 +56,9 @@ struct LinkCosts {
 inline LinkCosts slower(const LinkCosts& a, const LinkCosts& b) {
   return {.latency = std::max(a.latency, b.latency),
           .per_byte = std::max(a.per_byte, b.per_byte),
-          .credit = std::max(a.credit, b.credit)};
+          .credit = std::max(a.credit, b.credit),
+          .burst = std::min(a.burst, b.burst),
+          .shared_per_byte = std::max(a.shared_per_byte, b.shared_per_byte)};
 }
 
 /// How long everything in a program takes. Plain data, from a profile or from a model of hardware.
@@ -85,6 +93,10 @@ double duration(const schedule::Program& program, const Costs& costs, int device
 /// What of a GATHER, REDUCE or REFRESH occupies each of its members.
 double own_work(const schedule::Program& program, const Costs& costs,
                 const schedule::Instruction& instruction);
+
+/// Whose devices stand for all replicas of a link: the first replica for which the ends of `edge`
+/// are on two devices; 0 if none has them there.
+int measured_replica(const schedule::Program& program, const schedule::Edge& edge);
 
 /// Throws UserError unless the tables have the program's sizes and every number is finite and not
 /// negative.

@@ -42,8 +42,10 @@ class Simulation {
     for (int d = 0; d < context_.program.devices; ++d)
       timeline_.wake(d, starts.empty() ? 0 : starts[d]);
     for (;;) {
-      const double computed = cores_.next();
-      if (timeline_.next() < computed) {
+      const double computed = cores_.next(), passed = messages_.next();
+      if (passed < simulation::kNever && passed <= std::min(timeline_.next(), computed)) {
+        messages_.advance();
+      } else if (timeline_.next() < computed) {
         const auto [time, device] = timeline_.pop();
         resume(device, time);
       } else if (computed < simulation::kNever) {

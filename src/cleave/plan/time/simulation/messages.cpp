@@ -31,6 +31,7 @@ Messages::Messages(const SimulationContext& context, Timeline& timeline, Moves& 
     early_.push_back(has_credits && of_a_step <= context.options.early_bytes);
     copied_.push_back(early_.back() && context.costs.edges[e].latency >= kCopiedFromLatency &&
                       std::max(edge.forward_bytes, edge.backward_bytes) <= kCopiedBytes);
+    measured_on_.push_back(measured_replica(program, edge));
   }
 }
 
@@ -112,26 +113,60 @@ void Messages::post_implied(int device, const Instruction& instruction, double t
   }
 }
 
+int Messages::from_of(const Instruction& send, int replica) const {
+  const schedule::Edge& edge = context_.program.edges[send.edge];
+  return context_.program
+      .placement[send.direction == Direction::Forward ? edge.from : edge.to][replica];
+}
+
+int Messages::to_of(const Instruction& send, int replica) const {
+  const schedule::Edge& edge = context_.program.edges[send.edge];
+  return context_.program
+      .placement[send.direction == Direction::Forward ? edge.to : edge.from][replica];
+}
+
 // The sender has the message and the receiver's credit at `time`.
 void Messages::transfer(Message& m, Instruction send, const OfReplica& of, double time) {
   const Program& program = context_.program;
-  const schedule::Edge& edge = program.edges[send.edge];
-  const bool forward = send.direction == Direction::Forward;
-  const int from = program.placement[forward ? edge.from : edge.to][of.replica];
-  const int to = program.placement[forward ? edge.to : edge.from][of.replica];
-  double begin = time;
-  m.arrival = time;
-  if (from != to && !context_.costs.edges.empty()) {
-    const LinkCosts& link = context_.costs.edges[send.edge];
-    const std::int64_t bytes = forward ? edge.forward_bytes : edge.backward_bytes;
-    if (context_.options.links == Links::Serialised) {
-      double& free_at = busy_until_[static_cast<std::int64_t>(from) * program.devices + to];
-      begin = std::max(begin, free_at);
-      free_at = begin + static_cast<double>(bytes) * link.per_byte;
-    }
-    m.arrival = begin + link.seconds(bytes);
-  }
   send.op = Op::Send;
+  const int from = from_of(send, of.replica), to = to_of(send, of.replica);
+  if (from == to || context_.costs.edges.empty()) return arrive(m, send, of, time, time);
+  const schedule::Edge& edge = program.edges[send.edge];
+  const LinkCosts& link = context_.costs.edges[send.edge];
+  const std::int64_t bytes =
+      send.direction == Direction::Forward ? edge.forward_bytes : edge.backward_bytes;
+  if (context_.options.links != Links::Serialised)
+    return arrive(m, send, of, time, time + link.seconds(bytes));
+
+  const auto key = [&](int a, int b) { return static_cast<std::int64_t>(a) * program.devices + b; };
+  Allowance& own = links_[key(from, to)];
+  const double begin = std::max(time, own.free_at(link.per_byte, link.burst));
+  const double end = own.pass(time, static_cast<double>(bytes), link.per_byte, link.burst);
+  if (link.shared_per_byte == 0) return arrive(m, send, of, begin, end + link.latency);
+
+  const int measured_on = measured_on_[send.edge];
+  shared_.add(key(from_of(send, measured_on), to_of(send, measured_on)), link,
+              {.number = static_cast<int>(on_the_way_.size()),
+               .sender = from,
+               .bytes = bytes,
+               .ready = time});
+  on_the_way_.push_back({.message = &m, .send = send, .of = of, .own_end = end});
+}
+
+void Messages::advance() {
+  const std::optional<SharedWays::Passed> passed = shared_.advance();
+  if (!passed) return;
+  const OnTheWay& load = on_the_way_[passed->number];
+  const double latency = context_.costs.edges[load.send.edge].latency;
+  arrive(*load.message, load.send, load.of, passed->begin,
+         std::max(passed->end, load.own_end) + latency);
+}
+
+// The message is known to be at the receiver at `arrival`.
+void Messages::arrive(Message& m, Instruction send, const OfReplica& of, double begin,
+                      double arrival) {
+  const int from = from_of(send, of.replica), to = to_of(send, of.replica);
+  m.arrival = arrival;
   send.microbatch = context_.topology.on_device(from, of);
   if (context_.options.record == Record::All && m.arrival > begin) {
     timeline_.add(from, SpanKind::Transfer, begin, m.arrival, send);

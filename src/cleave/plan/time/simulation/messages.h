@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cleave/plan/time/simulation/moves.h"
+#include "cleave/plan/time/simulation/shared_ways.h"
 #include "cleave/plan/time/simulation/simulation_context.h"
 #include "cleave/plan/time/simulation/timeline.h"
 
@@ -27,6 +28,12 @@ class Messages {
   /// True if `device` must stop in front of `instruction`; the message that it waits for wakes it.
   bool blocks(int device, const schedule::Instruction& instruction, double time);
 
+  /// When something happens on a way that replicas share; kNever if nothing does.
+  double next() const { return shared_.next(); }
+
+  /// Goes on to next().
+  void advance();
+
  private:
   /// One microbatch's message over one edge of one replica.
   struct Message {
@@ -37,9 +44,21 @@ class Messages {
     int receiver_waits = -1;
   };
 
+  /// A message of which bytes are on a way that replicas share.
+  struct OnTheWay {
+    Message* message = nullptr;
+    schedule::Instruction send;
+    schedule::OfReplica of;
+    double own_end = 0;  ///< when the sender's own part of the way has let it pass
+  };
+
   Message& message(int edge, schedule::Direction direction, const schedule::OfReplica& of);
   bool blocks_on(int device, const Message& m, int& waiter, double time);
   void transfer(Message& m, schedule::Instruction send, const schedule::OfReplica& of, double time);
+  void arrive(Message& m, schedule::Instruction send, const schedule::OfReplica& of, double begin,
+              double arrival);
+  int from_of(const schedule::Instruction& send, int replica) const;
+  int to_of(const schedule::Instruction& send, int replica) const;
 
   const SimulationContext& context_;
   Timeline& timeline_;
@@ -48,7 +67,10 @@ class Messages {
   std::vector<bool> implied_;  ///< [edge]
   std::vector<bool> early_;    ///< [edge] whose messages leave whether their RECV is posted or not
   std::vector<bool> copied_;   ///< [edge] whose sends are complete at once
-  std::unordered_map<std::int64_t, double> busy_until_;  ///< (from, to) -> when its link is free
+  std::vector<int> measured_on_;  ///< [edge] the replica whose devices name the shared way
+  std::unordered_map<std::int64_t, Allowance> links_;  ///< (from, to)
+  SharedWays shared_;
+  std::vector<OnTheWay> on_the_way_;  ///< [number of the load]
 };
 
 }  // namespace cleave::plan::simulation
