@@ -57,6 +57,22 @@ std::vector<json> served_reports(const EdgeRun& run, int count, std::vector<std:
   return reports;
 }
 
+TEST(ServedInOrder, ShowsTheLayersOfEveryClient) {
+  const EdgeRun run(in_order(3, "sync_every = 1\n"), 3);
+  hand_out_data(run, 3);
+  ServedOwners served(run, {"--set", "train.steps=100000"});
+  for (int client = 0; client < 3; ++client) served.join(client);
+  ASSERT_TRUE(served.server().prints("step 1", kOwnersPatience)) << served.server().err();
+
+  const json devices = served.status()["devices"];
+
+  ASSERT_EQ(devices.size(), 4u);
+  EXPECT_NE(devices[0]["stages"], devices[1]["stages"]);
+  EXPECT_NE(devices[1]["stages"], "");
+  EXPECT_EQ(devices[2]["stages"], devices[1]["stages"]);
+  EXPECT_EQ(devices[3]["stages"], devices[1]["stages"]);
+}
+
 TEST(ServedInOrder, HasTheWeightsOfThreadsAndOfOneDevice) {
   const std::string ways[] = {
       "sync_every = 2\n", "sync_every = 3\nsample = 2\nkeep_slots = true\nouter = \"nesterov\"\n",

@@ -65,6 +65,11 @@ class ServedOwners {
     return nlohmann::json::parse(answer.out);
   }
 
+  nlohmann::json status() const {
+    return nlohmann::json::parse(
+        run(cleave_command({"status", address_, "--json", "--keys", run_.path("server")})).out);
+  }
+
   Process& server() { return *server_; }
 
  private:

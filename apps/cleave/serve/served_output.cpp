@@ -40,6 +40,10 @@ void ServedOutput::on_compiled(const engine::CompiledStep& step) {
   progress_.status.parts.clear();
   for (int device = 0; device < step.devices(); ++device)
     progress_.status.parts.push_back(stages_on(step, device));
+  // One device of the program stands for whichever client has its turn.
+  if (config_.edge.in_order)
+    progress_.status.parts.resize(static_cast<std::size_t>(config_.edge.client_count()) + 1,
+                                  std::string(progress_.status.parts.back()));
   server_.publish(progress_.status);
 }
 
