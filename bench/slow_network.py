@@ -15,7 +15,9 @@ import struct
 import subprocess
 import time
 
-SPACES = {"cleave-a": ("cleave-va", "10.199.7.1"), "cleave-b": ("cleave-vb", "10.199.7.2")}
+# Named after this process, so that two benches do not remove each other's.
+SPACES = {f"cleave-a{os.getpid()}": (f"cleave-a{os.getpid()}", "10.199.7.1"),
+          f"cleave-b{os.getpid()}": (f"cleave-b{os.getpid()}", "10.199.7.2")}
 PACKET = 9000  # bytes; smaller ones cost this program more of a processor
 CLONE_NEWNET = 0x40000000
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
