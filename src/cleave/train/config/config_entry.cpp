@@ -13,9 +13,11 @@ void check_text(const Entry& entry, const Value& value) {
   const auto* text = std::get_if<std::string>(&value.is);
   if (text == nullptr) return;
   const bool utf8 = is_utf8(*text);
-  require(utf8 && text->find('\0') == std::string::npos, entry.key, " is \"", printable(*text),
-          "\" ", entry.place, ", which ", utf8 ? "has a NUL byte" : "is not UTF-8",
-          "; give a name in UTF-8 without NUL bytes, such as that of a link");
+  if (utf8 && text->find('\0') == std::string::npos) return;
+  throw UserError(
+      detail::concat(entry.key, " is \"", printable(*text), "\" ", entry.place, ", which ",
+                     utf8 ? "has a NUL byte" : "is not UTF-8",
+                     "; give a name in UTF-8 without NUL bytes, such as that of a link"));
 }
 
 /// Whether the dotted name is of a key below that section.
@@ -44,8 +46,9 @@ void apply(const Entry& entry, Config& config) {
                         !(key.takes_lists && std::holds_alternative<Value::List>(entry.value.is));
   const Value value = as_typed ? Value{entry.text} : entry.value;
   check_text(entry, value);
-  require(key.set(config, value), key.name, " is ", describe(value), " ", entry.place,
-          "; it must be ", key.rule);
+  if (key.set(config, value)) return;
+  throw UserError(detail::concat(key.name, " is ", describe(value), " ", entry.place,
+                                 "; it must be ", key.rule));
 }
 
 Key Key::with(const Notes& notes) && {
