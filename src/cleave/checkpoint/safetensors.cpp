@@ -57,9 +57,10 @@ std::string length_prefix(std::size_t length) {
 struct Context {
   const std::filesystem::path& path;
 
+  /// Values of JSON are parts as they are: to write them takes longer than to read the tensor.
   template <class... Parts>
   void need(bool ok, const Parts&... parts) const {
-    require(ok, path.string(), " is not a sound safetensors file: ", parts...);
+    if (!ok) require(ok, path.string(), " is not a sound safetensors file: ", parts...);
   }
 };
 
@@ -88,11 +89,11 @@ json parse_without_duplicates(const std::string& text, const Context& context) {
 }
 
 std::int64_t whole_number(const json& value, const Context& context, const std::string& name) {
-  context.need(value.is_number_integer(), "tensor \"", name, "\" has ", value.dump(),
+  context.need(value.is_number_integer(), "tensor \"", name, "\" has ", value,
                " where a whole number must stand");
   const bool fits = !value.is_number_unsigned() || value.get<std::uint64_t>() < (1ull << 63);
   context.need(fits && value.get<std::int64_t>() >= 0, "tensor \"", name, "\" has the number ",
-               value.dump(), ", which is out of range");
+               value, ", which is out of range");
   return value.get<std::int64_t>();
 }
 
@@ -107,7 +108,7 @@ Shape parse_shape(const json& value, const Context& context, const std::string& 
     sizes[dim] = whole_number(value[dim], context, name);
     fits = fits && !__builtin_mul_overflow(bytes, sizes[dim], &bytes);
   }
-  context.need(fits, "the shape ", value.dump(), " of tensor \"", name, "\" overflows");
+  context.need(fits, "the shape ", value, " of tensor \"", name, "\" overflows");
   switch (value.size()) {
     case 0:
       return {};
@@ -126,7 +127,7 @@ StoredType parse_type(const json& value, const Context& context, const std::stri
   for (const TypeName& known : kTypes) {
     if (value.is_string() && value.get<std::string>() == known.name) return known.type;
   }
-  context.need(false, "tensor \"", name, "\" has the type ", value.dump(),
+  context.need(false, "tensor \"", name, "\" has the type ", value,
                ", cleave reads F32, BF16, F16 and I32");
   return {};
 }
