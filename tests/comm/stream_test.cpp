@@ -76,8 +76,8 @@ TEST(Stream, HasLittleOnItsWayWithinOneMachine) {
   EXPECT_LE(send_buffer(*ends.called), 2 * 512 * 1024);
 }
 
-// Others pace: they set a timer after every packet, which takes longer than the packet.
-TEST(Stream, PacesNothingWithinOneMachine) {
+// Others set timers between packets, which take longer than the packets.
+TEST(Stream, LeavesPacingToNetworks) {
   const Ends ends(nullptr);
 
   EXPECT_EQ(congestion_control(ends.calls), "reno");

@@ -19,8 +19,8 @@ namespace {
 // ends wait for each other.
 constexpr int kSentToThisMachine = 512 * 1024;
 
-// Every Linux has this control of congestion. It sends what there is room for at once, where others
-// (bbr) set a timer after every packet, which within one machine takes longer than the packet.
+// Every Linux has this control of congestion, which sends what there is room for at once. Others
+// pace: bbr sets timers between packets, which within one machine take longer than the packets.
 constexpr std::string_view kCongestionControl = "reno";
 
 std::string name_of_end(const sockaddr_storage& end, socklen_t size, bool with_port) {
