@@ -73,7 +73,7 @@ TEST(UnequalReplicas, CountMicrobatchesOfOneReplicaAfterThoseOfTheOther) {
   EXPECT_EQ(topology.holders(1), 4);
   for (int r = 0; r < 4; ++r)
     for (int m = 0; m < 3; ++m) {
-      const OfReplica of = topology.of_replica(0, r * 3 + m);
+      const OfReplica of = topology.of_replica(DeviceId{0}, MicrobatchId{r * 3 + m});
       EXPECT_EQ(of.replica, r);
       EXPECT_EQ(of.microbatch, m);
       EXPECT_EQ(topology.on_device(0, of), r * 3 + m);

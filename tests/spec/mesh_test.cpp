@@ -28,8 +28,8 @@ TEST(Mesh, PutsEveryDeviceInOnePlaceInEveryOrder) {
   Mesh mesh{.data = 3, .pipeline = 4, .tensor = 2};
   do {
     for (int device = 0; device < mesh.devices(); ++device)
-      EXPECT_EQ(mesh.device_at(mesh.place_of(device), mesh.number_of(device)), device);
-    EXPECT_EQ(mesh.device_at(0, 0), 0);
+      EXPECT_EQ(mesh.device_at(PlaceId{mesh.place_of(device)}, mesh.number_of(device)), device);
+    EXPECT_EQ(mesh.device_at(PlaceId{0}, 0), 0);
   } while (std::ranges::next_permutation(mesh.order).found);
 }
 
@@ -37,7 +37,7 @@ TEST(Mesh, CountsThePlacesOfAPipelineFromItsEndIfAsked) {
   const Mesh mesh{.data = 2, .pipeline = 3, .last_first = true};
   EXPECT_EQ(mesh.peers_of(0), std::vector({2, 1, 0, 5, 4, 3}));
   for (int device = 0; device < mesh.devices(); ++device)
-    EXPECT_EQ(mesh.device_at(mesh.place_of(device), 0), device);
+    EXPECT_EQ(mesh.device_at(PlaceId{mesh.place_of(device)}, 0), device);
 }
 
 //            place:  0  1  2 |  3  4  5
@@ -51,7 +51,7 @@ TEST(Mesh, CountsThroughPlacesThatDifferInSize) {
   EXPECT_EQ(mesh.peers_of(0), std::vector({0, 1, 3, 5, 6, 8}));
   EXPECT_EQ(mesh.peers_of(1), std::vector({2, 4, 7, 9}));
   for (int device = 0; device < mesh.devices(); ++device)
-    EXPECT_EQ(mesh.device_at(mesh.place_of(device), mesh.number_of(device)), device);
+    EXPECT_EQ(mesh.device_at(PlaceId{mesh.place_of(device)}, mesh.number_of(device)), device);
 }
 
 TEST(Mesh, ReadsAndWritesItsOrder) {

@@ -54,13 +54,13 @@ class Tracer {
   }
 
  private:
-  int holder(int stage, int replica) const {
+  int holder(StageId stage, ReplicaId replica) const {
     return owned_.owner_of[program_.placement[stage][replica]];
   }
   const std::string& name(int owner) const { return owned_.owners[owner].name; }
 
   /// What F of a stage reads: what it loads, and what its edges bring.
-  Traced given(int stage, int replica) {
+  Traced given(StageId stage, ReplicaId replica) {
     const StageUse& use = owned_.stages[stage];
     std::optional<Traced> all;
     const auto load = [&](const std::string& input, Class what, int owner) {
@@ -69,18 +69,18 @@ class Tracer {
     load(use.input, Class::Input, owned_.data_of[replica]);
     load(use.label, Class::Label, owned_.labels_of[replica]);
     for (const int edge : topology_.incoming[stage])
-      read(all, forward(program_.edges[edge].from, replica));
+      read(all, forward(StageId{program_.edges[edge].from}, replica));
     CLEAVE_CHECK(all, "stage ", stage, " reads nothing");
     return *all;
   }
 
-  std::string step_of(int stage, int replica, std::string_view op) const {
+  std::string step_of(StageId stage, ReplicaId replica, std::string_view op) const {
     return concat(" → ", stage, op, owned_.stages[stage].product ? " on " : " (no product) on ",
                   name(holder(stage, replica)));
   }
 
-  const Traced& forward(int stage, int replica) {
-    const auto key = std::pair(stage, replica);
+  const Traced& forward(StageId stage, ReplicaId replica) {
+    const std::pair<int, int> key(stage, replica);
     if (const auto found = forward_.find(key); found != forward_.end()) return found->second;
     Traced y = given(stage, replica);
     if (owned_.stages[stage].product) y.what = Class::Activation;
@@ -89,13 +89,14 @@ class Tracer {
   }
 
   /// What I of a stage hands back: made of all that its F read, and of the gradients that arrive.
-  const Traced& backward(int stage, int replica) {
-    const auto key = std::pair(stage, replica);
+  const Traced& backward(StageId stage, ReplicaId replica) {
+    const std::pair<int, int> key(stage, replica);
     if (const auto found = backward_.find(key); found != backward_.end()) return found->second;
     const Traced x = given(stage, replica);
     std::optional<Traced> all;
     for (const int edge : topology_.outgoing[stage])
-      if (program_.edges[edge].backward) read(all, backward(program_.edges[edge].to, replica));
+      if (program_.edges[edge].backward)
+        read(all, backward(StageId{program_.edges[edge].to}, replica));
     if (!owned_.stages[stage].label.empty()) {
       const int owner = owned_.labels_of[replica];
       read(all, {Class::Label, {owner}, concat(owned_.stages[stage].label, " of ", name(owner))});
@@ -124,15 +125,15 @@ class Tracer {
   }
 
   void follow(int place, const Instruction& i, std::int64_t collected) {
-    const int replica = i.microbatch < 0 ? topology_.replica[place]
-                                         : topology_.of_replica(place, i.microbatch).replica;
-    if (i.op == Op::Forward && i.segment <= 0) loads(i.stage, replica);
-    if (i.op == Op::Send) sends(place, replica, i);
+    const ReplicaId replica =
+        i.microbatch < 0 ? topology_.replica[place] : topology_.of_replica(place, i).replica;
+    if (i.op == Op::Forward && i.segment <= 0) loads(StageId{i.stage}, replica);
+    if (i.op == Op::Send) sends(PlaceId{place}, replica, i);
     if (collected > 0) joins(place, i, collected);
   }
 
   /// Data that a stage loads has left its owner if the stage is another's.
-  void loads(int stage, int replica) {
+  void loads(StageId stage, ReplicaId replica) {
     const StageUse& use = owned_.stages[stage];
     const int reader = holder(stage, replica);
     const auto load = [&](const std::string& input, Class what, int owner, std::int64_t bytes) {
@@ -144,13 +145,14 @@ class Tracer {
     load(use.label, Class::Label, owned_.labels_of[replica], use.label_bytes);
   }
 
-  void sends(int place, int replica, const Instruction& send) {
+  void sends(PlaceId place, ReplicaId replica, const Instruction& send) {
     const schedule::Edge& edge = program_.edges[send.edge];
     const bool down = send.direction == Direction::Forward;
-    const int to = holder(down ? edge.to : edge.from, replica);
+    const int to = holder(StageId{down ? edge.to : edge.from}, replica);
     const int from = owned_.owner_of[place];
     if (from == to) return;
-    add(from, {to}, down ? forward(edge.from, replica) : backward(edge.to, replica),
+    add(from, {to},
+        down ? forward(StageId{edge.from}, replica) : backward(StageId{edge.to}, replica),
         down ? edge.forward_bytes : edge.backward_bytes, concat(" → ", to_string(send)));
   }
 
@@ -162,7 +164,7 @@ class Tracer {
     if (members == schedule::Members::Tied) {
       const schedule::Tie& tie = program_.ties[i.edge];
       for (const int stage : {tie.first, tie.second})
-        owners.insert(holder(stage, topology_.replica[place]));
+        owners.insert(holder(StageId{stage}, topology_.replica[place]));
     } else {
       for (const int other : program_.placement[i.stage]) owners.insert(owned_.owner_of[other]);
     }

@@ -96,7 +96,7 @@ void leave_out_undemanded(Program& program) {
   const Topology topology(program);
   for (int device = 0; device < program.devices; ++device) {
     std::erase_if(program.lists[device], [&](Instruction& i) {
-      if (!topology.present(i.stage, topology.of_replica(device, i.microbatch))) return true;
+      if (!topology.present(i.stage, topology.of_replica(device, i))) return true;
       const GradientKind kind = gradients_of(program, i.stage);
       const bool input = makes_input_gradient(kind);
       const bool weight = makes_weight_gradient(kind);

@@ -59,7 +59,7 @@ class LeavingOut {
 
  private:
   bool takes_part(int device, const Instruction& i) const {
-    const OfReplica of = topology_.of_replica(device, i.microbatch);
+    const OfReplica of = topology_.of_replica(device, i);
     const bool of_microbatch = is_compute(i.op) || (is_move(i) && i.microbatch >= 0);
     if (of_microbatch) return topology_.present(i.stage, of);
     if (is_message(i) || is_message_move(i)) return topology_.carries(i.edge, i.direction, of);
@@ -114,7 +114,7 @@ class LeavingOut {
   }
 
   bool has_use(const Buffer& buffer) const {
-    const OfReplica of = topology_.of_replica(buffer.device, buffer.microbatch);
+    const OfReplica of = topology_.of_replica(buffer);
     if (buffer.kind == BufferKind::Gathered || is_exchange_on_host(buffer))
       return kept_[buffer.device][buffer.first] != 0;
     if (buffer.microbatch < 0) return true;

@@ -85,7 +85,7 @@ std::vector<SegmentRead> reads_of_edge(const Program& program, int edge) {
   return found;
 }
 
-std::vector<SegmentRead> reads_inside(const Program& program, int stage, int from) {
+std::vector<SegmentRead> reads_inside(const Program& program, StageId stage, SegmentId from) {
   if (program.reads.empty()) return {{.stage = stage, .segment = from + 1, .from = from}};
   std::vector<SegmentRead> found;
   std::ranges::copy_if(program.reads, std::back_inserter(found), [&](const SegmentRead& read) {
@@ -129,7 +129,7 @@ bool is_compute_only(const Program& program) {
 }
 
 Topology::Topology(const Program& program)
-    : replica(program.devices, -1),
+    : replica(program.devices, ReplicaId{-1}),
       replicas(program.devices, 0),
       stages(program.devices),
       incoming(program.stages),
@@ -143,7 +143,7 @@ Topology::Topology(const Program& program)
       if (r > 0 && devices[r] == devices[r - 1]) continue;
       const auto same = std::find_if(devices.begin() + r, devices.end(),
                                      [&](int device) { return device != devices[r]; });
-      replica.at(devices[r]) = r;
+      replica.at(devices[r]) = ReplicaId{r};
       replicas.at(devices[r]) = static_cast<int>(same - devices.begin()) - r;
       stages.at(devices[r]).push_back(stage);
     }
@@ -158,9 +158,10 @@ Topology::Topology(const Program& program)
   if (program.absent.empty()) return;
   absent_.resize(program.stages * replicas_ * static_cast<std::size_t>(microbatches_));
   for (const Absence& absence : program.absent)
-    for (int r = 0; r < program.replicas; ++r)
+    for (ReplicaId r{0}; r < program.replicas; ++r)
       if (absence.replica == Absence::kEveryReplica || absence.replica == r)
-        absent_.at(slot(absence.stage, {.replica = r, .microbatch = absence.microbatch})) = true;
+        absent_.at(slot(absence.stage,
+                        {.replica = r, .microbatch = MicrobatchId{absence.microbatch}})) = true;
 }
 
 }  // namespace cleave::schedule

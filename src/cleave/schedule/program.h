@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cleave/base/id.h"
 #include "cleave/schedule/buffer.h"
 #include "cleave/schedule/instruction.h"
 
@@ -112,7 +113,7 @@ struct Program {
 /// The reads of an edge, or (edge -1) of segment `from` inside a stage, ascending by segment; as a
 /// chain has them where the program names none.
 std::vector<SegmentRead> reads_of_edge(const Program& program, int edge);
-std::vector<SegmentRead> reads_inside(const Program& program, int stage, int from);
+std::vector<SegmentRead> reads_inside(const Program& program, StageId stage, SegmentId from);
 
 /// The segment of its stage that an edge carries the y of.
 int maker_of(const Program& program, int edge);
@@ -154,8 +155,8 @@ constexpr bool makes_weight_gradient(GradientKind kind) {
 
 /// A microbatch as the replica counts it that it belongs to.
 struct OfReplica {
-  int replica = 0;
-  int microbatch = 0;
+  ReplicaId replica{0};
+  MicrobatchId microbatch{0};
 };
 
 /// What a program's header implies, computed once: who holds what, who feeds whom.
@@ -165,8 +166,15 @@ class Topology {
 
   /// Which microbatch an instruction of a device names. A device counts those of the first replica
   /// that it stands for, then those of the next.
-  OfReplica of_replica(int device, int microbatch) const {
-    return {replica[device] + microbatch / microbatches_, microbatch % microbatches_};
+  OfReplica of_replica(DeviceId device, MicrobatchId microbatch) const {
+    return {.replica = ReplicaId{replica[device] + microbatch / microbatches_},
+            .microbatch = MicrobatchId{microbatch % microbatches_}};
+  }
+  OfReplica of_replica(int device, const Instruction& i) const {
+    return of_replica(DeviceId{device}, MicrobatchId{i.microbatch});
+  }
+  OfReplica of_replica(const Buffer& buffer) const {
+    return of_replica(DeviceId{buffer.device}, MicrobatchId{buffer.microbatch});
   }
   int on_device(int device, const OfReplica& of) const {
     return (of.replica - replica[device]) * microbatches_ + of.microbatch;
@@ -198,7 +206,7 @@ class Topology {
     return i.op == Op::BackwardWeight && weight_only_[i.stage] ? Op::Backward : i.op;
   }
 
-  std::vector<int> replica;                ///< [device] the first it stands for, -1: no stage
+  std::vector<ReplicaId> replica;          ///< [device] the first it stands for, -1: no stage
   std::vector<int> replicas;               ///< [device] how many it stands for, 0: no stage
   std::vector<std::vector<int>> stages;    ///< [device] -> its stages, ascending
   std::vector<std::vector<int>> incoming;  ///< [stage] -> edges that end there, ascending

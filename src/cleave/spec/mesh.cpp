@@ -87,7 +87,7 @@ int Mesh::number_of(int device) const {
   return coordinate(device, Axis::Tensor);
 }
 
-int Mesh::device_at(int place, int number) const {
+int Mesh::device_at(PlaceId place, int number) const {
   if (!degrees.empty()) return first_at(place) + number;
   const int along = last_first ? pipeline - 1 - place % pipeline : place % pipeline;
   return place / pipeline * stride_of(Axis::Data) + along * stride_of(Axis::Pipeline) +
@@ -97,13 +97,13 @@ int Mesh::device_at(int place, int number) const {
 std::vector<int> Mesh::group_at(int place) const {
   std::vector<int> devices;
   for (int number = 0; number < devices_at(place); ++number)
-    devices.push_back(device_at(place, number));
+    devices.push_back(device_at(PlaceId{place}, number));
   return devices;
 }
 
 std::vector<int> Mesh::peers_of(int number) const {
   std::vector<int> devices;
-  for (int place = 0; place < places(); ++place)
+  for (PlaceId place{0}; place < places(); ++place)
     if (number < devices_at(place)) devices.push_back(device_at(place, number));
   return devices;
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cleave/base/id.h"
+
 namespace cleave {
 
 enum class Axis : std::uint8_t { Data, Pipeline, Tensor };
@@ -45,7 +47,7 @@ struct Mesh {
 
   int place_of(int device) const;
   int number_of(int device) const;
-  int device_at(int place, int number) const;
+  int device_at(PlaceId place, int number) const;
 
   /// The devices at a place, by number.
   std::vector<int> group_at(int place) const;

@@ -29,12 +29,16 @@ schedule::Program folded(int replicas, const ShardFold& fold, int present) {
   return program;
 }
 
+bool is_present(const schedule::Topology& topology, MicrobatchId m) {
+  return topology.present(0, topology.of_replica(DeviceId{0}, m));
+}
+
 /// Every leaf in microbatch order, then neighbours by widths.
 float by_tree(const schedule::Topology& topology, const ShardFold& fold, int replicas,
               const std::vector<float>& values) {
   std::vector<float> leaves(replicas * fold.shards, 0.0f);
-  for (int m = 0; m < replicas * fold.microbatches; ++m)
-    if (topology.present(0, topology.of_replica(0, m))) leaves[m / fold.per_shard()] += values[m];
+  for (MicrobatchId m{0}; m < replicas * fold.microbatches; ++m)
+    if (is_present(topology, m)) leaves[m / fold.per_shard()] += values[m];
   for (std::size_t width = 1; width < leaves.size(); width *= 2)
     for (std::size_t s = 0; s + width < leaves.size(); s += 2 * width)
       leaves[s] += leaves[s + width];
@@ -50,7 +54,7 @@ std::vector<int> turns(const schedule::Topology& topology, const ShardFold& fold
     const int r = static_cast<int>(random() % static_cast<unsigned>(replicas));
     if (next[r] < fold.microbatches) order.push_back(r * fold.microbatches + next[r]++);
   }
-  std::erase_if(order, [&](int m) { return !topology.present(0, topology.of_replica(0, m)); });
+  std::erase_if(order, [&](int m) { return !is_present(topology, MicrobatchId{m}); });
   return order;
 }
 
@@ -86,7 +90,7 @@ TEST(DeviceSums, AddUpAsTheTreeOverAllShardsWhateverTheTurns) {
     const schedule::Topology topology(program);
     std::vector<float> values(all);
     for (float& value : values) value = normal(random);
-    const DeviceSums sums(fold, topology, 0, 0);
+    const DeviceSums sums(fold, topology, StageId{0}, DeviceId{0});
 
     const float found =
         by_device(sums, fold, replicas, turns(topology, fold, replicas, random), values);

@@ -185,8 +185,8 @@ void add_buffers(Program& p, std::mt19937& random) {
 std::vector<Absence> absences_of_replicas(const Program& p, std::mt19937& random) {
   std::vector<Absence> absent;
   const Topology topology(p);
-  for (int r = 0; r < p.replicas; ++r)
-    for (int m = 0; m < p.microbatches; ++m)
+  for (ReplicaId r{0}; r < p.replicas; ++r)
+    for (MicrobatchId m{0}; m < p.microbatches; ++m)
       for (int s = p.stages - 1; s >= 0; --s) {
         const auto reads = [&](const Edge& e) { return e.from == s && e.backward; };
         const auto gone = [&](const Edge& e) {

@@ -140,9 +140,9 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
 
 CompiledStep with_emulated_traffic(CompiledStep step) {
   step.traffic.clear();
-  for (int device = 0; device < step.devices(); ++device)
+  for (DeviceId device{0}; device < step.devices(); ++device)
     step.traffic.push_back(
-        emulated_traffic(step.program, step.place_of(device), device, step.devices()));
+        emulated_traffic(step.program, PlaceId{step.place_of(device)}, device, step.devices()));
   return step;
 }
 

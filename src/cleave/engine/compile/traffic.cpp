@@ -59,8 +59,8 @@ class Traffic {
   }
 
  private:
-  const SegmentState& state(int stage, int segment) const {
-    return parts_.stages[stage]->parameters().layout().segments[std::max(segment, 0)];
+  const SegmentState& state(const Instruction& i) const {
+    return parts_.stages[i.stage]->parameters().layout().segments[std::max(i.segment, 0)];
   }
   std::int64_t own(const ShareRun& run) const {
     return run.borders[rank_ + 1] - run.borders[rank_];
@@ -74,9 +74,9 @@ class Traffic {
     } else if (i.op == Op::Wait && i.completes == Op::Receive) {
       add_gathered(i);
     } else if (i.op == Op::Reduce) {
-      add_reduce(state(i.stage, i.segment));
+      add_reduce(state(i));
     } else if (i.op == Op::Gather) {
-      for (const ShareRun& run : state(i.stage, i.segment).runs) add_gather(i.stage, run);
+      for (const ShareRun& run : state(i).runs) add_gather(i.stage, run);
     } else if (i.op == Op::Collect) {
       add_collect(*parts_.stages[i.stage]);
     } else if (i.op == Op::Tie) {
@@ -92,7 +92,7 @@ class Traffic {
   int other_end(const Instruction& message, bool sends) const {
     const schedule::Edge& edge = program_.edges[message.edge];
     const bool at_source = sends == (message.direction == schedule::Direction::Forward);
-    const int replica = topology_.of_replica(parts_.place, message.microbatch).replica;
+    const int replica = topology_.of_replica(parts_.place, message).replica;
     return program_.placement[at_source ? edge.to : edge.from][replica];
   }
 
@@ -127,11 +127,12 @@ class Traffic {
     if (i.op != Op::Forward && !has_gradients(stage.layout(segment))) return;
     const bool weight = i.op == Op::BackwardWeight || i.op == Op::Backward;
     const bool ends_sum =
-        weight && DeviceSums(parts_.fold, topology_, i.stage, parts_.place).ends(i.microbatch);
+        weight && DeviceSums(parts_.fold, topology_, StageId{i.stage}, DeviceId{parts_.place})
+                      .ends(i.microbatch);
     for (int k = 0; k < std::ssize(stage.segments()[segment].layers); ++k) {
       const LayerSpec& layer = stage.layer(segment, k, items);
       const parallel::TensorTraffic traffic = parallel::tensor_traffic(layer);
-      const bool alone = layer.does_without_x && x_is_absent(stage.ports(segment), i.microbatch);
+      const bool alone = layer.does_without_x && x_is_absent(stage.ports(segment), i);
       if (i.op == Op::Forward && !alone) sent_ = sent_ + traffic.forward;
       if (i.op == Op::BackwardInput || i.op == Op::Backward) sent_ = sent_ + traffic.input;
       if (weight) sent_ = sent_ + traffic.weight;
@@ -139,10 +140,10 @@ class Traffic {
     }
   }
 
-  bool x_is_absent(const SegmentPorts& ports, int microbatch) const {
+  bool x_is_absent(const SegmentPorts& ports, const Instruction& i) const {
     return ports.x && ports.x->edge >= 0 &&
            !topology_.carries(ports.x->edge, schedule::Direction::Forward,
-                              topology_.of_replica(parts_.place, microbatch));
+                              topology_.of_replica(parts_.place, i));
   }
 
   void add_reduce(const SegmentState& segment) {
@@ -218,7 +219,8 @@ std::vector<std::int64_t> planned_collectives(const TrafficParts& parts) {
   return Traffic(parts).count_collectives();
 }
 
-comm::Sent emulated_traffic(const schedule::Program& program, int place, int device, int devices) {
+comm::Sent emulated_traffic(const schedule::Program& program, PlaceId place, DeviceId device,
+                            int devices) {
   comm::Sent sent{.numbers = comm::combine_messages(device, devices) *
                              static_cast<std::int64_t>(sizeof(double))};
   for (const Instruction& i : program.lists[place])

@@ -42,6 +42,7 @@ comm::Sent layer_traffic(const TrafficParts& parts);
 std::vector<std::int64_t> planned_collectives(const TrafficParts& parts);
 
 /// The same of an emulated device: its messages, and whether to stop in NORM.
-comm::Sent emulated_traffic(const schedule::Program& program, int place, int device, int devices);
+comm::Sent emulated_traffic(const schedule::Program& program, PlaceId place, DeviceId device,
+                            int devices);
 
 }  // namespace cleave::engine

@@ -58,7 +58,7 @@ void link_sums(const schedule::Program& program, int device, std::span<Stage* co
                const ShardFold& fold, LinkedProgram& linked) {
   const schedule::Topology topology(program);
   for (const int stage : topology.stages[device]) {
-    const DeviceSums sums(fold, topology, stage, device);
+    const DeviceSums sums(fold, topology, StageId{stage}, DeviceId{device});
     std::map<int, std::vector<char>> complete;  // [segment] of which replicas
     for (LinkedInstruction& entry : linked.instructions) {
       const Instruction& i = entry.instruction;

@@ -112,7 +112,7 @@ int Linker::other_end(const Instruction& message) const {
   const schedule::Edge& edge = program_.edges[message.edge];
   const Op op = message.op == Op::Wait ? message.completes : message.op;
   const bool at_source = (op == Op::Send) == (message.direction == Direction::Forward);
-  const int replica = topology_.of_replica(device_, message.microbatch).replica;
+  const int replica = topology_.of_replica(device_, message).replica;
   return program_.placement[at_source ? edge.to : edge.from][replica];
 }
 

@@ -11,7 +11,7 @@ Peers::Peers(comm::Communicator& world, const Mesh& mesh, int device)
 
 std::unique_ptr<comm::Communicator> Peers::group(std::span<const int> places) const {
   std::vector<int> devices;
-  for (const int place : places) devices.push_back(mesh_.device_at(place, number_));
+  for (const int place : places) devices.push_back(mesh_.device_at(PlaceId{place}, number_));
   return world_->group(devices);
 }
 
@@ -20,8 +20,8 @@ std::vector<Peers::Slice> Peers::sent(int place, std::int64_t bytes) const {
   for (const MessageSlice& slice :
        message_slices(mesh_.devices_at(place_), mesh_.devices_at(place), bytes))
     if (slice.sender == number_)
-      own.push_back({mesh_.device_at(place, slice.receiver), static_cast<std::size_t>(slice.begin),
-                     static_cast<std::size_t>(slice.end)});
+      own.push_back({mesh_.device_at(PlaceId{place}, slice.receiver),
+                     static_cast<std::size_t>(slice.begin), static_cast<std::size_t>(slice.end)});
   return own;
 }
 
@@ -30,8 +30,8 @@ std::vector<Peers::Slice> Peers::received(int place, std::int64_t bytes) const {
   for (const MessageSlice& slice :
        message_slices(mesh_.devices_at(place), mesh_.devices_at(place_), bytes))
     if (slice.receiver == number_)
-      own.push_back({mesh_.device_at(place, slice.sender), static_cast<std::size_t>(slice.begin),
-                     static_cast<std::size_t>(slice.end)});
+      own.push_back({mesh_.device_at(PlaceId{place}, slice.sender),
+                     static_cast<std::size_t>(slice.begin), static_cast<std::size_t>(slice.end)});
   return own;
 }
 

@@ -20,10 +20,10 @@ int ShardFold::merges_after(int shard) const {
   return std::countr_one(static_cast<unsigned>(shard));
 }
 
-PresentShards::PresentShards(const ShardFold& fold, const schedule::Topology& topology, int stage,
-                             int replica)
+PresentShards::PresentShards(const ShardFold& fold, const schedule::Topology& topology,
+                             StageId stage, ReplicaId replica)
     : fold_(fold), first_(fold.shards, -1), last_(fold.shards, -1) {
-  for (int m = 0; m < fold.microbatches; ++m) {
+  for (MicrobatchId m{0}; m < fold.microbatches; ++m) {
     if (!topology.present(stage, {.replica = replica, .microbatch = m})) continue;
     const int shard = fold.shard_of(m);
     CLEAVE_CHECK(shard == 0 || last_[shard - 1] >= 0, "stage ", stage, " has a part in shard ",
@@ -45,11 +45,11 @@ ShardRange PresentShards::completed_by(int microbatch) const {
   return {shard, end - shard};
 }
 
-DeviceSums::DeviceSums(const ShardFold& fold, const schedule::Topology& topology, int stage,
-                       int device)
+DeviceSums::DeviceSums(const ShardFold& fold, const schedule::Topology& topology, StageId stage,
+                       DeviceId device)
     : fold_(fold) {
   for (int r = 0; r < topology.replicas[device]; ++r)
-    replicas_.emplace_back(fold, topology, stage, topology.replica[device] + r);
+    replicas_.emplace_back(fold, topology, stage, ReplicaId{topology.replica[device] + r});
 }
 
 int DeviceSums::sum_of(int microbatch) const {

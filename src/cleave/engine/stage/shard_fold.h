@@ -33,7 +33,8 @@ struct ShardRange {
 class PresentShards {
  public:
   /// Shards in which the stage has a part come before those in which it has none.
-  PresentShards(const ShardFold& fold, const schedule::Topology& topology, int stage, int replica);
+  PresentShards(const ShardFold& fold, const schedule::Topology& topology, StageId stage,
+                ReplicaId replica);
 
   bool begins(int microbatch) const;
   ShardRange completed_by(int microbatch) const;  ///< none unless it ends its shard
@@ -59,7 +60,8 @@ struct SumMerge {
 ///   replicas 0 1 2 3    0 + 1 and 2 + 3 as soon as both are complete, then (0 + 1) + (2 + 3)
 class DeviceSums {
  public:
-  DeviceSums(const ShardFold& fold, const schedule::Topology& topology, int stage, int device);
+  DeviceSums(const ShardFold& fold, const schedule::Topology& topology, StageId stage,
+             DeviceId device);
 
   /// How many a device needs that stands for so many replicas.
   static int count(const ShardFold& fold, int replicas) { return replicas * fold.sums(); }

@@ -20,8 +20,8 @@ class ActivationBuffers {
                     std::span<const StageMemory> memory, const ListMarks& marks, BufferList& list)
       : program_(program), topology_(topology), memory_(memory), marks_(marks), list_(list) {}
 
-  void add(int stage, int m) {
-    if (!topology_.present(stage, topology_.of_replica(list_.device(), m))) return;
+  void add(StageId stage, MicrobatchId m) {
+    if (!topology_.present(stage, topology_.of_replica(DeviceId{list_.device()}, m))) return;
     for (int piece = 0; piece < marks_.pieces(stage); ++piece) {
       add_kept(stage, m, piece);
       add_passed(stage, m, piece);
@@ -32,7 +32,7 @@ class ActivationBuffers {
   }
 
  private:
-  void add_kept(int stage, int m, int piece) {
+  void add_kept(StageId stage, MicrobatchId m, int piece) {
     const SegmentMemory bytes = memory_of(stage, piece);
     const PieceMarks& at = marks_.piece(stage, m, piece);
     if (at.forward == kNowhere) return;
@@ -74,7 +74,7 @@ class ActivationBuffers {
   }
 
   // A segment's own numbers, or its equal share of the stage's.
-  SegmentMemory memory_of(int stage, int piece) const {
+  SegmentMemory memory_of(StageId stage, int piece) const {
     const StageMemory& whole = memory_[stage];
     if (!whole.segments.empty()) return whole.segments[piece];
     const auto share = [&](std::int64_t bytes) {
@@ -88,7 +88,7 @@ class ActivationBuffers {
   }
 
   // What one segment hands to the next, and the gradient that comes back.
-  void add_passed(int stage, int m, int piece) {
+  void add_passed(StageId stage, MicrobatchId m, int piece) {
     if (memory_[stage].segments.empty()) return;
     const SegmentMemory& bytes = memory_[stage].segments[piece];
     const PieceMarks& at = marks_.piece(stage, m, piece);
@@ -104,28 +104,28 @@ class ActivationBuffers {
     if (piece > 0) {
       const int made = marks_.piece(stage, m, piece - 1).forward;
       int last = made;
-      for (const SegmentRead& read : reads_inside(program_, stage, piece - 1))
+      for (const SegmentRead& read : reads_inside(program_, stage, SegmentId{piece - 1}))
         last = std::max(last, end_of_read(read, m));
       pass(BufferKind::SegmentInput, bytes.x, made, last);
     }
     if (piece + 1 < marks_.pieces(stage) && at.input != kNowhere) {
       int first = at.input;
-      for (const SegmentRead& read : reads_inside(program_, stage, piece))
+      for (const SegmentRead& read : reads_inside(program_, stage, SegmentId{piece}))
         first = std::min(first, piece_at(read, m).input);
       pass(BufferKind::SegmentGradient, bytes.dy, first, at.end_of(bytes.dy_until));
     }
   }
 
   // Lists that do not tell segments apart have one piece.
-  const PieceMarks& piece_at(int stage, int m, int segment) const {
-    return marks_.piece(stage, m, std::min(segment, marks_.pieces(stage) - 1));
+  const PieceMarks& piece_at(StageId stage, MicrobatchId m, SegmentId segment) const {
+    return marks_.piece(stage, m, std::min<int>(segment, marks_.pieces(stage) - 1));
   }
-  const PieceMarks& piece_at(const SegmentRead& read, int m) const {
-    return piece_at(read.stage, m, read.segment);
+  const PieceMarks& piece_at(const SegmentRead& read, MicrobatchId m) const {
+    return piece_at(StageId{read.stage}, m, SegmentId{read.segment});
   }
 
   // R reads it once more. In a chain it is the reader's x.
-  int end_of_read(const SegmentRead& read, int m) const {
+  int end_of_read(const SegmentRead& read, MicrobatchId m) const {
     const bool chain = program_.reads.empty();
     const Op until = chain ? memory_[read.stage].segments[read.segment].x_until : read.until;
     const PieceMarks& at = piece_at(read, m);
@@ -134,7 +134,7 @@ class ActivationBuffers {
 
   // R reads the stage's x once more. Where segments are told apart, only the first one reads it
   // backward.
-  int end_of_x(int stage, int m) const {
+  int end_of_x(StageId stage, MicrobatchId m) const {
     const StageMemory& bytes = memory_[stage];
     const PieceMarks& first = marks_.piece(stage, m, 0);
     const int read = bytes.segments.empty() ? marks_.end_of(bytes.input_until, stage, m)
@@ -143,8 +143,8 @@ class ActivationBuffers {
   }
 
   // An edge may bring what later segments read as well.
-  int end_of_arrived(int e, int m) const {
-    const int stage = program_.edges[e].to;
+  int end_of_arrived(int e, MicrobatchId m) const {
+    const StageId stage{program_.edges[e].to};
     if (program_.reads.empty() || memory_[stage].segments.empty()) return end_of_x(stage, m);
     int last = marks_.end_of_forward(stage, m);
     for (const SegmentRead& read : reads_of_edge(program_, e))
@@ -153,24 +153,24 @@ class ActivationBuffers {
   }
 
   // Where the first of an edge's readers to run backward begins to write its gradient.
-  int begin_of_gradient(int e, int m) const {
-    int first = marks_.end_of_input(program_.edges[e].to, m);
+  int begin_of_gradient(int e, MicrobatchId m) const {
+    int first = marks_.end_of_input(StageId{program_.edges[e].to}, m);
     for (const SegmentRead& read : reads_of_edge(program_, e))
       first = std::min(first, piece_at(read, m).input);
     return first;
   }
 
-  int end_of_gradient(int e, int m) const {
-    const int stage = program_.edges[e].from;
+  int end_of_gradient(int e, MicrobatchId m) const {
+    const StageId stage{program_.edges[e].from};
     const StageMemory& bytes = memory_[stage];
     if (bytes.segments.empty()) return marks_.end_of(bytes.gradient_until, stage, m);
-    const int maker = maker_of(program_, e);
+    const SegmentId maker{maker_of(program_, e)};
     const Op until = program_.reads.empty() ? bytes.gradient_until : bytes.segments[maker].dy_until;
     return std::max(piece_at(stage, m, maker).end_of(until), marks_.end_of_input(stage, m));
   }
 
   // x and y of a stage that no edge carries.
-  void add_ends(int stage, int m) {
+  void add_ends(StageId stage, MicrobatchId m) {
     const StageMemory& bytes = memory_[stage];
     const int first = marks_.begin_of_forward(stage, m);
     if (first == kNowhere) return;
@@ -193,11 +193,12 @@ class ActivationBuffers {
     return program_.placement[edge.from][replica] == program_.placement[edge.to][replica];
   }
 
-  bool carries(int e, Direction direction, int m) const {
-    return topology_.carries(e, direction, topology_.of_replica(list_.device(), m));
+  bool carries(int e, Direction direction, MicrobatchId m) const {
+    return topology_.carries(e, direction, topology_.of_replica(DeviceId{list_.device()}, m));
   }
 
-  void add_message(BufferKind kind, int e, Direction direction, int m, int first, int last) {
+  void add_message(BufferKind kind, int e, Direction direction, MicrobatchId m, int first,
+                   int last) {
     const schedule::Edge& edge = program_.edges[e];
     list_.add({.kind = kind,
                .edge = e,
@@ -209,16 +210,17 @@ class ActivationBuffers {
   }
 
   // At the stage that an edge leads to: the activation arrives, its gradient leaves.
-  void add_incoming(int e, int m) {
+  void add_incoming(int e, MicrobatchId m) {
     const schedule::Edge& edge = program_.edges[e];
-    const int stage = edge.to;
+    const StageId stage{edge.to};
     if (marks_.begin_of_forward(stage, m) == kNowhere || !carries(e, Direction::Forward, m)) return;
     const MessageMarks& x = marks_.message(e, Direction::Forward, m);
     int first = x.posted == kNowhere ? marks_.begin_of_forward(stage, m) : x.posted;
     int last = end_of_arrived(e, m);
     if (is_local(edge)) {
-      first = piece_at(edge.from, m, maker_of(program_, e)).forward;
-      last = std::max(last, marks_.end_of(memory_[edge.from].output_until, edge.from, m));
+      const StageId from{edge.from};
+      first = piece_at(from, m, SegmentId{maker_of(program_, e)}).forward;
+      last = std::max(last, marks_.end_of(memory_[from].output_until, from, m));
     }
     add_message(BufferKind::Arriving, e, Direction::Forward, m, first, last);
 
@@ -230,10 +232,10 @@ class ActivationBuffers {
   }
 
   // At the stage that an edge comes from: the activation leaves, its gradient arrives.
-  void add_outgoing(int e, int m) {
+  void add_outgoing(int e, MicrobatchId m) {
     const schedule::Edge& edge = program_.edges[e];
-    const int stage = edge.from;
-    const int written = piece_at(stage, m, maker_of(program_, e)).forward;
+    const StageId stage{edge.from};
+    const int written = piece_at(stage, m, SegmentId{maker_of(program_, e)}).forward;
     if (written == kNowhere || !carries(e, Direction::Forward, m)) return;
     if (!is_local(edge)) {
       const int sent = marks_.message(e, Direction::Forward, m).completed;
@@ -263,7 +265,8 @@ void add_activations(const Program& program, const schedule::Topology& topology,
                      BufferList& list) {
   ActivationBuffers buffers(program, topology, memory, marks, list);
   for (const int stage : topology.stages[list.device()])
-    for (int m = 0; m < topology.microbatches(list.device()); ++m) buffers.add(stage, m);
+    for (MicrobatchId m{0}; m < topology.microbatches(list.device()); ++m)
+      buffers.add(StageId{stage}, m);
 }
 
 }  // namespace cleave::plan

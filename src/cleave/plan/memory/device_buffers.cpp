@@ -185,8 +185,8 @@ class DeviceBuffers {
       if (i.op != Op::Collect || memory_[i.stage].segments.empty()) continue;
       const int segment = std::max(i.segment, 0);
       int last = at;
-      for (int m = 0; m < topology_.microbatches(list_.device()); ++m)
-        last = std::max(last, marks_.piece(i.stage, m, segment).end_of(Op::BackwardInput));
+      for (MicrobatchId m{0}; m < topology_.microbatches(list_.device()); ++m)
+        last = std::max(last, marks_.piece(StageId{i.stage}, m, segment).end_of(Op::BackwardInput));
       list_.add({.kind = BufferKind::Collected,
                  .stage = i.stage,
                  .segment = i.segment,
@@ -198,13 +198,14 @@ class DeviceBuffers {
 
   // The first W of what the REDUCE at a position sums up; itself if there is none.
   int first_weight(const Instruction& reduce, int at) const {
-    const int device = list_.device();
+    const DeviceId device{list_.device()};
+    const StageId stage{reduce.stage};
     int first = at;
-    for (int m = 0; m < topology_.microbatches(device); ++m) {
-      if (!topology_.present(reduce.stage, topology_.of_replica(device, m))) continue;
-      for (int piece = 0; piece < marks_.pieces(reduce.stage); ++piece)
+    for (MicrobatchId m{0}; m < topology_.microbatches(device); ++m) {
+      if (!topology_.present(stage, topology_.of_replica(device, m))) continue;
+      for (int piece = 0; piece < marks_.pieces(stage); ++piece)
         if (reduce.segment < 0 || piece == reduce.segment)
-          first = std::min(first, marks_.piece(reduce.stage, m, piece).weight);
+          first = std::min(first, marks_.piece(stage, m, piece).weight);
     }
     return first;
   }

@@ -31,16 +31,17 @@ ListMarks::ListMarks(const schedule::Program& program, const schedule::Topology&
   for (int at = 0; at < static_cast<int>(list.size()); ++at) note(topology, list[at], at);
 }
 
-int ListMarks::end_of(Op pass, int stage, int m) const {
+int ListMarks::end_of(Op pass, StageId stage, MicrobatchId m) const {
   int end = kNowhere;
   for (int p = 0; p < pieces_[stage]; ++p) end = std::max(end, piece(stage, m, p).end_of(pass));
   return end;
 }
 
 void ListMarks::note(const schedule::Topology& topology, const Instruction& i, int at) {
-  if (i.op == Op::Receive) messages_[slot(i.edge, i.direction, i.microbatch)].posted = at;
+  const MicrobatchId microbatch{i.microbatch};
+  if (i.op == Op::Receive) messages_[slot(i.edge, i.direction, microbatch)].posted = at;
   if (i.op == Op::Wait && i.completes == Op::Send)
-    messages_[slot(i.edge, i.direction, i.microbatch)].completed = at;
+    messages_[slot(i.edge, i.direction, microbatch)].completed = at;
   if (schedule::is_state_move(i)) return;  // of no microbatch
   if (!schedule::is_compute(i.op) && !schedule::is_move(i)) return;
   const Op op = topology.acts_as(i);

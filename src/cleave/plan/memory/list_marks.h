@@ -42,23 +42,28 @@ class ListMarks {
   /// 1, or the stage's segments where the list splits it.
   int pieces(int stage) const { return pieces_[stage]; }
 
-  const PieceMarks& piece(int stage, int microbatch, int piece) const {
+  const PieceMarks& piece(StageId stage, MicrobatchId microbatch, int piece) const {
     return marks_[static_cast<std::size_t>(first_piece_[stage] + piece) * microbatches_ +
                   microbatch];
   }
-  const MessageMarks& message(int edge, schedule::Direction direction, int microbatch) const {
+  const MessageMarks& message(int edge, schedule::Direction direction,
+                              MicrobatchId microbatch) const {
     return messages_[slot(edge, direction, microbatch)];
   }
 
   // The whole stage: from the first of its pieces to the last.
-  int begin_of_forward(int stage, int m) const { return piece(stage, m, 0).forward; }
-  int end_of_forward(int stage, int m) const { return piece(stage, m, pieces_[stage] - 1).forward; }
-  int begin_of_input(int stage, int m) const { return piece(stage, m, pieces_[stage] - 1).input; }
-  int end_of_input(int stage, int m) const { return piece(stage, m, 0).input; }
-  int end_of(schedule::Op pass, int stage, int m) const;
+  int begin_of_forward(StageId stage, MicrobatchId m) const { return piece(stage, m, 0).forward; }
+  int end_of_forward(StageId stage, MicrobatchId m) const {
+    return piece(stage, m, pieces_[stage] - 1).forward;
+  }
+  int begin_of_input(StageId stage, MicrobatchId m) const {
+    return piece(stage, m, pieces_[stage] - 1).input;
+  }
+  int end_of_input(StageId stage, MicrobatchId m) const { return piece(stage, m, 0).input; }
+  int end_of(schedule::Op pass, StageId stage, MicrobatchId m) const;
 
  private:
-  std::size_t slot(int edge, schedule::Direction direction, int microbatch) const {
+  std::size_t slot(int edge, schedule::Direction direction, MicrobatchId microbatch) const {
     const int way = direction == schedule::Direction::Forward ? 0 : 1;
     return static_cast<std::size_t>(local_edge_[edge] * 2 + way) * microbatches_ + microbatch;
   }

@@ -5,7 +5,7 @@
 namespace cleave::schedule::checks {
 namespace {
 
-bool holds(const Tables& t, int device, int stage) {
+bool holds(const Tables& t, DeviceId device, StageId stage) {
   const int replica = t.topology.replica[device];
   return stage >= 0 && stage < t.program.stages && replica >= 0 &&
          t.program.placement[stage][replica] == device;
@@ -17,8 +17,7 @@ class Passes {
   Passes(const Tables& tables, const Buffer& buffer)
       : t_(tables),
         segment_(buffer.segment),
-        index_(
-            t_.unit_index(buffer.stage, t_.topology.of_replica(buffer.device, buffer.microbatch))),
+        index_(t_.unit_index(buffer.stage, t_.topology.of_replica(buffer))),
         unit_(t_.units[index_]),
         all_again_(unit_.recompute_done == t_.segments[buffer.stage]) {}
 
@@ -102,13 +101,14 @@ Span use_of_kept(const Tables& t, const Buffer& b) {
   if (b.kind == BufferKind::InputKept) return until(passes.input_first(), passes.weight_last());
   if (b.kind == BufferKind::SegmentInput) {
     std::int32_t last = t.program.reads.empty() ? again.last : passes.input_made();
-    for (const SegmentRead& read : reads_inside(t.program, b.stage, b.segment - 1))
+    for (const SegmentRead& read :
+         reads_inside(t.program, StageId{b.stage}, SegmentId{b.segment - 1}))
       last = std::max(last, passes.last_read(read));
     return {passes.input_made(), last};
   }
   if (b.kind == BufferKind::SegmentGradient) {
     std::int32_t first = passes.input_last();
-    for (const SegmentRead& read : reads_inside(t.program, b.stage, b.segment))
+    for (const SegmentRead& read : reads_inside(t.program, StageId{b.stage}, SegmentId{b.segment}))
       first = std::min(first, passes.gradient_made(read));
     return {first, passes.input_last()};
   }
@@ -124,9 +124,9 @@ Span use_of_moved(const Tables& t, const Buffer& b) {
                                                    : passes.weight_last()));
 }
 
-// Where the segments of a stage stand that have to do with an edge.
-Passes passes_of(const Tables& t, int stage, int device, int microbatch) {
-  return {t, {.device = device, .stage = stage, .microbatch = microbatch}};
+// Where the segments of a stage stand that have to do with the edge of a buffer.
+Passes passes_of(const Tables& t, int stage, const Buffer& b) {
+  return {t, {.device = b.device, .stage = stage, .microbatch = b.microbatch}};
 }
 
 // The last reader of a stage's activations: F, or the R that begins with them.
@@ -139,7 +139,7 @@ std::int32_t last_forward_read(const Tables& t, int stage, const OfReplica& of) 
 }
 
 Span use_of_carried(const Tables& t, const Buffer& b) {
-  const OfReplica of = t.topology.of_replica(b.device, b.microbatch);
+  const OfReplica of = t.topology.of_replica(b);
   const Edge& edge = t.program.edges[b.edge];
   const bool forward = b.direction == Direction::Forward;
   const int to = endpoint(edge, Op::Receive, b.direction);
@@ -148,14 +148,13 @@ Span use_of_carried(const Tables& t, const Buffer& b) {
   std::int32_t made = forward ? source.forward.last : source.input.last;
   std::int32_t read = forward ? last_forward_read(t, to, of) : t.unit(to, of).input.last;
   if (!t.program.reads.empty()) {
-    const Passes readers = passes_of(t, edge.to, b.device, b.microbatch);
+    const Passes readers = passes_of(t, edge.to, b);
     if (forward) read = t.unit(to, of).forward.last;
     for (const SegmentRead& at : reads_of_edge(t.program, b.edge)) {
       if (forward) read = std::max(read, readers.last_read(at));
       if (!forward) made = std::min(made, readers.gradient_made(at));
     }
-    if (forward)
-      made = passes_of(t, from, b.device, b.microbatch).made_by(maker_of(t.program, b.edge));
+    if (forward) made = passes_of(t, from, b).made_by(maker_of(t.program, b.edge));
   }
   if (!t.crosses(b.edge, of.replica)) return {made, read};
   const Message& m = t.message(b.edge, b.direction, of);
@@ -165,19 +164,27 @@ Span use_of_carried(const Tables& t, const Buffer& b) {
 }
 
 Span use_of_stage_end(const Tables& t, const Buffer& b) {
-  const OfReplica of = t.topology.of_replica(b.device, b.microbatch);
+  const OfReplica of = t.topology.of_replica(b);
   const Unit& unit = t.unit(b.stage, of);
   if (b.kind == BufferKind::Leaving) return {unit.forward.last, unit.forward.last};
   return {unit.forward.first, last_forward_read(t, b.stage, of)};
 }
 
+const StateMove* state_move_of(const Tables& t, const Buffer& b) {
+  return t.state_move(DeviceId{b.device}, StageId{b.stage}, SegmentId{b.segment});
+}
+
+Span reduction_of(const Tables& t, const Buffer& b) {
+  return t.reduction(StageId{b.stage}, t.topology.replica[b.device], SegmentId{b.segment});
+}
+
 // From the first W of any replica that the device stands for to the end of REDUCE.
 Span use_of_sums(const Tables& t, const Buffer& b) {
-  const Span reduction = t.reduction(b.stage, t.topology.replica[b.device], b.segment);
+  const Span reduction = reduction_of(t, b);
   Span used;
   Buffer of_microbatch = b;
-  for (int m = 0; m < t.topology.microbatches(b.device); ++m) {
-    if (!t.topology.present(b.stage, t.topology.of_replica(b.device, m))) continue;
+  for (MicrobatchId m{0}; m < t.topology.microbatches(b.device); ++m) {
+    if (!t.topology.present(b.stage, t.topology.of_replica(DeviceId{b.device}, m))) continue;
     of_microbatch.microbatch = m;
     const Passes passes(t, of_microbatch);
     used.first = used.empty() ? passes.weight_first() : std::min(used.first, passes.weight_first());
@@ -190,9 +197,8 @@ Span use_of_sums(const Tables& t, const Buffer& b) {
 
 // From COLLECT to the last I, or F where there is none, of any microbatch.
 Span use_of_collected(const Tables& t, const Buffer& b) {
-  const int replica = t.topology.replica[b.device];
   Span used;
-  for (const Posting& posting : t.posted(b.stage, replica))
+  for (const Posting& posting : t.posted(StageId{b.stage}, t.topology.replica[b.device]))
     if (posting.op == Op::Collect) used.add(posting.post);
   if (used.empty()) return {};
   Buffer of_microbatch = b;
@@ -220,7 +226,7 @@ bool belongs(const Tables& t, const Buffer& b) {
   const bool per_microbatch = is_kept(b) || is_moved(b) || is_carried(b) || is_stage_end(b);
   if (per_microbatch && (b.microbatch < 0 || b.microbatch >= t.topology.microbatches(b.device)))
     return false;
-  const OfReplica of = t.topology.of_replica(b.device, b.microbatch);
+  const OfReplica of = t.topology.of_replica(b);
   if (per_microbatch && b.edge < 0 && b.stage >= 0 && b.stage < p.stages &&
       !t.topology.present(b.stage, of))
     return false;
@@ -229,18 +235,18 @@ bool belongs(const Tables& t, const Buffer& b) {
                       : b.kind == BufferKind::SegmentGradient ? 0
                                                               : -1;
     const int behind = b.kind == BufferKind::SegmentGradient ? 1 : 0;
-    const bool there = holds(t, b.device, b.stage) && b.segment >= first &&
+    const bool there = holds(t, DeviceId{b.device}, StageId{b.stage}) && b.segment >= first &&
                        b.segment + behind < p.segments[b.stage];
     return there && (!is_moved(b) || Passes(t, b).move() != nullptr) &&
-           (!is_state(b) || t.state_move(b.device, b.stage, b.segment) != nullptr) &&
+           (!is_state(b) || state_move_of(t, b) != nullptr) &&
            (b.kind != BufferKind::Collected || is_of_collecting_segment(p, b));
   }
   if (b.edge < 0 || b.edge >= std::ssize(p.edges)) return false;
   const Edge& edge = p.edges[b.edge];
   if (!t.topology.carries(b.edge, b.direction, of)) return false;
   const bool arriving = b.kind == BufferKind::Arriving || b.kind == BufferKind::ArrivingOnHost;
-  if (!holds(t, b.device, endpoint(edge, arriving ? Op::Receive : Op::Send, b.direction)))
-    return false;
+  const StageId end{endpoint(edge, arriving ? Op::Receive : Op::Send, b.direction)};
+  if (!holds(t, DeviceId{b.device}, end)) return false;
   return b.kind == BufferKind::Arriving || t.crosses(b.edge, of.replica);
 }
 
@@ -256,10 +262,10 @@ Span use_of(const Tables& t, const Buffer& b) {
   const std::int32_t end = std::max(size - 1, 0);
   if (is_static(b) || b.kind == BufferKind::StoredState) return {0, end};
   if (b.kind == BufferKind::FetchedState) {
-    const StateMove& move = *t.state_move(b.device, b.stage, b.segment);
+    const StateMove& move = *state_move_of(t, b);
     return {move.in, move.out_wait};
   }
-  const Span reduction = t.reduction(b.stage, t.topology.replica[b.device], b.segment);
+  const Span reduction = reduction_of(t, b);
   const bool lasts = b.kind == BufferKind::Share && !reduction.empty();
   return lasts ? Span{reduction.first, end} : reduction;
 }

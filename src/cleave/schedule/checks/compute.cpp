@@ -13,8 +13,8 @@ class ComputeWalk {
  public:
   ComputeWalk(Tables& tables, Findings& findings)
       : t_(tables), findings_(findings), next_microbatch_(tables.last_weight.size(), 0) {
-    for (int stage = 0; stage < t_.program.stages; ++stage)
-      for (int replica = 0; replica < t_.program.replicas; ++replica)
+    for (StageId stage{0}; stage < t_.program.stages; ++stage)
+      for (ReplicaId replica{0}; replica < t_.program.replicas; ++replica)
         std::fill_n(next_microbatch_.begin() + t_.segment_index(stage, replica), t_.segments[stage],
                     t_.next_present(stage, {.replica = replica}));
   }
@@ -22,7 +22,7 @@ class ComputeWalk {
   void visit(int device, std::int32_t at, const Instruction& i) {
     device_ = device;
     at_ = at;
-    of_ = t_.topology.of_replica(device, i.microbatch);
+    of_ = t_.topology.of_replica(device, i);
     total_ = t_.segments[i.stage];
     unit_ = &t_.unit(i.stage, of_);
     if (i.segment >= 0) record_piece(i);
@@ -88,8 +88,8 @@ class ComputeWalk {
   void backward_weight(const Instruction& i) {
     const int first = std::max(i.segment, 0);
     const int last = i.segment < 0 ? total_ - 1 : i.segment;
-    const std::int64_t base = t_.segment_index(i.stage, of_.replica);
-    const std::int64_t held = t_.segment_index(i.stage, t_.topology.replica[device_]);
+    const std::int64_t base = t_.segment_index(StageId{i.stage}, of_.replica);
+    const std::int64_t held = t_.segment_index(StageId{i.stage}, t_.topology.replica[device_]);
     unit_->weight.add(at_);
     if (unit_->input_done < total_ - first) complain("runs before the backward_input it needs");
     for (int segment = first; segment <= last; ++segment) {
@@ -100,9 +100,11 @@ class ComputeWalk {
         return complain("runs after a later microbatch; W of a stage goes in microbatch order");
       }
       if (of_.microbatch > next)
-        complain("runs before microbatch ", t_.topology.on_device(device_, {of_.replica, next}),
+        complain("runs before microbatch ",
+                 t_.topology.on_device(device_, {of_.replica, MicrobatchId{next}}),
                  "; W of a stage goes in microbatch order");
-      next = t_.next_present(i.stage, {.replica = of_.replica, .microbatch = of_.microbatch + 1});
+      next = t_.next_present(
+          i.stage, {.replica = of_.replica, .microbatch = MicrobatchId{of_.microbatch + 1}});
       ++unit_->weight_done;
       t_.last_weight[held + segment] = at_;
     }
@@ -122,8 +124,8 @@ void check_complete(const Tables& t, Level level, Findings& findings) {
   const Program& p = t.program;
   const Unit* unit = t.units.data();
   for (int stage = 0; stage < p.stages; ++stage)
-    for (int replica = 0; replica < p.replicas; ++replica)
-      for (int microbatch = 0; microbatch < p.microbatches; ++microbatch, ++unit) {
+    for (ReplicaId replica{0}; replica < p.replicas; ++replica)
+      for (MicrobatchId microbatch{0}; microbatch < p.microbatches; ++microbatch, ++unit) {
         const OfReplica of{.replica = replica, .microbatch = microbatch};
         if (!t.topology.present(stage, of)) continue;
         const int total = t.segments[stage];

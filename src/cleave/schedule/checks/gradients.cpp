@@ -60,21 +60,21 @@ class GradientWalk {
   // STEP updates a segment, a stage, or all stages of the device.
   void step(std::int32_t at, const Instruction& i) {
     if (first_step_ < 0) first_step_ = at;
-    if (i.stage >= 0) return step_stage(at, i.stage, i.segment);
+    if (i.stage >= 0) return step_stage(at, StageId{i.stage}, SegmentId{i.segment});
     bool any = false;
     for (const int stage : t_.topology.stages[d_]) {
       if (!learns(stage)) continue;
-      step_stage(at, stage, -1);
+      step_stage(at, StageId{stage}, SegmentId{-1});
       any = true;
     }
     if (!any && first_step_ != at)
       findings_.add(d_, at, "is there a second time; the first is instruction ", first_step_);
   }
 
-  void step_stage(std::int32_t at, int stage, int segment) {
-    const int first = std::max(segment, 0);
+  void step_stage(std::int32_t at, StageId stage, SegmentId segment) {
+    const int first = std::max<int>(segment, 0);
     const int last = segment < 0 ? t_.segments[stage] - 1 : segment;
-    const std::int64_t base = t_.segment_index(stage, t_.topology.replica[d_]);
+    const std::int64_t base = base_of(stage);
     for (int k = first; k <= last; ++k) {
       std::int32_t& position = t_.stepped[base + k];
       if (position >= 0)
@@ -86,7 +86,7 @@ class GradientWalk {
   void reduce(std::int32_t at, const Instruction& i) {
     const int first = std::max(i.segment, 0);
     const int last = i.segment < 0 ? t_.segments[i.stage] - 1 : i.segment;
-    const std::int64_t base = t_.segment_index(i.stage, t_.topology.replica[d_]);
+    const std::int64_t base = base_of(i.stage);
     for (int segment = first; segment <= last; ++segment) {
       std::int32_t& position = t_.reduced[base + segment];
       if (position >= 0)
@@ -101,8 +101,13 @@ class GradientWalk {
   void summed(std::int32_t at, const Instruction& i) {
     const int first = std::max(i.segment, 0);
     const int last = i.segment < 0 ? t_.segments[i.stage] - 1 : i.segment;
-    const std::int64_t base = t_.segment_index(i.stage, t_.topology.replica[d_]);
+    const std::int64_t base = base_of(i.stage);
     for (int segment = first; segment <= last; ++segment) t_.summed[base + segment] = at;
+  }
+
+  // Where arrays over segments have segment 0 of a stage of the present device.
+  std::int64_t base_of(int stage) const {
+    return t_.segment_index(StageId{stage}, t_.topology.replica[d_]);
   }
 
   bool learns(int stage) const { return makes_weight_gradient(gradients_of(p_, stage)); }
@@ -110,7 +115,7 @@ class GradientWalk {
   // The position from which the gradients of `stage` are complete.
   std::int32_t finish_stage(int stage) {
     if (!learns(stage)) return ready_of_[stage] = -1;
-    const std::int64_t base = t_.segment_index(stage, t_.topology.replica[d_]);
+    const std::int64_t base = base_of(stage);
     std::int32_t ready = -1;
     int reduced = 0;
     for (int segment = 0; segment < t_.segments[stage]; ++segment) {
@@ -145,7 +150,8 @@ class GradientWalk {
     if (has_norm_ && norm_ < 0) findings_.add(d_, -1, "NORM is missing; other devices take part");
     for (const int stage : t_.topology.stages[d_])
       if (final_ && learns(stage) && steps_of(stage).empty()) {
-        const auto what = first_step_ < 0 ? std::string("STEP") : cleave::detail::concat("STEP:", stage);
+        const auto what =
+            first_step_ < 0 ? std::string("STEP") : cleave::detail::concat("STEP:", stage);
         findings_.add(d_, -1, what, " is missing");
         break;
       }
@@ -162,13 +168,13 @@ class GradientWalk {
 
   // The positions between which a stage is updated; empty if some of it is not.
   Span steps_of(int stage) const {
-    const std::int64_t base = t_.segment_index(stage, t_.topology.replica[d_]);
+    const std::int64_t base = base_of(stage);
     Span steps;
     for (int segment = 0; segment < t_.segments[stage]; ++segment) {
       const std::int32_t at = t_.stepped[base + segment];
       if (at < 0) return {};
-      steps = steps.empty() ? Span{at, at}
-                            : Span{std::min(steps.first, at), std::max(steps.last, at)};
+      steps =
+          steps.empty() ? Span{at, at} : Span{std::min(steps.first, at), std::max(steps.last, at)};
     }
     return steps;
   }

@@ -27,8 +27,9 @@ std::uint64_t what_of(BufferKind kind, int owner, int segment_or_direction) {
          static_cast<std::uint64_t>(segment_or_direction + 1);
 }
 
-std::uint64_t which_of(int replica, int microbatch) {
-  return static_cast<std::uint64_t>(replica) << 32 | static_cast<std::uint32_t>(microbatch);
+std::uint64_t which_of(ReplicaId replica, int microbatch_or_first) {
+  return static_cast<std::uint64_t>(replica) << 32 |
+         static_cast<std::uint32_t>(microbatch_or_first);
 }
 
 class Inventory {
@@ -103,7 +104,7 @@ class Inventory {
   void check_exchanged() {
     for (const int device : p_.through_host)
       for (const int stage : t_.topology.stages[device])
-        for (const Posting& posted : t_.posted(stage, t_.topology.replica[device])) {
+        for (const Posting& posted : t_.posted(StageId{stage}, t_.topology.replica[device])) {
           const std::uint64_t what = what_of(on_host_of(posted.op), stage, posted.segment);
           const auto first = std::ranges::lower_bound(entries_, what, {}, &Entry::what);
           if (first == entries_.end() || first->what != what) continue;
@@ -114,7 +115,7 @@ class Inventory {
  private:
   Entry entry_of(const Buffer& b, std::int32_t index) const {
     if (is_scratch(b)) return {what_of(b.kind, b.device, 0), 0, index};
-    const OfReplica of = t_.topology.of_replica(b.device, b.microbatch);
+    const OfReplica of = t_.topology.of_replica(b);
     const std::uint64_t which = which_of(of.replica, of.microbatch);
     if (is_carried(b))
       return {what_of(b.kind, b.edge, static_cast<int>(b.direction)), which, index};
@@ -134,8 +135,8 @@ class Inventory {
     auto next = there.begin();
     const bool per_microbatch = is_kept(like) || is_stage_end(like);
     const int count = per_microbatch ? p_.microbatches : 1;
-    for (int replica = 0; replica < p_.replicas; ++replica)
-      for (int microbatch = 0; microbatch < count; ++microbatch) {
+    for (ReplicaId replica{0}; replica < p_.replicas; ++replica)
+      for (MicrobatchId microbatch{0}; microbatch < count; ++microbatch) {
         if (next != there.end() && next->which == which_of(replica, microbatch)) {
           ++next;
           continue;
@@ -164,8 +165,8 @@ class Inventory {
   }
 
   void check_edge(int edge, Direction direction, std::int64_t bytes) {
-    for (int replica = 0; replica < p_.replicas; ++replica)
-      for (int microbatch = 0; microbatch < p_.microbatches; ++microbatch)
+    for (ReplicaId replica{0}; replica < p_.replicas; ++replica)
+      for (MicrobatchId microbatch{0}; microbatch < p_.microbatches; ++microbatch)
         for (const BufferKind kind : {BufferKind::Arriving, BufferKind::Leaving,
                                       BufferKind::ArrivingOnHost, BufferKind::LeavingOnHost}) {
           const OfReplica of{.replica = replica, .microbatch = microbatch};

@@ -61,7 +61,7 @@ class MessageChecks {
   }
 
   void collect(int device, std::int32_t at, const Instruction& i) {
-    Message& m = t_.message(i.edge, i.direction, t_.topology.of_replica(device, i.microbatch));
+    Message& m = t_.message(i.edge, i.direction, t_.topology.of_replica(device, i));
     const Op post = i.op == Op::Wait ? i.completes : i.op;
     std::int32_t& position = i.op == Op::Wait ? (post == Op::Send ? m.send_wait : m.receive_wait)
                                               : (post == Op::Send ? m.send : m.receive);
@@ -102,9 +102,9 @@ void check_messages(Tables& tables, Findings& findings) {
   MessageChecks checks(tables, findings);
   checks.collect();
   for (int edge = 0; edge < std::ssize(p.edges); ++edge)
-    for (int replica = 0; replica < p.replicas; ++replica) {
+    for (ReplicaId replica{0}; replica < p.replicas; ++replica) {
       if (!tables.crosses(edge, replica)) continue;
-      for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
+      for (MicrobatchId microbatch{0}; microbatch < p.microbatches; ++microbatch) {
         const OfReplica of{.replica = replica, .microbatch = microbatch};
         for (const Direction direction : {Direction::Forward, Direction::Backward})
           if (tables.topology.carries(edge, direction, of)) checks.check({edge, direction, of});
@@ -116,11 +116,11 @@ void check_messages(Tables& tables, Findings& findings) {
 void check_local_edges(const Tables& t, Findings& findings) {
   const Program& p = t.program;
   for (int e = 0; e < std::ssize(p.edges); ++e)
-    for (int replica = 0; replica < p.replicas; ++replica) {
+    for (ReplicaId replica{0}; replica < p.replicas; ++replica) {
       if (t.crosses(e, replica)) continue;
       const Edge& edge = p.edges[e];
       const int device = p.placement[edge.from][replica];
-      for (int microbatch = 0; microbatch < p.microbatches; ++microbatch) {
+      for (MicrobatchId microbatch{0}; microbatch < p.microbatches; ++microbatch) {
         const OfReplica of{.replica = replica, .microbatch = microbatch};
         const Unit& from = t.unit(edge.from, of);
         const Unit& to = t.unit(edge.to, of);

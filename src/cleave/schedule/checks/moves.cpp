@@ -27,8 +27,7 @@ class MoveChecks {
       for (std::int32_t at = 0; at < std::ssize(list); ++at) {
         const Instruction& i = list[at];
         if (!is_move(i) || is_state_move(i)) continue;
-        const std::int64_t unit =
-            t_.unit_index(i.stage, t_.topology.of_replica(device, i.microbatch));
+        const std::int64_t unit = t_.unit_index(i.stage, t_.topology.of_replica(device, i));
         Move& move = found[{unit, i.segment}];
         move.unit = unit;
         move.segment = i.segment;
@@ -43,10 +42,11 @@ class MoveChecks {
 
   void check(const Move& move) {
     const std::int64_t row = move.unit / t_.program.microbatches;
-    const Kept kept{.stage = static_cast<int>(row / t_.program.replicas),
-                    .of = {static_cast<int>(row % t_.program.replicas),
-                           static_cast<int>(move.unit % t_.program.microbatches)},
-                    .segment = move.segment};
+    const Kept kept{
+        .stage = static_cast<int>(row / t_.program.replicas),
+        .of = {.replica = ReplicaId{static_cast<int>(row % t_.program.replicas)},
+               .microbatch = MicrobatchId{static_cast<int>(move.unit % t_.program.microbatches)}},
+        .segment = move.segment};
     const int device = t_.program.placement[kept.stage][kept.of.replica];
     for (const auto& [position, op, completes] :
          {std::tuple(move.out, Op::Out, Op::Forward), std::tuple(move.out_wait, Op::Wait, Op::Out),
@@ -120,7 +120,7 @@ MovedBuffers buffers_of_moves(const Tables& t) {
     const bool kept = b.kind == BufferKind::KeptForInput || b.kind == BufferKind::KeptForWeight;
     const bool moved = b.kind >= BufferKind::ReturnedForInput && b.kind <= BufferKind::Outside;
     if (!kept && !moved) continue;
-    const std::int64_t unit = t.unit_index(b.stage, t.topology.of_replica(b.device, b.microbatch));
+    const std::int64_t unit = t.unit_index(b.stage, t.topology.of_replica(b));
     if (t.move(unit, b.segment) != nullptr) buffers[{unit, b.segment, b.kind}] = &b;
   }
   return buffers;

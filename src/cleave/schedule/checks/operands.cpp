@@ -17,7 +17,7 @@ class Operands {
  public:
   Operands(const Program& program, Level level) : p_(program), level_(level), topology_(program) {}
 
-  std::optional<std::string> complaint(int device, const Instruction& i) const {
+  std::optional<std::string> complaint(DeviceId device, const Instruction& i) const {
     const Op op = subject(i);
     if (static_cast<int>(i.op) >= kOps || static_cast<int>(op) >= kOps)
       return "is no known instruction";
@@ -48,21 +48,22 @@ class Operands {
            op == Op::Free || op == Op::Collect;
   }
 
-  bool holds(int device, int stage) const {
+  bool holds(DeviceId device, StageId stage) const {
     const int replica = topology_.replica[device];
     return replica >= 0 && p_.placement[stage][replica] == device;
   }
 
-  std::optional<std::string> stage_complaint(int device, const Instruction& i) const {
+  std::optional<std::string> stage_complaint(DeviceId device, const Instruction& i) const {
     using cleave::detail::concat;
     if (!is_within(i.stage, p_.stages)) return concat("names stage ", i.stage, " of ", p_.stages);
-    if (!holds(device, i.stage)) return concat("stage ", i.stage, " is not on this device");
+    if (!holds(device, StageId{i.stage}))
+      return concat("stage ", i.stage, " is not on this device");
     if (i.segment < -1 || i.segment >= p_.segments[i.stage])
       return concat("names segment ", i.segment, " of ", p_.segments[i.stage]);
     if (i.op == Op::Step || is_state_move(i)) return update_complaint(i);
     if (!is_compute(i.op) && !is_move(i)) return collective_complaint(i);
     if (const auto complaint = microbatch_complaint(device, i)) return complaint;
-    if (!topology_.present(i.stage, topology_.of_replica(device, i.microbatch)))
+    if (!topology_.present(i.stage, topology_.of_replica(device, i)))
       return concat("stage ", i.stage, " is absent from microbatch ", i.microbatch);
     if (level_ == Level::Forward || wanted(subject(i), gradients_of(p_, i.stage)))
       return std::nullopt;
@@ -108,13 +109,13 @@ class Operands {
     return concat("only the last segment of stage ", i.stage, " runs once per step");
   }
 
-  std::optional<std::string> microbatch_complaint(int device, const Instruction& i) const {
+  std::optional<std::string> microbatch_complaint(DeviceId device, const Instruction& i) const {
     const int microbatches = topology_.microbatches(device);
     if (is_within(i.microbatch, microbatches)) return std::nullopt;
     return cleave::detail::concat("names microbatch ", i.microbatch, " of ", microbatches);
   }
 
-  std::optional<std::string> message_complaint(int device, const Instruction& i) const {
+  std::optional<std::string> message_complaint(DeviceId device, const Instruction& i) const {
     using cleave::detail::concat;
     const Op post = i.op == Op::Out ? Op::Send : i.op == Op::In ? Op::Receive : subject(i);
     if (!is_within(i.edge, std::ssize(p_.edges)))
@@ -123,22 +124,23 @@ class Operands {
     if (i.direction == Direction::Backward && !edge.backward)
       return concat("nothing flows back along edge ", i.edge);
     const int stage = endpoint(edge, post, i.direction);
-    if (!holds(device, stage))
+    if (!holds(device, StageId{stage}))
       return concat("belongs to stage ", stage, ", which is not on this device");
-    if (holds(device, edge.from) && holds(device, edge.to))
+    if (holds(device, StageId{edge.from}) && holds(device, StageId{edge.to}))
       return concat("both ends of edge ", i.edge, " are on this device");
     if (const auto complaint = microbatch_complaint(device, i)) return complaint;
-    if (topology_.carries(i.edge, i.direction, topology_.of_replica(device, i.microbatch)))
+    if (topology_.carries(i.edge, i.direction, topology_.of_replica(device, i)))
       return std::nullopt;
     return concat("an end of edge ", i.edge, " is absent from microbatch ", i.microbatch);
   }
 
-  std::optional<std::string> tie_complaint(int device, const Instruction& i) const {
+  std::optional<std::string> tie_complaint(DeviceId device, const Instruction& i) const {
     using cleave::detail::concat;
     if (!is_within(i.edge, std::ssize(p_.ties)))
       return concat("names tie ", i.edge, " of ", p_.ties.size());
     const Tie& tie = p_.ties[i.edge];
-    if (holds(device, tie.first) || holds(device, tie.second)) return std::nullopt;
+    if (holds(device, StageId{tie.first}) || holds(device, StageId{tie.second}))
+      return std::nullopt;
     return concat("stages ", tie.first, " and ", tie.second, " are not on this device");
   }
 
@@ -166,7 +168,7 @@ void check_counts(const Program& p, Level level, Findings& findings) {
   }
   std::int64_t crossing = 0;
   for (const Edge& edge : p.edges)
-    for (int replica = 0; replica < p.replicas; ++replica)
+    for (ReplicaId replica{0}; replica < p.replicas; ++replica)
       crossing += p.placement[edge.from][replica] != p.placement[edge.to][replica];
   if (level != Level::Compute && !at_most(crossing, p.microbatches))
     findings.add(-1, -1, "has ", count, " instructions; ", crossing, " edges between devices x ",
@@ -188,7 +190,7 @@ void check_segments(const Program& p, Findings& findings) {
 
 void check_operands(const Program& program, Level level, Findings& findings) {
   const Operands operands(program, level);
-  for (int device = 0; device < program.devices && !findings.full(); ++device) {
+  for (DeviceId device{0}; device < program.devices && !findings.full(); ++device) {
     const auto& list = program.lists[device];
     for (int at = 0; at < std::ssize(list); ++at)
       if (const auto complaint = operands.complaint(device, list[at]))

@@ -42,7 +42,7 @@ class ParameterWalk {
   }
 
   State& segment(const Instruction& i) {
-    return segment_[t_.segment_index(i.stage, replica_) + i.segment];
+    return segment_[t_.segment_index(StageId{i.stage}, replica_) + i.segment];
   }
 
   void visit(std::int32_t at, const Instruction& i) {
@@ -96,7 +96,7 @@ class ParameterWalk {
   std::vector<State> segment_;      // [segment_index + segment]: gathered by itself
   std::vector<Gathered> gathered_;  // [stage * replicas + replica]
   int d_ = 0;
-  int replica_ = 0;
+  ReplicaId replica_{0};
 };
 
 }  // namespace

@@ -46,8 +46,8 @@ void collect(Tables& t, int device, Findings& findings) {
 
 // What one replica posts first is one collective with what the others post first, whatever they
 // call it.
-void compare(const Tables& t, int stage, int replica, Findings& findings) {
-  const auto& first = t.posted(stage, 0);
+void compare(const Tables& t, StageId stage, ReplicaId replica, Findings& findings) {
+  const auto& first = t.posted(stage, ReplicaId{0});
   const auto& here = t.posted(stage, replica);
   const int device = t.program.placement[stage][replica];
   const int leader = t.program.placement[stage][0];
@@ -71,7 +71,7 @@ void check_postings(Tables& tables, Findings& findings) {
     if (tables.topology.replica[device] >= 0) collect(tables, device, findings);
   for (int stage = 0; stage < tables.program.stages; ++stage)
     for (const int device : holders_of(tables.program, stage))
-      compare(tables, stage, tables.topology.replica[device], findings);
+      compare(tables, StageId{stage}, tables.topology.replica[device], findings);
 }
 
 }  // namespace cleave::schedule::checks

@@ -80,7 +80,7 @@ class Run {
   Need need_of(int d, const Instruction& i) const {
     if (i.op != Op::Wait || is_move(i)) return {};
     if (!is_message(i)) return need_of_collective(d, i);
-    const OfReplica of = t_.topology.of_replica(d, i.microbatch);
+    const OfReplica of = t_.topology.of_replica(d, i);
     const Message& m = t_.message(i.edge, i.direction, of);
     const Op other = i.completes == Op::Send ? Op::Receive : Op::Send;
     const int peer = p_.placement[endpoint(p_.edges[i.edge], other, i.direction)][of.replica];
@@ -89,10 +89,10 @@ class Run {
   }
 
   Need need_of_collective(int d, const Instruction& i) const {
-    const std::size_t number = t_.completed_by(i.stage, t_.topology.replica[d], at_[d]);
+    const std::size_t number = t_.completed_by(StageId{i.stage}, t_.topology.replica[d], at_[d]);
     for (int other = 0; other < p_.replicas; other += t_.topology.replicas[d]) {
       const int peer = p_.placement[i.stage][other];
-      const std::int32_t post = t_.posted(i.stage, other)[number].post;
+      const std::int32_t post = t_.posted(StageId{i.stage}, ReplicaId{other})[number].post;
       if (at_[peer] <= post) return {peer, post};
     }
     return {};
@@ -104,7 +104,7 @@ class Run {
     const bool forward = op == Op::Forward;
     if (!forward && !reads(op, Thing::OutputGradient)) return {};
     const Direction direction = forward ? Direction::Forward : Direction::Backward;
-    const OfReplica of = t_.topology.of_replica(d, i.microbatch);
+    const OfReplica of = t_.topology.of_replica(d, i);
     for (const int e : (forward ? t_.topology.incoming : t_.topology.outgoing)[i.stage]) {
       const Edge& edge = p_.edges[e];
       if (!t_.topology.carries(e, direction, of)) continue;

@@ -58,15 +58,15 @@ bool is_in_order(const Tables& t, const StateMove& move, Findings& findings) {
 // The update of what moves lies between its coming and its leaving; no two moves bring the same.
 void check_state_move(const Tables& t, const StateMove& move, Findings& findings) {
   if (!is_in_order(t, move, findings)) return;
-  if (move.segment >= 0 && t.state_move(move.device, move.stage, -1) != nullptr)
+  if (move.segment >= 0 &&
+      t.state_move(DeviceId{move.device}, StageId{move.stage}, SegmentId{-1}) != nullptr)
     return findings.add(move.device, move.in, "brings in what the move of the whole stage brings");
-  const std::int64_t base = t.segment_index(move.stage, t.topology.replica[move.device]);
+  const std::int64_t base = t.segment_index(StageId{move.stage}, t.topology.replica[move.device]);
   const int first = std::max(move.segment, 0);
   const int last = move.segment < 0 ? t.segments[move.stage] - 1 : move.segment;
   for (int segment = first; segment <= last; ++segment) {
     const std::int32_t step = t.stepped[base + segment];
-    if (step < 0)
-      return findings.add(move.device, move.in, "brings in what no STEP updates");
+    if (step < 0) return findings.add(move.device, move.in, "brings in what no STEP updates");
     if (step < move.in_wait)
       return findings.add(move.device, step, "updates state before it has come (instruction ",
                           move.in_wait, ")");
@@ -98,7 +98,8 @@ void check_state_buffers(const Tables& tables, Findings& findings) {
     const auto& [device, stage, segment] = key;
     const auto& [fetched, stored] = pair;
     if (fetched != nullptr && stored != nullptr && fetched->bytes >= stored->bytes) continue;
-    findings.add(device, tables.state_move(device, stage, segment)->in,
+    findings.add(device,
+                 tables.state_move(DeviceId{device}, StageId{stage}, SegmentId{segment})->in,
                  "has no room for the bytes that are stored");
   }
 }

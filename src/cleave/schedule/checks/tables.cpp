@@ -50,7 +50,7 @@ const Unit& Tables::unit(int stage, const OfReplica& of) const {
   return units[unit_index(stage, of)];
 }
 
-std::int64_t Tables::segment_index(int stage, int replica) const {
+std::int64_t Tables::segment_index(StageId stage, ReplicaId replica) const {
   return first_segment_[stage] * program.replicas +
          static_cast<std::int64_t>(replica) * segments[stage];
 }
@@ -64,22 +64,22 @@ const Message& Tables::message(int edge, Direction direction, const OfReplica& o
   return messages[(row * 2 + static_cast<int>(direction)) * program.microbatches + of.microbatch];
 }
 
-const StateMove* Tables::state_move(int device, int stage, int segment) const {
+const StateMove* Tables::state_move(DeviceId device, StageId stage, SegmentId segment) const {
   const auto key = [](const StateMove& m) { return std::tuple(m.device, m.stage, m.segment); };
-  const std::tuple wanted(device, stage, segment);
+  const std::tuple<int, int, int> wanted(device, stage, segment);
   const auto found = std::ranges::lower_bound(state_moves, wanted, {}, key);
   return found != state_moves.end() && key(*found) == wanted ? &*found : nullptr;
 }
 
-Span Tables::reduction(int stage, int replica, int segment) const {
+Span Tables::reduction(StageId stage, ReplicaId replica, SegmentId segment) const {
   if (segment >= segments[stage]) return {};
-  const std::int64_t index = segment_index(stage, replica) + std::max(segment, 0);
+  const std::int64_t index = segment_index(stage, replica) + std::max<int>(segment, 0);
   const std::int32_t at = reduced[index];
   const auto& list = program.lists[program.placement[stage][replica]];
   return at >= 0 && list[at].segment == segment ? Span{at, summed[index]} : Span{};
 }
 
-std::size_t Tables::completed_by(int stage, int replica, std::int32_t wait) const {
+std::size_t Tables::completed_by(StageId stage, ReplicaId replica, std::int32_t wait) const {
   const auto& all = posted(stage, replica);
   const auto& list = program.lists[program.placement[stage][replica]];
   // Waited for in about the order of posting: the one it completes is the last of its name before.
@@ -98,7 +98,7 @@ int Tables::next_present(int stage, OfReplica of) const {
 }
 
 bool Tables::takes_part(int stage) const {
-  for (int replica = 0; replica < program.replicas; ++replica)
+  for (ReplicaId replica{0}; replica < program.replicas; ++replica)
     if (next_present(stage, {.replica = replica}) < program.microbatches) return true;
   return false;
 }

@@ -88,21 +88,23 @@ struct Tables {
 
   /// Index of segment 0 in arrays over (stage, replica, segment). What a device has once for all
   /// replicas that it stands for is that of the first.
-  std::int64_t segment_index(int stage, int replica) const;
+  std::int64_t segment_index(StageId stage, ReplicaId replica) const;
 
-  bool crosses(int edge, int replica) const { return slot[edge * program.replicas + replica] >= 0; }
+  bool crosses(int edge, ReplicaId replica) const {
+    return slot[edge * program.replicas + replica] >= 0;
+  }
   Message& message(int edge, Direction direction, const OfReplica& of);
   const Message& message(int edge, Direction direction, const OfReplica& of) const;
 
   static std::uint64_t piece_key(std::int64_t unit, int segment, Op op);
 
   /// From the REDUCE that names this segment (-1: the stage as a whole) to its WAIT; empty: none.
-  Span reduction(int stage, int replica, int segment) const;
+  Span reduction(StageId stage, ReplicaId replica, SegmentId segment) const;
 
   /// Which posting of the stage the WAIT at this position of the replica's list completes.
-  std::size_t completed_by(int stage, int replica, std::int32_t wait) const;
+  std::size_t completed_by(StageId stage, ReplicaId replica, std::int32_t wait) const;
 
-  const std::vector<Posting>& posted(int stage, int replica) const {
+  const std::vector<Posting>& posted(StageId stage, ReplicaId replica) const {
     return postings[static_cast<std::size_t>(stage) * program.replicas + replica];
   }
 
@@ -120,7 +122,7 @@ struct Tables {
   const Move* move(std::int64_t unit, int segment) const;
 
   /// How the optimizer state of this segment (-1: the whole stage) moves; null: it does not.
-  const StateMove* state_move(int device, int stage, int segment) const;
+  const StateMove* state_move(DeviceId device, StageId stage, SegmentId segment) const;
 
   const Program& program;
   Topology topology;

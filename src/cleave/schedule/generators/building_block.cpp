@@ -17,7 +17,7 @@ struct Action {
 };
 
 /// The actions of microbatch 0 on `device`, by time.
-std::array<Action, 6> actions(const BuildingBlock& block, int devices, int device) {
+std::array<Action, 6> actions(const BuildingBlock& block, int devices, DeviceId device) {
   const int below = devices - 1 - device;
   const int turn = (devices - 1) * block.down + 1;
   const int loss = turn + (devices - 1) * block.up + 1 + block.pause_at_loss;
@@ -52,7 +52,7 @@ std::array<Action, 6> actions(const BuildingBlock& block, int devices, int devic
 
 Program repeat(std::string_view schedule, const PipelineShape& shape, const BuildingBlock& block) {
   Draft draft(schedule, shape, Fold::V);
-  for (int device = 0; device < shape.devices; ++device) {
+  for (DeviceId device{0}; device < shape.devices; ++device) {
     auto next = actions(block, shape.devices, device);
     // One action per residue: in each period every one of them has its turn, in the same order.
     std::ranges::sort(next, {}, [](const Action& a) { return a.time % kPeriod; });
@@ -60,7 +60,7 @@ Program repeat(std::string_view schedule, const PipelineShape& shape, const Buil
     const int periods = latest / kPeriod + shape.microbatches;
     for (int period = 0; period < periods; ++period)
       for (const auto& [time, op, chunk] : next) {
-        const int mb = period - time / kPeriod;
+        const MicrobatchId mb{period - time / kPeriod};
         if (mb >= 0) draft.emit(op, device, chunk, mb);
       }
   }

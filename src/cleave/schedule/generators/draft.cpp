@@ -14,7 +14,7 @@ Draft::Draft(std::string_view schedule, const PipelineShape& shape, Fold fold) :
   program_.segments.assign(program_.stages, 1);
   program_.lists.resize(shape.devices);
   program_.placement.resize(program_.stages);
-  for (int device = 0; device < shape.devices; ++device)
+  for (DeviceId device{0}; device < shape.devices; ++device)
     for (int chunk = 0; chunk < shape.chunks; ++chunk)
       program_.placement[stage_of(device, chunk)] = {device};
   program_.edges = shape.graph;
@@ -25,18 +25,18 @@ Draft::Draft(std::string_view schedule, const PipelineShape& shape, Fold fold) :
   program_.replicas = std::ranges::max(replicas_);
   for (const int count : replicas_) stands_for_.push_back(program_.replicas / count);
   std::vector<int> devices(program_.stages, 1);
-  for (int device = 0; device < shape.devices && !shape.replicas.empty(); ++device)
+  for (DeviceId device{0}; device < shape.devices && !shape.replicas.empty(); ++device)
     devices[stage_of(device, 0)] = replicas_[device];
   after_ = longest_paths(program_.stages, program_.edges, devices).value();
 }
 
-int Draft::stage_of(int device, int chunk) const {
+int Draft::stage_of(DeviceId device, int chunk) const {
   const int devices = program_.devices;
   const bool upward = fold_ == Fold::V && chunk % 2 == 1;
   return chunk * devices + (upward ? devices - 1 - device : device);
 }
 
-void Draft::emit(Op op, int device, int chunk, int microbatch) {
+void Draft::emit(Op op, DeviceId device, int chunk, MicrobatchId microbatch) {
   if (microbatch >= microbatches(device)) return;
   // Replicas take turns, so that those that feed a device all have something to do.
   const int replica = microbatch % stands_for_[device];
@@ -65,19 +65,19 @@ Program Draft::finish() && {
   return std::move(program_);
 }
 
-void Draft::forward(int device, int chunk, int microbatch) {
+void Draft::forward(DeviceId device, int chunk, MicrobatchId microbatch) {
   emit(Op::Forward, device, chunk, microbatch);
 }
 
-void Draft::input(int device, int chunk, int microbatch) {
+void Draft::input(DeviceId device, int chunk, MicrobatchId microbatch) {
   emit(Op::BackwardInput, device, chunk, microbatch);
 }
 
-void Draft::weight(int device, int chunk, int microbatch) {
+void Draft::weight(DeviceId device, int chunk, MicrobatchId microbatch) {
   emit(Op::BackwardWeight, device, chunk, microbatch);
 }
 
-void Draft::backward(int device, int chunk, int microbatch) {
+void Draft::backward(DeviceId device, int chunk, MicrobatchId microbatch) {
   emit(Op::Backward, device, chunk, microbatch);
 }
 

@@ -37,7 +37,7 @@ Program dualpipev(const PipelineShape& shape) {
   Draft draft("dualpipev", shape, Fold::V);
   const int devices = shape.devices;
   const int microbatches = std::max(shape.microbatches, 2 * devices);
-  for (int device = 0; device < devices; ++device) {
+  for (DeviceId device{0}; device < devices; ++device) {
     Lane lane{draft, device};
     const int below = devices - 1 - device;
     for (int k = 0; k < 2 * below; ++k) lane.f(0);

@@ -14,30 +14,30 @@ class Draft {
  public:
   Draft(std::string_view schedule, const PipelineShape& shape, Fold fold);
 
-  void forward(int device, int chunk, int microbatch);
-  void input(int device, int chunk, int microbatch);     ///< I
-  void weight(int device, int chunk, int microbatch);    ///< W
-  void backward(int device, int chunk, int microbatch);  ///< B
-  void emit(Op op, int device, int chunk, int microbatch);
+  void forward(DeviceId device, int chunk, MicrobatchId microbatch);
+  void input(DeviceId device, int chunk, MicrobatchId microbatch);     ///< I
+  void weight(DeviceId device, int chunk, MicrobatchId microbatch);    ///< W
+  void backward(DeviceId device, int chunk, MicrobatchId microbatch);  ///< B
+  void emit(Op op, DeviceId device, int chunk, MicrobatchId microbatch);
 
   /// How many microbatches a device has: those of all replicas that it stands for, by turns.
   int microbatches(int device) const { return stands_for_[device] * program_.microbatches; }
 
   /// Stages on the longest path that follows a device's first stage: on a chain, all after it.
   /// Where stages have different numbers of replicas, devices on it for each device of this stage.
-  int after(int device) const { return of_each(device, after_[device]) + further_; }
+  int after(int device) const { return of_each(DeviceId{device}, after_[device]) + further_; }
   /// The same of those before it, on the longest path of all.
   int before(int device) const {
-    return of_each(device, std::ranges::max(after_) - after_[device]);
+    return of_each(DeviceId{device}, std::ranges::max(after_) - after_[device]);
   }
 
   /// Copies the lists for the replicas of their stages.
   Program finish() &&;
 
  private:
-  int stage_of(int device, int chunk) const;
+  int stage_of(DeviceId device, int chunk) const;
   /// A number of devices, divided among the replicas of a device's stage.
-  int of_each(int device, int devices) const {
+  int of_each(DeviceId device, int devices) const {
     return (devices + replicas_[device] - 1) / replicas_[device];
   }
 

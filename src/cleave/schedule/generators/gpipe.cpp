@@ -9,9 +9,9 @@ namespace cleave::schedule {
 //   device 1 | F0 F1 F2 B0 B1 B2
 Program gpipe(const PipelineShape& shape) {
   Draft draft("gpipe", shape, Fold::Loop);
-  for (int device = 0; device < shape.devices; ++device) {
-    for (int mb = 0; mb < draft.microbatches(device); ++mb) draft.forward(device, 0, mb);
-    for (int mb = 0; mb < draft.microbatches(device); ++mb) draft.backward(device, 0, mb);
+  for (DeviceId device{0}; device < shape.devices; ++device) {
+    for (MicrobatchId mb{0}; mb < draft.microbatches(device); ++mb) draft.forward(device, 0, mb);
+    for (MicrobatchId mb{0}; mb < draft.microbatches(device); ++mb) draft.backward(device, 0, mb);
   }
   return std::move(draft).finish();
 }

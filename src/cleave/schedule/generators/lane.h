@@ -10,16 +10,16 @@ namespace cleave::schedule {
 /// kind and chunk.
 struct Lane {
   Draft& draft;
-  int device;
+  DeviceId device;
   std::array<int, 2> forwards = {0, 0};
   std::array<int, 2> inputs = {0, 0};
   std::array<int, 2> weights = {0, 0};
 
-  void f(int chunk) { draft.forward(device, chunk, forwards[chunk]++); }
-  void i(int chunk) { draft.input(device, chunk, inputs[chunk]++); }
-  void w(int chunk) { draft.weight(device, chunk, weights[chunk]++); }
+  void f(int chunk) { draft.forward(device, chunk, MicrobatchId{forwards[chunk]++}); }
+  void i(int chunk) { draft.input(device, chunk, MicrobatchId{inputs[chunk]++}); }
+  void w(int chunk) { draft.weight(device, chunk, MicrobatchId{weights[chunk]++}); }
   void b(int chunk) {
-    draft.backward(device, chunk, inputs[chunk]++);
+    draft.backward(device, chunk, MicrobatchId{inputs[chunk]++});
     ++weights[chunk];
   }
 };

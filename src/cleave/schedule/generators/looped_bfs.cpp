@@ -9,11 +9,11 @@ namespace cleave::schedule {
 //   device 1 | 1F0 1F1 1F2 3F0 3F1 3F2 3B0 3B1 3B2 1B0 1B1 1B2
 Program looped_bfs(const PipelineShape& shape) {
   Draft draft("looped-bfs", shape, Fold::Loop);
-  for (int device = 0; device < shape.devices; ++device) {
+  for (DeviceId device{0}; device < shape.devices; ++device) {
     for (int chunk = 0; chunk < shape.chunks; ++chunk)
-      for (int mb = 0; mb < shape.microbatches; ++mb) draft.forward(device, chunk, mb);
+      for (MicrobatchId mb{0}; mb < shape.microbatches; ++mb) draft.forward(device, chunk, mb);
     for (int chunk = shape.chunks - 1; chunk >= 0; --chunk)
-      for (int mb = 0; mb < shape.microbatches; ++mb) draft.backward(device, chunk, mb);
+      for (MicrobatchId mb{0}; mb < shape.microbatches; ++mb) draft.backward(device, chunk, mb);
   }
   return std::move(draft).finish();
 }

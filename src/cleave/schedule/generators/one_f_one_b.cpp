@@ -23,16 +23,17 @@ namespace cleave::schedule {
 //   device 1 | F0 B0 F1 B1 F2 B2 F3 B3
 Program one_f_one_b(const PipelineShape& shape) {
   Draft draft("1f1b", shape, Fold::Loop);
-  for (int device = 0; device < shape.devices; ++device) {
+  for (DeviceId device{0}; device < shape.devices; ++device) {
     const int microbatches = draft.microbatches(device);
     const std::int64_t wanted = std::int64_t{draft.after(device)} * (1 + shape.early);
     const int ahead = static_cast<int>(std::min<std::int64_t>(wanted, microbatches));
-    for (int mb = 0; mb < ahead; ++mb) draft.forward(device, 0, mb);
-    for (int mb = ahead; mb < microbatches; ++mb) {
+    for (MicrobatchId mb{0}; mb < ahead; ++mb) draft.forward(device, 0, mb);
+    for (MicrobatchId mb{ahead}; mb < microbatches; ++mb) {
       draft.forward(device, 0, mb);
-      draft.backward(device, 0, mb - ahead);
+      draft.backward(device, 0, MicrobatchId{mb - ahead});
     }
-    for (int mb = microbatches - ahead; mb < microbatches; ++mb) draft.backward(device, 0, mb);
+    for (MicrobatchId mb{microbatches - ahead}; mb < microbatches; ++mb)
+      draft.backward(device, 0, mb);
   }
   return std::move(draft).finish();
 }

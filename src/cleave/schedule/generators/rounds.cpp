@@ -7,7 +7,7 @@ namespace {
 
 struct Turn {
   int chunk;
-  int microbatch;
+  MicrobatchId microbatch;
 };
 
 /// The forwards of a device, by rounds of so many microbatches: a round through chunk 0, the same
@@ -17,7 +17,7 @@ std::vector<Turn> turns_of(const std::vector<int>& rounds, int chunks) {
   int first = 0;
   for (const int size : rounds) {
     for (int chunk = 0; chunk < chunks; ++chunk)
-      for (int mb = first; mb < first + size; ++mb) turns.push_back({chunk, mb});
+      for (MicrobatchId mb{first}; mb < first + size; ++mb) turns.push_back({chunk, mb});
     first += size;
   }
   return turns;
@@ -30,7 +30,7 @@ Program in_rounds(std::string_view name, const PipelineShape& shape,
   Draft draft(name, shape, Fold::Loop);
   const std::vector<Turn> turns = turns_of(rounds, shape.chunks);
   const int count = static_cast<int>(turns.size());
-  for (int device = 0; device < shape.devices; ++device) {
+  for (DeviceId device{0}; device < shape.devices; ++device) {
     const auto forward = [&](int k) { draft.forward(device, turns[k].chunk, turns[k].microbatch); };
     const auto backward = [&](int k) {
       draft.backward(device, shape.chunks - 1 - turns[k].chunk, turns[k].microbatch);

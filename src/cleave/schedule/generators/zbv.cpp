@@ -17,7 +17,7 @@ Program zbv(const PipelineShape& shape) {
   Draft draft("zbv", shape, Fold::V);
   const int devices = shape.devices;
   const int microbatches = std::max(shape.microbatches, 2 * devices - 1);
-  for (int device = 0; device < devices; ++device) {
+  for (DeviceId device{0}; device < devices; ++device) {
     Lane lane{draft, device};
     const int below = devices - device;
     for (int k = 0; k < 2 * below - 1; ++k) lane.f(0);

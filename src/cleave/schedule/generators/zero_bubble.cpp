@@ -8,17 +8,17 @@ namespace cleave::schedule {
 // per stage; the W that the lower devices owe fill the time in which they would wait at the end.
 Program delayed_weights(std::string_view schedule, const PipelineShape& shape, int reach) {
   Draft draft(schedule, shape, Fold::Loop);
-  for (int device = 0; device < shape.devices; ++device) {
+  for (DeviceId device{0}; device < shape.devices; ++device) {
     const int microbatches = draft.microbatches(device);
     const int ahead = std::min(reach * draft.after(device), microbatches);
     const int owed = std::min(reach * draft.before(device), microbatches);
-    for (int mb = 0; mb < ahead; ++mb) draft.forward(device, 0, mb);
-    for (int mb = 0; mb < microbatches; ++mb) {
-      if (mb + ahead < microbatches) draft.forward(device, 0, mb + ahead);
+    for (MicrobatchId mb{0}; mb < ahead; ++mb) draft.forward(device, 0, mb);
+    for (MicrobatchId mb{0}; mb < microbatches; ++mb) {
+      if (mb + ahead < microbatches) draft.forward(device, 0, MicrobatchId{mb + ahead});
       draft.input(device, 0, mb);
-      if (mb >= owed) draft.weight(device, 0, mb - owed);
+      if (mb >= owed) draft.weight(device, 0, MicrobatchId{mb - owed});
     }
-    for (int mb = microbatches - owed; mb < microbatches; ++mb) draft.weight(device, 0, mb);
+    for (MicrobatchId mb{microbatches - owed}; mb < microbatches; ++mb) draft.weight(device, 0, mb);
   }
   return std::move(draft).finish();
 }

@@ -32,7 +32,7 @@ ActionIndex::ActionIndex(const Program& program)
               stage);
       const Op op = topology.acts_as(list[at]);
       if (op == Op::BackwardWeight || op == Op::Recompute) continue;
-      const OfReplica of = topology.of_replica(device, microbatch);
+      const OfReplica of = topology.of_replica(device, list[at]);
       int& position = (op == Op::Forward ? forward_ : backward_)[slot(stage, of)];
       require(position < 0, "device ", device, " runs ", to_string(list[at]), " twice");
       position = at;
@@ -46,8 +46,8 @@ void ActionIndex::check_complete(const Program& program, const Topology& topolog
   const bool trains = std::ranges::any_of(backward_, [](int at) { return at >= 0; });
   for (std::size_t at = 0; at < forward_.size(); ++at) {
     const int stage = static_cast<int>(at / microbatches_ % stages_);
-    const int replica = static_cast<int>(at / (microbatches_ * stages_));
-    const int microbatch = static_cast<int>(at % microbatches_);
+    const ReplicaId replica{static_cast<int>(at / (microbatches_ * stages_))};
+    const MicrobatchId microbatch{static_cast<int>(at % microbatches_)};
     if (!topology.present(stage, {.replica = replica, .microbatch = microbatch})) continue;
     require(forward_[at] >= 0, "no device runs ", stage, 'F', microbatch);
     const GradientKind kind = gradients_of(program, stage);

@@ -112,7 +112,7 @@ class Writer {
 
   void add(int edge, Direction direction, const Instruction& i, bool peer_is_to) {
     const Edge& e = program_.edges[edge];
-    const OfReplica of = topology_.of_replica(device_, i.microbatch);
+    const OfReplica of = topology_.of_replica(device_, i);
     if (!topology_.carries(edge, direction, of)) return;
     const int peer = program_.placement[peer_is_to ? e.to : e.from][of.replica];
     if (peer != device_) messages_.push_back({edge, direction, i.microbatch, of, peer});

@@ -31,12 +31,13 @@ class Splitter {
     } else if (i.op == Op::Recompute) {
       // Only the last segment is recomputed ahead; the others follow between the pieces of I, so
       // that one segment's activations are alive at a time.
-      if (recomputes(i.stage, segments - 1)) out_.push_back(piece(i, segments - 1));
+      const SegmentId last{segments - 1};
+      if (recomputes(StageId{i.stage}, last)) out_.push_back(piece(i, last));
       recomputed_.push_back(i);
     } else {
       const bool recompute = topology_.acts_as(i) != Op::BackwardWeight && take_recomputed(i);
       for (int s = segments - 1; s >= 0; --s) {
-        if (recompute && s < segments - 1 && recomputes(i.stage, s))
+        if (recompute && s < segments - 1 && recomputes(StageId{i.stage}, SegmentId{s}))
           out_.push_back(
               {.op = Op::Recompute, .stage = i.stage, .segment = s, .microbatch = i.microbatch});
         out_.push_back(piece(i, s));
@@ -56,7 +57,7 @@ class Splitter {
            }) > 0;
   }
 
-  bool recomputes(int stage, int segment) const {
+  bool recomputes(StageId stage, SegmentId segment) const {
     return options_.keeping.empty() || !options_.keeping[stage][segment];
   }
 

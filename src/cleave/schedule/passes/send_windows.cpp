@@ -50,8 +50,8 @@ class Rush {
 
   bool run(int device, const Instruction& i) {
     const Op op = topology_.acts_as(i);
-    const OfReplica of = topology_.of_replica(device, i.microbatch);
-    if (op == Op::Forward) return forward(device, i.stage, of);
+    const OfReplica of = topology_.of_replica(device, i);
+    if (op == Op::Forward) return forward(DeviceId{device}, StageId{i.stage}, of);
     if (!reads(op, Thing::OutputGradient)) return true;
     for (const int e : topology_.outgoing[i.stage])
       if (topology_.carries(e, Direction::Backward, of) && !backward_[slot(p_.edges[e].to, of)])
@@ -60,7 +60,7 @@ class Rush {
     return true;
   }
 
-  bool forward(int device, int stage, const OfReplica& of) {
+  bool forward(DeviceId device, StageId stage, const OfReplica& of) {
     const auto carries = [&](int e) { return topology_.carries(e, Direction::Forward, of); };
     for (const int e : topology_.incoming[stage])
       if (carries(e) && !forward_[slot(p_.edges[e].from, of)]) return false;
@@ -96,7 +96,7 @@ bool in_order(const Program& program, const Topology& topology) {
     std::vector<int> last(program.stages, -1);
     for (const Instruction& i : program.lists[d]) {
       if (i.op != Op::Forward) continue;
-      const OfReplica of = topology.of_replica(d, i.microbatch);
+      const OfReplica of = topology.of_replica(d, i);
       const int turn = of.microbatch * program.replicas + of.replica;
       if (std::exchange(last[i.stage], turn) >= turn) return false;
     }

@@ -48,7 +48,7 @@ std::vector<T> gather(std::span<const T> mine, comm::Communicator& world) {
 }
 
 /// Who has to do with a device's messages to another place: the first, where they go to several.
-int peer_of(const Mesh& mesh, int place, int number, int other) {
+int peer_of(const Mesh& mesh, PlaceId place, int number, PlaceId other) {
   return mesh.device_at(other, number * mesh.devices_at(other) / mesh.devices_at(place));
 }
 
@@ -57,10 +57,10 @@ plan::Trace of_devices(const plan::Trace& places, const Mesh& mesh) {
   plan::Trace trace{.name = places.name, .unit = places.unit, .devices = mesh.devices()};
   for (int number = 0; number < mesh.most_at_a_place(); ++number) {
     for (plan::Span span : places.spans) {
-      const int place = span.device;
+      const PlaceId place{span.device};
       if (number >= mesh.devices_at(place)) continue;
       span.device = mesh.device_at(place, number);
-      if (span.peer >= 0) span.peer = peer_of(mesh, place, number, span.peer);
+      if (span.peer >= 0) span.peer = peer_of(mesh, place, number, PlaceId{span.peer});
       trace.spans.push_back(span);
     }
   }

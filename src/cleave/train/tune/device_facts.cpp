@@ -14,13 +14,14 @@ plan::LinkCosts DeviceFacts::slower(plan::LinkCosts so_far, int from, int to) co
 plan::LinkCosts DeviceFacts::between(const Mesh& mesh, int from, int to) const {
   plan::LinkCosts slowest;
   for (int number = 0; number < mesh.tensor; ++number)
-    slowest = slower(slowest, mesh.device_at(from, number), mesh.device_at(to, number));
+    slowest =
+        slower(slowest, mesh.device_at(PlaceId{from}, number), mesh.device_at(PlaceId{to}, number));
   return slowest;
 }
 
 plan::LinkCosts DeviceFacts::within_places(const Mesh& mesh) const {
   plan::LinkCosts slowest;
-  for (int place = 0; place < mesh.places(); ++place) {
+  for (PlaceId place{0}; place < mesh.places(); ++place) {
     for (int a = 0; a < mesh.tensor; ++a)
       for (int b = 0; b < a; ++b)
         slowest = slower(slowest, mesh.device_at(place, b), mesh.device_at(place, a));

@@ -41,7 +41,7 @@ void estimate_bytes(plan::Prediction& run, const plan::PartitionProblem& problem
       plan::partition_bytes(problem, plan::with_ends(run.layout.partition));
   const Mesh mesh = run.layout.mesh();
   for (std::size_t d = 0; d < bytes.size(); ++d)
-    note(run, mesh.device_at(static_cast<int>(d), 0), bytes[d], problem.devices[d].memory);
+    note(run, mesh.device_at(PlaceId{static_cast<int>(d)}, 0), bytes[d], problem.devices[d].memory);
 }
 
 /// Where no order fits, `options` lose their budgets, and the order is that of devices without

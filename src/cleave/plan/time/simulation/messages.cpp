@@ -44,7 +44,7 @@ Messages::Message& Messages::message(int edge, Direction direction, const OfRepl
 }
 
 bool Messages::blocks(int device, const Instruction& instruction, double time) {
-  const OfReplica of = context_.topology.of_replica(device, instruction.microbatch);
+  const OfReplica of = context_.topology.of_replica(device, instruction);
   if (instruction.op == Op::Wait) {
     if (!schedule::is_message(instruction)) return false;
     Message& m = message(instruction.edge, instruction.direction, of);
@@ -80,7 +80,7 @@ bool Messages::blocks_on(int device, const Message& m, int& waiter, double time)
 }
 
 void Messages::post(int device, const Instruction& instruction, double time) {
-  const OfReplica of = context_.topology.of_replica(device, instruction.microbatch);
+  const OfReplica of = context_.topology.of_replica(device, instruction);
   Message& m = message(instruction.edge, instruction.direction, of);
   const auto& links = context_.costs.edges;
   const double credit = links.empty() ? 0 : links[instruction.edge].credit;
@@ -103,7 +103,7 @@ void Messages::post_implied(int device, const Instruction& instruction, double t
   if (instruction.segment >= 0 && instruction.segment != last_piece) return;
 
   const Direction direction = forward ? Direction::Forward : Direction::Backward;
-  const OfReplica of = context_.topology.of_replica(device, instruction.microbatch);
+  const OfReplica of = context_.topology.of_replica(device, instruction);
   for (const int e : forward ? context_.topology.outgoing[instruction.stage]
                              : context_.topology.incoming[instruction.stage]) {
     if (!implied_[e] || !context_.topology.carries(e, direction, of)) continue;
