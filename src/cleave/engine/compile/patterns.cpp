@@ -27,7 +27,7 @@ struct Dealt {
   int microbatches = 1;  ///< of a replica
   ShardFold fold;
 
-  int number_of(int replica, int microbatch) const {
+  int number_of(ReplicaId replica, MicrobatchId microbatch) const {
     const int round = microbatch % fold.per_shard();
     const int shard = replica * fold.shards + fold.shard_of(microbatch);
     return round * replicas * fold.shards + shard;
@@ -40,8 +40,8 @@ std::vector<Absence> absences(const CompiledStep& step, int replicas, int microb
                               NumberOf number_of) {
   std::vector<Absence> absent;
   for (const int stage : optional_stages(step)) {
-    for (int m = 0; m < microbatches; ++m) {
-      for (int r = 0; r < replicas; ++r)
+    for (MicrobatchId m{0}; m < microbatches; ++m) {
+      for (ReplicaId r{0}; r < replicas; ++r)
         if (number_of(r, m) >= with) absent.push_back({stage, m, r});
     }
   }
@@ -85,7 +85,9 @@ std::vector<comm::Sent> traffic_of(const CompiledStep& step, const schedule::Pro
 
 void add_step_patterns(CompiledStep& step, const CompileOptions& options) {
   const Dealt dealt{step.program.replicas, step.program.microbatches, step.fold};
-  const auto number_of = [&](int replica, int m) { return dealt.number_of(replica, m); };
+  const auto number_of = [&](ReplicaId replica, MicrobatchId m) {
+    return dealt.number_of(replica, m);
+  };
   const schedule::Program planned = step.program;
   const Stages by_number = stages_by_number(step, options);
   for (const InputCount& count : options.optional_inputs) {
@@ -113,7 +115,7 @@ void add_evaluation_patterns(CompiledStep& step, const CompileOptions& options) 
   counts.erase(of_pass);
   for (const std::int64_t count : counts) {
     const int with = static_cast<int>(count);
-    const auto number_of = [&](int replica, int m) { return replica * at_once + m; };
+    const auto number_of = [&](ReplicaId replica, MicrobatchId m) { return replica * at_once + m; };
     schedule::Program program =
         schedule::leave_out(step.evaluation, absences(step, replicas, at_once, with, number_of));
     check_sound_pattern(program, schedule::Level::Forward);

@@ -78,7 +78,7 @@ std::vector<schedule::SegmentRead> Wiring::reads(const Graph& graph) const {
   return reads;
 }
 
-const Wire& Wiring::wire_to(int from, int stage) const {
+const Wire& Wiring::wire_to(SegmentId from, StageId stage) const {
   const auto found = std::ranges::find_if(
       wires_, [&](const Wire& wire) { return wire.from == from && wire.to == stage; });
   CLEAVE_CHECK(found != wires_.end(), "segment ", from, " is not read in stage ", stage);
@@ -86,7 +86,7 @@ const Wire& Wiring::wire_to(int from, int stage) const {
 }
 
 PortSource Wiring::source(const Graph& graph, int from, const Graph::Port& reader) const {
-  const Wire& wire = wire_to(from, stage_of_[reader.segment]);
+  const Wire& wire = wire_to(SegmentId{from}, StageId{stage_of_[reader.segment]});
   const auto place = std::ranges::find(wire.readers, reader) - wire.readers.begin();
   return {.segment = number_of(from),
           .edge = wire.edge,

@@ -42,7 +42,7 @@ class Wiring {
   int number_of(int segment) const { return segment - first_[stage_of_[segment]]; }
 
  private:
-  const Wire& wire_to(int from, int stage) const;
+  const Wire& wire_to(SegmentId from, StageId stage) const;
   PortSource source(const Graph& graph, int from, const Graph::Port& reader) const;
 
   std::vector<int> stage_of_;  ///< [segment]

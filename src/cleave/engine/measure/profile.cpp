@@ -192,7 +192,7 @@ Profile profile(const CompiledStep& step, Device& device, const StepInput& input
   for (int s = 0; s < program.stages; ++s) {
     std::vector<plan::StageCosts>& segments = profile.segments.emplace_back();
     for (int k = 0; k < std::ssize(step.stages[s]); ++k)
-      segments.push_back(mine.costs_of_segment(s, k, 0.5));
+      segments.push_back(mine.costs_of_segment(StageId{s}, SegmentId{k}, 0.5));
   }
   return profile;
 }

@@ -56,11 +56,11 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
   std::vector<Stage*> stages;
   std::vector<const StageParameters*> bound;
   const int rank = step.rank_of(index);
-  for (int s = 0; s < step.program.stages; ++s) {
+  for (StageId s{0}; s < step.program.stages; ++s) {
     Stage* stage = stages_[s].get();
     stages.push_back(stage);
     if (stage == nullptr) continue;
-    stage->bind(lasting_memory(step.program, place_, s, *arena_, outside_), rank, bound);
+    stage->bind(lasting_memory(step.program, DeviceId{place_}, s, *arena_, outside_), rank, bound);
     bound.push_back(&stage->parameters());
     // What is not trained is whole on every replica, unless they share values.
     const bool first = rank == 0 || stage->parameters().layout().shares_values();

@@ -180,10 +180,10 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
       return entry.stage->backward_input(compute, pass, input.search);
     case Op::BackwardWeight:
       entry.stage->backward_weight(compute, pass);
-      return sync_.merge(instruction.stage, pass.segment, entry.merges);
+      return sync_.merge(StageId{instruction.stage}, SegmentId{pass.segment}, entry.merges);
     case Op::Backward:
       entry.stage->backward(compute, pass, input.search);
-      return sync_.merge(instruction.stage, pass.segment, entry.merges);
+      return sync_.merge(StageId{instruction.stage}, SegmentId{pass.segment}, entry.merges);
     case Op::Send:
     case Op::Receive:
       return post(entry);

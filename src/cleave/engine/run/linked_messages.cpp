@@ -22,7 +22,7 @@ void link_messages(const schedule::Program& program, int device, Arena& host,
     if (!schedule::is_message(i)) continue;
     const BufferKind kind =
         about == Op::Send ? BufferKind::LeavingOnHost : BufferKind::ArrivingOnHost;
-    const Buffer* there = buffers.of_edge(kind, i.edge, i.direction, i.microbatch);
+    const Buffer* there = buffers.of_edge(kind, i.edge, i.direction, MicrobatchId{i.microbatch});
     if (there != nullptr) entry.on_host = {there->offset, there->bytes};
     if (i.op == Op::Wait) continue;
     LinkedInstruction& move = list[i.op == Op::Send ? at - 1 : at + 1];

@@ -134,22 +134,25 @@ std::byte* fetched_at(const Buffer& buffer, const Arena& arena) {
                   static_cast<std::int64_t>(address));
 }
 
-LastingMemory lasting_memory(const schedule::Program& program, int device, int stage, Arena& arena,
-                             Arena& outside) {
+LastingMemory lasting_memory(const schedule::Program& program, DeviceId device, StageId stage,
+                             Arena& arena, Arena& outside) {
   const DeviceBuffers buffers(program, device);
-  const auto at = [&](BufferKind kind, int segment = -1) {
-    const Buffer* buffer = buffers.of_stage(kind, stage, segment, -1);
+  const auto lasting = [&](BufferKind kind, SegmentId segment) {
+    return buffers.of_stage(kind, stage, segment, MicrobatchId{-1});
+  };
+  const auto at = [&](BufferKind kind, SegmentId segment = SegmentId{-1}) {
+    const Buffer* buffer = lasting(kind, segment);
     return buffer == nullptr ? nullptr : arena.at(buffer->offset);
   };
   LastingMemory memory{at(BufferKind::Weights), at(BufferKind::Gradients),
                        at(BufferKind::Optimizer)};
   bool moves = false;
-  for (int segment = 0; segment < program.segments[stage]; ++segment) {
-    const int named = program.segments[stage] > 1 ? segment : -1;
+  for (SegmentId segment{0}; segment < program.segments[stage]; ++segment) {
+    const SegmentId named = program.segments[stage] > 1 ? segment : SegmentId{-1};
     memory.sums.push_back(at(BufferKind::Sums, named));
     memory.shares.push_back(at(BufferKind::Share, named));
-    const Buffer* fetched = buffers.of_stage(BufferKind::FetchedState, stage, named, -1);
-    const Buffer* stored = buffers.of_stage(BufferKind::StoredState, stage, named, -1);
+    const Buffer* fetched = lasting(BufferKind::FetchedState, named);
+    const Buffer* stored = lasting(BufferKind::StoredState, named);
     memory.fetched.push_back(fetched == nullptr ? nullptr : fetched_at(*fetched, arena));
     memory.stored.push_back(stored == nullptr ? nullptr : outside.at(stored->offset));
     moves |= stored != nullptr;

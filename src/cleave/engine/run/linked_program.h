@@ -21,8 +21,8 @@ struct Block {
 
 /// A segment of a stage.
 struct SegmentOf {
-  int stage = 0;
-  int segment = 0;
+  StageId stage;
+  SegmentId segment;
 };
 
 /// COLLECT: rows of every microbatch of a device, and where those of all of them come together.
@@ -84,8 +84,8 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
                    Arena& arena);
 
 /// The lasting memory that the plan gave stage `stage` of `device`.
-LastingMemory lasting_memory(const schedule::Program& program, int device, int stage, Arena& arena,
-                             Arena& outside);
+LastingMemory lasting_memory(const schedule::Program& program, DeviceId device, StageId stage,
+                             Arena& arena, Arena& outside);
 
 /// What TIE and sums inside layers pass through in the host's memory; empty where they do not.
 std::span<std::byte> scratch_on_host(const schedule::Program& program, int device,

@@ -27,7 +27,7 @@ void set_sums(const DeviceSums& sums, LinkedInstruction& entry) {
 }
 
 /// The instruction that reads a segment's sum first, after its last W.
-LinkedInstruction* first_reader(int stage, int segment, LinkedProgram& linked) {
+LinkedInstruction* first_reader(StageId stage, SegmentId segment, LinkedProgram& linked) {
   const auto found = std::ranges::find_if(linked.instructions, [&](const LinkedInstruction& entry) {
     const Instruction& i = entry.instruction;
     const bool reduces =
@@ -42,10 +42,10 @@ void clear_unwritten(std::span<Stage* const> stages, LinkedProgram& linked) {
   for (const LinkedInstruction& entry : linked.instructions)
     if (adds_gradients(entry.instruction.op))
       written.insert({entry.instruction.stage, entry.pass.segment});
-  for (int s = 0; s < std::ssize(stages); ++s) {
+  for (StageId s{0}; s < std::ssize(stages); ++s) {
     if (stages[s] == nullptr) continue;
     const auto& segments = stages[s]->parameters().layout().segments;
-    for (int k = 0; k < std::ssize(segments); ++k) {
+    for (SegmentId k{0}; k < std::ssize(segments); ++k) {
       if (segments[k].elements == 0 || written.contains({s, k})) continue;
       if (LinkedInstruction* reader = first_reader(s, k, linked)) reader->cleared.push_back({s, k});
     }

@@ -17,13 +17,13 @@ DeviceBuffers::DeviceBuffers(const schedule::Program& program, int device) {
   }
 }
 
-const Buffer* DeviceBuffers::of_stage(BufferKind kind, int stage, int segment,
-                                      int microbatch) const {
+const Buffer* DeviceBuffers::of_stage(BufferKind kind, StageId stage, SegmentId segment,
+                                      MicrobatchId microbatch) const {
   return find({kind, stage, segment, Direction::Forward, microbatch});
 }
 
 const Buffer* DeviceBuffers::of_edge(BufferKind kind, int edge, Direction direction,
-                                     int microbatch) const {
+                                     MicrobatchId microbatch) const {
   return find({kind, -1, edge, direction, microbatch});
 }
 
@@ -61,7 +61,8 @@ void Linker::join(LinkedInstruction& entry) const {
 }
 
 std::span<std::byte> Linker::workspace(const Instruction& reduce) const {
-  return bytes_of(buffers_.of_stage(BufferKind::Reducing, reduce.stage, reduce.segment, -1));
+  return bytes_of(buffers_.of_stage(BufferKind::Reducing, StageId{reduce.stage},
+                                    SegmentId{reduce.segment}, MicrobatchId{-1}));
 }
 
 CollectedRows Linker::collection(const Instruction& collect, const Stage* stage) const {
@@ -80,7 +81,8 @@ CollectedRows Linker::collection(const Instruction& collect, const Stage* stage)
 }
 
 std::byte* Linker::collected(const Instruction& i) const {
-  return address(buffers_.of_stage(BufferKind::Collected, i.stage, i.segment, -1));
+  return address(buffers_.of_stage(BufferKind::Collected, StageId{i.stage}, SegmentId{i.segment},
+                                   MicrobatchId{-1}));
 }
 
 int Linker::number_of(int microbatch) const {
@@ -97,8 +99,8 @@ std::span<std::byte> Linker::gathered(int position) const {
 
 std::span<std::byte> Linker::message(const Instruction& instruction) const {
   const BufferKind kind = instruction.op == Op::Send ? BufferKind::Leaving : BufferKind::Arriving;
-  const Buffer* buffer =
-      buffers_.of_edge(kind, instruction.edge, instruction.direction, instruction.microbatch);
+  const Buffer* buffer = buffers_.of_edge(kind, instruction.edge, instruction.direction,
+                                          MicrobatchId{instruction.microbatch});
   if (buffer == nullptr) return {};
   return {arena_.at(buffer->offset), static_cast<std::size_t>(message_bytes(instruction))};
 }
@@ -135,22 +137,20 @@ int Linker::tag(const Instruction& i) const {
 
 /// Where the tensors are that a compute instruction works on.
 Frame Linker::frame(const Instruction& i, const SegmentPorts& ports) const {
-  const int segment = std::max(i.segment, 0);
+  const SegmentId segment{std::max(i.segment, 0)};
   Frame frame{};
   const auto set = [&](Region region, const Buffer* buffer) {
     frame[static_cast<int>(region)] = address(buffer);
   };
-  const auto own = [&](BufferKind kind, int of) {
-    return buffers_.of_stage(kind, i.stage, of, i.microbatch);
-  };
+  const auto named = [&](BufferKind kind) { return own(kind, i, SegmentId{i.segment}); };
   const auto kept = [&](BufferKind as_made, BufferKind returned) {
-    const Buffer* back = i.op == Op::Forward ? nullptr : own(returned, i.segment);
-    return back != nullptr ? back : own(as_made, i.segment);
+    const Buffer* back = i.op == Op::Forward ? nullptr : named(returned);
+    return back != nullptr ? back : named(as_made);
   };
   set(Region::KeptForInput, kept(BufferKind::KeptForInput, BufferKind::ReturnedForInput));
   set(Region::KeptForWeight, kept(BufferKind::KeptForWeight, BufferKind::ReturnedForWeight));
-  set(Region::InputKept, own(BufferKind::InputKept, i.segment));
-  set(Region::Recomputed, own(BufferKind::Recomputed, i.segment));
+  set(Region::InputKept, named(BufferKind::InputKept));
+  set(Region::Recomputed, named(BufferKind::Recomputed));
   if (ports.x) {
     frame[static_cast<int>(Region::Input)] = arriving(i, *ports.x);
     frame[static_cast<int>(Region::InputGradient)] = gradient_to(i, *ports.x);
@@ -170,7 +170,7 @@ std::vector<std::byte*> Linker::joints(const Instruction& i, const SegmentPorts&
     all.push_back(read && read->wants_gradient ? gradient_to(i, *read) : nullptr);
   }
   for (std::size_t t = 1; t < ports.targets.size(); ++t)
-    all.push_back(leaving(i, std::max(i.segment, 0), ports.targets[t]));
+    all.push_back(leaving(i, SegmentId{std::max(i.segment, 0)}, ports.targets[t]));
   for (std::size_t g = 1; g < ports.gradients.size(); ++g)
     all.push_back(gradient_from(i, ports.gradients[g]));
   return all;
@@ -178,35 +178,33 @@ std::vector<std::byte*> Linker::joints(const Instruction& i, const SegmentPorts&
 
 /// Where the y of another segment arrives.
 std::byte* Linker::arriving(const Instruction& i, const PortSource& source) const {
-  return address(
-      source.edge < 0
-          ? buffers_.of_stage(BufferKind::SegmentInput, i.stage, source.segment + 1, i.microbatch)
-          : buffers_.of_edge(BufferKind::Arriving, source.edge, Direction::Forward, i.microbatch));
+  return address(source.edge < 0
+                     ? own(BufferKind::SegmentInput, i, SegmentId{source.segment + 1})
+                     : buffers_.of_edge(BufferKind::Arriving, source.edge, Direction::Forward,
+                                        MicrobatchId{i.microbatch}));
 }
 
 /// Where its gradient goes.
 std::byte* Linker::gradient_to(const Instruction& i, const PortSource& source) const {
-  std::byte* at =
-      address(source.edge < 0 ? buffers_.of_stage(BufferKind::SegmentGradient, i.stage,
-                                                  source.segment, i.microbatch)
-                              : outgoing(source.edge, Direction::Backward, i.microbatch));
+  std::byte* at = address(
+      source.edge < 0 ? own(BufferKind::SegmentGradient, i, SegmentId{source.segment})
+                      : outgoing(source.edge, Direction::Backward, MicrobatchId{i.microbatch}));
   return at == nullptr ? nullptr : at + source.gradient_offset;
 }
 
 /// Where the gradient of a segment's own y arrives.
 std::byte* Linker::gradient_from(const Instruction& i, const PortSource& reader) const {
-  std::byte* at = address(
-      reader.edge < 0
-          ? buffers_.of_stage(BufferKind::SegmentGradient, i.stage, reader.segment, i.microbatch)
-          : buffers_.of_edge(BufferKind::Arriving, reader.edge, Direction::Backward, i.microbatch));
+  std::byte* at =
+      address(reader.edge < 0 ? own(BufferKind::SegmentGradient, i, SegmentId{reader.segment})
+                              : buffers_.of_edge(BufferKind::Arriving, reader.edge,
+                                                 Direction::Backward, MicrobatchId{i.microbatch}));
   return at == nullptr ? nullptr : at + reader.gradient_offset;
 }
 
 /// Where a segment's y goes over an edge, or (-1) inside its stage.
-std::byte* Linker::leaving(const Instruction& i, int segment, int edge) const {
-  return address(
-      edge < 0 ? buffers_.of_stage(BufferKind::SegmentInput, i.stage, segment + 1, i.microbatch)
-               : outgoing(edge, Direction::Forward, i.microbatch));
+std::byte* Linker::leaving(const Instruction& i, SegmentId segment, int edge) const {
+  return address(edge < 0 ? own(BufferKind::SegmentInput, i, SegmentId{segment + 1})
+                          : outgoing(edge, Direction::Forward, MicrobatchId{i.microbatch}));
 }
 
 std::byte* Linker::address(const Buffer* buffer) const {
@@ -218,8 +216,12 @@ std::span<std::byte> Linker::bytes_of(const Buffer* buffer) const {
   return {arena_.at(buffer->offset), static_cast<std::size_t>(buffer->bytes)};
 }
 
+const Buffer* Linker::own(BufferKind kind, const Instruction& i, SegmentId segment) const {
+  return buffers_.of_stage(kind, StageId{i.stage}, segment, MicrobatchId{i.microbatch});
+}
+
 /// Between two stages of one device the writer fills the reader's buffer directly.
-const Buffer* Linker::outgoing(int edge, Direction direction, int microbatch) const {
+const Buffer* Linker::outgoing(int edge, Direction direction, MicrobatchId microbatch) const {
   const Buffer* leaving = buffers_.of_edge(BufferKind::Leaving, edge, direction, microbatch);
   return leaving != nullptr ? leaving
                             : buffers_.of_edge(BufferKind::Arriving, edge, direction, microbatch);

@@ -20,8 +20,10 @@ class DeviceBuffers {
   DeviceBuffers(const schedule::Program& program, int device);
 
   /// The buffer of a kind that a segment (-1: the stage) has for a microbatch (-1: once), or null.
-  const Buffer* of_stage(BufferKind kind, int stage, int segment, int microbatch) const;
-  const Buffer* of_edge(BufferKind kind, int edge, Direction direction, int microbatch) const;
+  const Buffer* of_stage(BufferKind kind, StageId stage, SegmentId segment,
+                         MicrobatchId microbatch) const;
+  const Buffer* of_edge(BufferKind kind, int edge, Direction direction,
+                        MicrobatchId microbatch) const;
 
  private:
   using Key = std::tuple<BufferKind, int, int, Direction, int>;
@@ -76,10 +78,14 @@ class Linker {
   std::byte* arriving(const schedule::Instruction& i, const PortSource& source) const;
   std::byte* gradient_to(const schedule::Instruction& i, const PortSource& source) const;
   std::byte* gradient_from(const schedule::Instruction& i, const PortSource& reader) const;
-  std::byte* leaving(const schedule::Instruction& i, int segment, int edge) const;
+  std::byte* leaving(const schedule::Instruction& i, SegmentId segment, int edge) const;
   std::byte* address(const schedule::Buffer* buffer) const;
   std::span<std::byte> bytes_of(const schedule::Buffer* buffer) const;
-  const schedule::Buffer* outgoing(int edge, schedule::Direction direction, int microbatch) const;
+  /// What a segment (-1: the stage) of this instruction's stage has for its microbatch.
+  const schedule::Buffer* own(schedule::BufferKind kind, const schedule::Instruction& i,
+                              SegmentId segment) const;
+  const schedule::Buffer* outgoing(int edge, schedule::Direction direction,
+                                   MicrobatchId microbatch) const;
 
   const schedule::Program& program_;
   int device_;

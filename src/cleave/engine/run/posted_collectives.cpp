@@ -15,21 +15,23 @@ std::span<std::byte> PostedCollectives::on_host(const LinkedInstruction& entry) 
 
 void PostedCollectives::start(const LinkedInstruction& entry) {
   const Instruction& i = entry.instruction;
-  const int segment = std::max(i.segment, 0);
+  const StageId stage{i.stage};
+  const SegmentId segment{std::max(i.segment, 0)};
   if (i.op == Op::Reduce)
-    return parts_.sums->reduce(i.stage, segment, {entry.workspace, on_host(entry)});
-  if (i.op == Op::Refresh) return parts_.values->refresh(i.stage, on_host(entry));
+    return parts_.sums->reduce(stage, segment, {entry.workspace, on_host(entry)});
+  if (i.op == Op::Refresh) return parts_.values->refresh(stage, on_host(entry));
   if (i.op == Op::Gather)
-    return parts_.values->gather(i.stage, segment, entry.workspace, on_host(entry));
+    return parts_.values->gather(stage, segment, entry.workspace, on_host(entry));
   parts_.collections->collect(entry, *parts_.memory, on_host(entry));
 }
 
 void PostedCollectives::complete(Op op, const Instruction& named) {
-  const int segment = std::max(named.segment, 0);
-  if (op == Op::Reduce) return parts_.sums->finish(named.stage, segment);
-  if (op == Op::Gather) return parts_.values->finish(named.stage, segment);
-  if (op == Op::Refresh) return parts_.values->finish(named.stage);
-  parts_.collections->finish(named.stage);
+  const StageId stage{named.stage};
+  const SegmentId segment{std::max(named.segment, 0)};
+  if (op == Op::Reduce) return parts_.sums->finish(stage, segment);
+  if (op == Op::Gather) return parts_.values->finish(stage, segment);
+  if (op == Op::Refresh) return parts_.values->finish(stage);
+  parts_.collections->finish(stage);
 }
 
 void PostedCollectives::post(const LinkedInstruction& entry) {

@@ -107,7 +107,7 @@ plan::StageCosts Rehearsal::costs(int stage, double share) const {
   return costs_of(stages.at(stage), share);
 }
 
-plan::StageCosts Rehearsal::costs_of_segment(int stage, int segment, double share) const {
+plan::StageCosts Rehearsal::costs_of_segment(StageId stage, SegmentId segment, double share) const {
   const auto found = segments.find({stage, segment});
   return found == segments.end() ? plan::StageCosts{} : costs_of(found->second, share);
 }

@@ -51,7 +51,7 @@ struct Rehearsal {
   /// That quantile of everything. Zeros for a stage of another device.
   plan::StageCosts costs(int stage, double share) const;
   /// The same of a segment's passes.
-  plan::StageCosts costs_of_segment(int stage, int segment, double share) const;
+  plan::StageCosts costs_of_segment(StageId stage, SegmentId segment, double share) const;
 
   std::vector<Stage> stages;
   std::map<std::pair<int, int>, Stage> segments;  ///< of (stage, segment): its passes

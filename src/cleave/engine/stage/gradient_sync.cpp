@@ -76,7 +76,7 @@ void GradientSync::begin_step() {
   in_flight_ = 0;
 }
 
-void GradientSync::merge(int stage, int segment, std::span<const SumMerge> merges) {
+void GradientSync::merge(StageId stage, SegmentId segment, std::span<const SumMerge> merges) {
   const StageParameters& parameters = parts_.stages[stage]->parameters();
   for (const SumMerge& merge : merges) {
     const View into = parameters.sums(segment, merge.into);
@@ -87,11 +87,11 @@ void GradientSync::merge(int stage, int segment, std::span<const SumMerge> merge
   }
 }
 
-void GradientSync::clear(int stage, int segment) {
+void GradientSync::clear(StageId stage, SegmentId segment) {
   ops::fill(*parts_.compute, 0, parts_.stages[stage]->parameters().sums(segment, 0));
 }
 
-void GradientSync::reduce(int stage, int segment, Room room) {
+void GradientSync::reduce(StageId stage, SegmentId segment, Room room) {
   if (replicas_[stage]->size() == 1) return;
   const StageParameters& parameters = parts_.stages[stage]->parameters();
   if (parameters.layout().segments[segment].elements == 0) return;  // nothing here is trained
@@ -109,7 +109,8 @@ void GradientSync::reduce(int stage, int segment, Room room) {
                          .segment = segment});
 }
 
-void GradientSync::reduce_run(int stage, int segment, const plan::ShareRun& run, Room& room) {
+void GradientSync::reduce_run(StageId stage, SegmentId segment, const plan::ShareRun& run,
+                              Room& room) {
   const View sum = parts_.stages[stage]
                        ->parameters()
                        .sums(segment, 0)
@@ -144,7 +145,7 @@ void GradientSync::look() {
   }
 }
 
-void GradientSync::finish(int stage, int segment) {
+void GradientSync::finish(StageId stage, SegmentId segment) {
   for (Reduction& reduction : reductions_) {
     if (reduction.stage != stage || reduction.segment != segment) continue;
     if (!reduction.pending.in_flight()) continue;

@@ -34,10 +34,10 @@ class GradientSync {
   explicit GradientSync(Parts parts);
 
   /// After a W: adds up sums of a segment that are complete.
-  void merge(int stage, int segment, std::span<const SumMerge> merges);
+  void merge(StageId stage, SegmentId segment, std::span<const SumMerge> merges);
 
   /// Makes the sum of a segment zero, which has no W in this step.
-  void clear(int stage, int segment);
+  void clear(StageId stage, SegmentId segment);
 
   /// Where a sum over replicas is added up, and what it passes through in the host's memory.
   struct Room {
@@ -46,7 +46,7 @@ class GradientSync {
   };
 
   /// REDUCE: posts the sum over the replicas; it goes on while others compute, until finish().
-  void reduce(int stage, int segment, Room room);
+  void reduce(StageId stage, SegmentId segment, Room room);
 
   /// Notes which sums have arrived. Call it behind Communicator::progress().
   void look();
@@ -55,7 +55,7 @@ class GradientSync {
   void tie(int index);
 
   /// WAIT:REDUCE: until the sum is there.
-  void finish(int stage, int segment);
+  void finish(StageId stage, SegmentId segment);
 
   /// True while a REDUCE is on its way.
   bool reducing() const { return in_flight_ > 0; }
@@ -85,12 +85,12 @@ class GradientSync {
   /// A sum on its way. Where replicas share state it is that of one run.
   struct Reduction {
     comm::Pending pending;
-    int stage = 0;
-    int segment = 0;
+    StageId stage;
+    SegmentId segment;
     const plan::ShareRun* run = nullptr;
   };
 
-  void reduce_run(int stage, int segment, const plan::ShareRun& run, Room& room);
+  void reduce_run(StageId stage, SegmentId segment, const plan::ShareRun& run, Room& room);
   void arrived(Reduction& reduction);
 
   Parts parts_;

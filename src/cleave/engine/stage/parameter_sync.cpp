@@ -36,8 +36,8 @@ std::int64_t run_host_bytes(const plan::ShareRun& run, std::int64_t element) {
 
 }  // namespace
 
-void ParameterSync::post(int stage, int segment, const plan::ShareRun& run, std::byte* whole,
-                         std::span<std::byte>& on_host) {
+void ParameterSync::post(StageId stage, SegmentId segment, const plan::ShareRun& run,
+                         std::byte* whole, std::span<std::byte>& on_host) {
   const std::int64_t element = size_of(stages_[stage]->parameters().layout().options.dtype);
   borders_.clear();
   for (const std::int64_t border : run.borders)
@@ -60,11 +60,10 @@ void ParameterSync::refresh(int stage, std::span<std::byte> on_host) {
   if (stages_[stage] == nullptr || replicas_[stage]->size() == 1) return;
   const StageParameters& parameters = stages_[stage]->parameters();
   if (parameters.layout().shares_values()) return;
-  for (int segment = 0; segment < static_cast<int>(parameters.layout().segments.size());
-       ++segment) {
+  for (SegmentId segment{0}; segment < std::ssize(parameters.layout().segments); ++segment) {
     for (const plan::ShareRun& run : parameters.layout().segments[segment].runs) {
       if (is_refreshed(run))
-        post(stage, segment, run, parameters.whole_values(segment).data(), on_host);
+        post(StageId{stage}, segment, run, parameters.whole_values(segment).data(), on_host);
     }
   }
 }
@@ -73,7 +72,7 @@ void ParameterSync::finish(int stage) {
   finish_if([&](const Gathering& gathering) { return gathering.stage == stage; });
 }
 
-void ParameterSync::gather(int stage, int segment, std::span<std::byte> whole,
+void ParameterSync::gather(StageId stage, SegmentId segment, std::span<std::byte> whole,
                            std::span<std::byte> on_host) {
   const StageParameters& parameters = stages_[stage]->parameters();
   parameters.copy_share(segment, whole.data());
@@ -98,7 +97,7 @@ std::int64_t ParameterSync::refresh_host_bytes(const plan::StateLayout& state, i
   return bytes;
 }
 
-void ParameterSync::finish(int stage, int segment) {
+void ParameterSync::finish(StageId stage, SegmentId segment) {
   finish_if([&](const Gathering& g) { return g.stage == stage && g.segment == segment; });
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "cleave/base/id.h"
 #include "cleave/comm/communicator.h"
 #include "cleave/engine/stage/stage.h"
 
@@ -25,10 +26,11 @@ class ParameterSync {
 
   /// GATHER: posts the values of a segment, into `whole`; they arrive behind what is computed
   /// meanwhile.
-  void gather(int stage, int segment, std::span<std::byte> whole, std::span<std::byte> on_host);
+  void gather(StageId stage, SegmentId segment, std::span<std::byte> whole,
+              std::span<std::byte> on_host);
 
   /// WAIT:GATHER.
-  void finish(int stage, int segment);
+  void finish(StageId stage, SegmentId segment);
 
   /// What GATHER, and this segment's part of REFRESH, pass through on the host.
   static std::int64_t gather_host_bytes(const plan::StateLayout& state, int segment);
@@ -36,13 +38,13 @@ class ParameterSync {
 
  private:
   struct Gathering {
-    int stage = -1;
-    int segment = -1;
+    StageId stage;
+    SegmentId segment;
     comm::Pending pending;
   };
 
   /// Takes what it passes through from the front of `on_host`.
-  void post(int stage, int segment, const plan::ShareRun& run, std::byte* whole,
+  void post(StageId stage, SegmentId segment, const plan::ShareRun& run, std::byte* whole,
             std::span<std::byte>& on_host);
   void finish_if(const auto& mine);
 
