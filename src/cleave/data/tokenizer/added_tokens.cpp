@@ -43,7 +43,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizers& norm
       for (const auto& normalizer : normalizers) normalizer->apply(token.spelled, scratch);
     }
   }
-  // Of tokens with one spelling the first counts, and special ones come before others.
+  // Of tokens with one spelling the first counts, and special ones come before others. Hugging
+  // Face's library takes one or the other from run to run.
   for (const bool special : {true, false}) {
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       const AddedToken& token = tokens_[i];
