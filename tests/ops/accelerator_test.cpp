@@ -177,6 +177,7 @@ TEST_P(OnAccelerator, EmbedsWithTheBitsOfTheProcessor) {
       const VocabRows scaled{.scale = 5.625f};
       embedding(c, {.ids = at(ids), .table = at(table), .rows = scaled, .y = at(y)});
       embedding_backward(c, at(ids), at(y), at(dtable), scaled);
+      embedding_backward(c, at(ids), at(y), at(dtable), {.first = 5, .vocabulary = 45, .still = 9});
     });
   }
 }

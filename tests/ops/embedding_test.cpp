@@ -75,6 +75,26 @@ TEST(Embedding, BackwardAddsInTokenOrder) {
   });
 }
 
+TEST(Embedding, AStillRowGetsNoGradient) {
+  Tensor ids = repeating_ids();
+  const VocabRows rows{.still = ids.view().as<std::int32_t>()[1]};
+  on_every_target([&](Compute& compute) {
+    for (DType dtype : {DType::F32, DType::BF16}) {
+      Tensor dy = Tensor::random(dtype, {kTokenIds, 65}, 3);
+      Tensor dtable = Tensor::random(DType::F32, {kTableRows, 65}, 4);
+      Tensor before = dtable;
+      Tensor expected = dtable;
+
+      embedding_backward(compute, ids.view(), dy.view(), dtable.view(), rows);
+      reference::embedding_backward(ids.view(), dy.view(), expected.view(), 1, rows.still);
+
+      expect_same_bits(dtable.view(), expected.view());
+      expect_same_bits(dtable.view().slice(0, rows.still, 1),
+                       before.view().slice(0, rows.still, 1));
+    }
+  });
+}
+
 TEST(Embedding, RowsMayBeScaled) {
   Tensor ids = repeating_ids();
   on_every_target([&](Compute& compute) {

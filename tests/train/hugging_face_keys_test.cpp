@@ -208,9 +208,36 @@ TEST(HuggingFaceKeys, OfTheFirstSmolVlmAreThoseOfItsArchitecture) {
       "config.json");
   EXPECT_EQ(shape.shuffle, 4);
   EXPECT_EQ(shape.layers, 30);
+  EXPECT_EQ(shape.pad_token, 2);
   EXPECT_EQ(shape.image_rows(), 64);
   EXPECT_NE(model::config_json(shape, "float32").find("\"model_type\": \"smolvlm\""),
             std::string::npos);
+}
+
+// PyTorch's table of tokens leaves the row of padding out of its gradient.
+TEST(HuggingFaceKeys, OfPaddingKeepAnEmbeddingStill) {
+  const auto pad_of = [](const std::string& type, const std::string& more) {
+    const ModelShape shape = model::read_config_json(
+        R"({"model_type": ")" + type + R"(", "num_hidden_layers": 1, "hidden_size": 8,
+            "num_attention_heads": 1, "num_key_value_heads": 1, "intermediate_size": 8,
+            "vocab_size": 40, "max_position_embeddings": 16)" +
+            more + "}",
+        "config.json");
+    const ModelShape again =
+        model::read_config_json(model::config_json(shape, "float32"), "config.json");
+    EXPECT_EQ(again.pad_token, shape.pad_token) << type << more;
+    return shape.pad_token;
+  };
+  EXPECT_EQ(pad_of("llama", ""), -1);
+  EXPECT_EQ(pad_of("llama", R"(, "pad_token_id": 7)"), 7);
+  EXPECT_EQ(pad_of("llama", R"(, "pad_token_id": -1)"), 39);
+  EXPECT_EQ(pad_of("olmo2", ""), 1);
+  EXPECT_EQ(pad_of("olmo2", R"(, "pad_token_id": null)"), -1);
+  EXPECT_EQ(pad_of("gemma3_text", R"(, "head_dim": 8)"), 0);
+  EXPECT_EQ(pad_of("smollm3", ""), -1);
+  EXPECT_EQ(user_error([&] { pad_of("llama", R"(, "pad_token_id": 40)"); }),
+            "config.json has \"pad_token_id\": 40, but it must be a token of the vocabulary; use "
+            "another checkpoint");
 }
 
 TEST(HuggingFaceKeys, OfAnotherTowerThanClipsAreRefused) {

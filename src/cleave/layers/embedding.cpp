@@ -11,7 +11,7 @@ ops::VocabRows Embedding::rows() const {
   // The scale is a number of the model's format, as it is where Hugging Face multiplies by it.
   const bool narrow = spec().y.dtype == DType::BF16;
   const float scale = narrow ? to_float(to_bf16(attributes.scale)) : attributes.scale;
-  return {attributes.first, attributes.vocabulary, scale};
+  return {attributes.first, attributes.vocabulary, scale, attributes.still};
 }
 
 void Embedding::forward(ops::Compute& compute, const LayerCall& call) {

@@ -60,6 +60,17 @@ void read_rope(const ConfigJson& config, const DecoderDefaults& defaults, ModelS
     config.refuse("partial_rotary_factor", "at least one pair of a head must turn");
 }
 
+/// A number below 0 counts from the end of the vocabulary, as for every index there.
+std::int64_t read_pad_token(const ConfigJson& config, std::int64_t otherwise, std::int64_t vocab) {
+  if (!config.mentions("pad_token_id")) return otherwise < vocab ? otherwise : -1;
+  if (!config.has("pad_token_id")) return -1;
+  const std::int64_t given = config.whole("pad_token_id");
+  const std::int64_t token = given < 0 ? given + vocab : given;
+  if (token < 0 || token >= vocab)
+    config.refuse("pad_token_id", "it must be a token of the vocabulary");
+  return token;
+}
+
 }  // namespace
 
 // The context before the scaling may stand in either.
@@ -139,6 +150,7 @@ void read_decoder_sizes(const ConfigJson& config, const DecoderDefaults& default
   if (shape.heads > 0 && shape.head_dim * shape.heads == shape.hidden) shape.head_dim = 0;
   shape.ffn = size("intermediate_size", &ModelShape::ffn);
   shape.vocab = size("vocab_size", &ModelShape::vocab);
+  shape.pad_token = read_pad_token(config, defaults.pad_token, shape.vocab);
   shape.context = size("max_position_embeddings", &ModelShape::context);
   shape.norm_eps = config.number("rms_norm_eps", defaults.norm_eps);
   shape.tie_embeddings = config.truth("tie_word_embeddings", defaults.tie_embeddings);
@@ -160,6 +172,7 @@ void write_decoder_sizes(const ModelShape& shape, ConfigJsonText& config) {
   config.set("head_dim", shape.head_size());
   config.set("intermediate_size", shape.ffn);
   config.set("vocab_size", shape.vocab);
+  if (shape.pad_token >= 0) config.set("pad_token_id", shape.pad_token);
   config.set("max_position_embeddings", shape.context);
   config.set("rms_norm_eps", shape.norm_eps);
 }

@@ -14,6 +14,7 @@ struct DecoderDefaults {
   double rope_theta = 10000;
   bool tie_embeddings = false;
   std::int64_t kv_heads = 0;          ///< 0: as many as heads
+  std::int64_t pad_token = -1;        ///< -1: none
   bool partial_rotary = false;        ///< whether it has a partial_rotary_factor
   const ModelShape* sizes = nullptr;  ///< null: all of them must be there
 };

@@ -51,7 +51,7 @@ void read_gemma3_rope(const ConfigJson& config, ModelShape& shape) {
 }
 
 void read_gemma3(const ConfigJson& config, ModelShape& shape) {
-  read_decoder_sizes(config, {.tie_embeddings = true, .kv_heads = 4}, shape);
+  read_decoder_sizes(config, {.tie_embeddings = true, .kv_heads = 4, .pad_token = 0}, shape);
   if (!config.has("head_dim")) shape.head_dim = 256;
   if (config.text("hidden_activation", "gelu_pytorch_tanh") != "gelu_pytorch_tanh")
     config.refuse("hidden_activation", "cleave has \"gelu_pytorch_tanh\" in this family");

@@ -11,8 +11,9 @@ void write_keys(const HuggingFace& names, const ModelShape& shape, ConfigJsonTex
   config.set("model_type", std::string(names.model_type));
   names.write(shape, config);
   // Which tokens begin and end a text is for generation_config.json and the tokenizer to say; the
-  // defaults of the classes may lie outside of the vocabulary.
-  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) config.set_null(key);
+  // defaults of the classes may lie outside of the vocabulary. Padding is part of the model.
+  for (const char* key : {"bos_token_id", "eos_token_id"}) config.set_null(key);
+  if (shape.pad_token < 0) config.set_null("pad_token_id");
   config.set("tie_word_embeddings", shape.tie_embeddings);
 }
 

@@ -56,6 +56,7 @@ Graph language_model(const ModelShape& shape, const spec::Flow& flow, std::int64
                          .features = shape.hidden,
                          .context = names.positions.empty() ? 0 : shape.context,
                          .scale = names.token_scale,
+                         .still = shape.pad_token,
                          .token_name = names.tokens,
                          .position_name = names.positions})}});
   std::ranges::move(blocks, std::back_inserter(graph.segments));

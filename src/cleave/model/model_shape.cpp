@@ -33,6 +33,11 @@ double parameters_about(const ModelShape& s) {
 void check_layers_of(const ModelShape& s) {
   require(s.head_dim >= 0 && s.head_dim < kLargest, "model.head_dim is ", s.head_dim,
           "; it must be at least 1 and below 2^31, or left out");
+  require(s.pad_token >= -1 && s.pad_token < std::max<std::int64_t>(1, s.vocab),
+          "model.pad_token is ", s.pad_token, "; it must be one of the ", s.vocab,
+          " tokens of model.vocab, or -1 for none");
+  require(s.pad_token < 0 || (s.kind->reads_tokens && !s.kind->pairs), "model.pad_token is ",
+          s.pad_token, ", and a ", s.kind->name, " has no such token; leave it out");
   require(s.rotary_dim >= 0 && s.rotary_dim % 2 == 0 && s.rotary_dim <= s.head_size(),
           "model.rotary_dim is ", s.rotary_dim, "; it must be even and at most the ", s.head_size(),
           " elements of a head");

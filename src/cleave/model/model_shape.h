@@ -66,6 +66,9 @@ struct ModelShape {
   std::int64_t ffn = 0;       ///< width inside the feed-forward part
   std::int64_t vocab = 0;
   std::int64_t context = 0;  ///< longest sequence, and rows of a learned table of positions
+  /// A token whose embedding learns nothing by being read, as PyTorch keeps that of padding; -1:
+  /// none.
+  std::int64_t pad_token = -1;
   bool tie_embeddings = true;
   double norm_eps = 1e-5;
   double rope_theta = 10000;  ///< of rotary positions

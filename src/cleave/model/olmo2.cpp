@@ -18,7 +18,7 @@ Graph build_olmo2(const ModelShape& s, const spec::Flow& flow, std::int64_t loss
 }
 
 void read_olmo2(const ConfigJson& config, ModelShape& shape) {
-  read_decoder(config, {.norm_eps = 1e-5}, shape);
+  read_decoder(config, {.norm_eps = 1e-5, .pad_token = 1}, shape);
   shape.attention_bias = config.truth("attention_bias", false);
 }
 

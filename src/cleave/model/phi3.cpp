@@ -12,7 +12,7 @@ Graph build_phi3(const ModelShape& s, const spec::Flow& flow, std::int64_t loss_
 }
 
 void read_phi3(const ConfigJson& config, ModelShape& shape) {
-  read_decoder(config, {.norm_eps = 1e-5, .partial_rotary = true}, shape);
+  read_decoder(config, {.norm_eps = 1e-5, .pad_token = 32000, .partial_rotary = true}, shape);
   if (shape.rope_scaling.kind != RopeScaling::Kind::None) {
     config.refuse(config.has("rope_scaling") ? "rope_scaling" : "rope_parameters",
                   "this family stretches positions by tables that cleave does not read");

@@ -38,7 +38,9 @@ void read_nope_layers(const ConfigJson& config, ModelShape& shape) {
 }
 
 void read_smollm3(const ConfigJson& config, ModelShape& shape) {
-  read_decoder(config, {.rope_theta = 2000000, .tie_embeddings = true, .kv_heads = 4}, shape);
+  read_decoder(config,
+               {.rope_theta = 2000000, .tie_embeddings = true, .kv_heads = 4, .pad_token = 128004},
+               shape);
   shape.attention_bias = config.truth("attention_bias", false);
   shape.mlp_bias = config.truth("mlp_bias", false);
   read_nope_layers(config, shape);

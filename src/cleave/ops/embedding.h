@@ -13,6 +13,7 @@ struct VocabRows {
   std::int64_t first = 0;
   std::int64_t vocabulary = 0;  // 0: as many as the table has
   float scale = 1;              // by which they are multiplied; another than 1 without positions
+  std::int64_t still = -1;      // an id that leaves no gradient either; -1: none
 };
 
 /// y[t] = scale · table[ids[t]] + positions[first_position + t % sequence].

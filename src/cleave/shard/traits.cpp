@@ -108,7 +108,8 @@ std::optional<LayerShard> cut_embedding(const LayerSpec& whole, const ShardNumbe
       EmbeddingAttributes{.sequence = embedding.sequence,
                           .first = vocabulary_border(entries, shard.index, shard.of),
                           .vocabulary = entries,
-                          .scale = embedding.scale};
+                          .scale = embedding.scale,
+                          .still = embedding.still};
   if (whole.parameters.size() > 1) {
     cut.added = {.what = AfterSum::Positions,
                  .parameter = whole.parameters[1],

@@ -176,6 +176,7 @@ struct EmbeddingAttributes {
   std::int64_t first = 0;       ///< entry of the vocabulary that the table begins with
   std::int64_t vocabulary = 0;  ///< entries; ids that the table does not have yield zeros
   float scale = 1;              ///< of the table's rows
+  std::int64_t still = -1;      ///< an entry that learns nothing by being read; -1: none
 
   friend bool operator==(const EmbeddingAttributes&, const EmbeddingAttributes&) = default;
 };

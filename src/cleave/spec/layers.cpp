@@ -154,7 +154,8 @@ LayerSpec embedding(const std::string& name, const Flow& flow, const EmbeddingSh
     spec.parameters.push_back(
         matrix_parameter(shape.position_name, {shape.context, shape.features}, 0.02f));
   }
-  spec.attributes = EmbeddingAttributes{.sequence = flow.sequence, .scale = shape.scale};
+  spec.attributes =
+      EmbeddingAttributes{.sequence = flow.sequence, .scale = shape.scale, .still = shape.still};
   return spec;
 }
 

@@ -95,6 +95,7 @@ struct EmbeddingShape {
   std::int64_t features = 0;
   std::int64_t context = 0;
   float scale = 1;                 ///< of the token table's rows
+  std::int64_t still = -1;         ///< an entry that learns nothing by being read; -1: none
   std::string token_name = {};     ///< of the token table's parameter
   std::string position_name = {};  ///< of the position table's parameter
 };

@@ -161,13 +161,13 @@ KERNEL void embedding(GLOBAL char* arena, long count, long n, long ids, long fir
 }
 
 // One item adds a column of all tokens, in their order.
-KERNEL void embedding_gradient(GLOBAL char* arena, long n, long tokens, long ids, long first,
+KERNEL void embedding_gradient(GLOBAL char* arena, long n, long tokens, long ids, long first, long still,
                                float scale_of, long rows, long dy, long dy_stride, long dtable, long table_stride) {
   const long c = ITEM;
   if (c >= n) return;
   for (long token = 0; token < tokens; ++token) {
-    const long row = (long)AT(const int, ids)[token] - first;
-    if (row < 0 || row >= rows) continue;
+    const long id = AT(const int, ids)[token], row = id - first;
+    if (row < 0 || row >= rows || id == still) continue;
     GLOBAL float* entry = AT(float, dtable) + row * table_stride;
     const float scaled = GET(AT(const Element, dy) + token * dy_stride, c) * scale_of;
     entry[c] = entry[c] + scaled;

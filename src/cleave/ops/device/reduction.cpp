@@ -81,7 +81,8 @@ void embedding(Accelerator& device, const EmbeddingArgs& args) {
 void embedding_backward(Accelerator& device, ConstView ids, ConstView dy, View dtable,
                         const VocabRows& rows) {
   run_items(device, "embedding_gradient", dy.dtype(), dy.size(1), dy.size(1), dy.size(0), ids,
-            rows.first, rows.scale, dtable.size(0), dy, stride_of(dy), dtable, stride_of(dtable));
+            rows.first, rows.still, rows.scale, dtable.size(0), dy, stride_of(dy), dtable,
+            stride_of(dtable));
 }
 
 void position_backward(Accelerator& device, ConstView dy, std::int64_t sequence, View dpositions) {

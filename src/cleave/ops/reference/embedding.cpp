@@ -34,9 +34,10 @@ void embedding(const EmbeddingArgs& args) {
 
 // Sums of gradients are f32 in token order, as in the op: they must agree to the last bit.
 
-void embedding_backward(ConstView ids, ConstView dy, View dtable, float scale) {
+void embedding_backward(ConstView ids, ConstView dy, View dtable, float scale, std::int64_t still) {
   for (std::int64_t t = 0; t < dy.size(0); ++t) {
     const std::int64_t id = ids.as<std::int32_t>()[t];
+    if (id == still) continue;
     for (std::int64_t i = 0; i < dy.size(1); ++i) {
       set(dtable, {id, i}, get(dtable, {id, i}) + get(dy, {t, i}) * scale);
     }

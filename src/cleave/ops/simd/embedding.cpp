@@ -87,7 +87,7 @@ void embedding_backward(Compute& compute, ConstView ids, ConstView dy, View dtab
   parallel_for(compute, hidden, kColumnGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = 0; token < tokens; ++token) {
       const std::int64_t row = id[token] - rows.first;
-      if (row < 0 || row >= dtable.size(0)) continue;
+      if (row < 0 || row >= dtable.size(0) || id[token] == rows.still) continue;
       const std::byte* from = row_bytes(dy, token, begin);
       float* to = row_of<float>(dtable, row) + begin;
       if (rows.scale == 1) {

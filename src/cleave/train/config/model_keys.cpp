@@ -118,6 +118,12 @@ std::vector<Key> model_keys() {
        .get = get_rope_scaling,
        .otherwise = "none",
        .example = "\"llama3,factor=8,original_context=8192\""},
+      of_tokens(whole(
+                    "model.pad_token", {-1},
+                    "token whose embedding learns nothing by being read, as that of padding in "
+                    "PyTorch; -1: none",
+                    [](auto& c) -> auto& { return c.model.pad_token; })
+                    .with({.example = "0"})),
       whole(
           "model.head_dim", {0}, "width of a head; 0: hidden / heads",
           [](auto& c) -> auto& { return c.model.head_dim; }),
