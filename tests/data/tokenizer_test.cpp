@@ -142,7 +142,10 @@ TEST(TokenizerJson, IsRefusedByWhatItSays) {
             "1e+30 stands where a whole number from -9223372036854775808 to 9223372036854775807 "
             "must");
   EXPECT_EQ(refusal(with_model(R"(, "added_tokens": [{"id": 4294967296, "content": "b"}])")),
-            "4294967296 stands where a whole number from -2147483648 to 2147483647 must");
+            "token \"b\" has number 4294967296, which must be from 0 to 16777215");
+  EXPECT_EQ(
+      refusal(with_model(R"(, "added_tokens": [{"id": 1.5, "content": "b"}])")),
+      "1.5 stands where a whole number from -9223372036854775808 to 9223372036854775807 must");
   EXPECT_EQ(refusal(with_model(R"(, "post_processor": {"type": "TemplateProcessing",
                 "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
                            {"Sequence": {"id": "A", "type_id": 0}}], "special_tokens": {}})")),
