@@ -51,6 +51,10 @@ TEST(InstructionSet, IsExactByDefaultWhereThatCostsNothing) {
   set.bf16_dot = true;
   EXPECT_EQ(set.cheapest(DType::F32), Arithmetic::Exact);
   EXPECT_EQ(set.cheapest(DType::BF16), Arithmetic::Fastest);
+  set.dot_is_faster = false;
+  EXPECT_EQ(set.cheapest(DType::BF16), Arithmetic::Exact);
+  set.amx_bf16 = true;
+  EXPECT_EQ(set.cheapest(DType::BF16), Arithmetic::Fastest);
   set.fused = false;
   EXPECT_EQ(set.cheapest(DType::F32), Arithmetic::Fastest);
 }

@@ -16,6 +16,7 @@ using cleave::testing::user_error;
 const ops::InstructionSet kAvx2{.simd = "AVX2"};
 const ops::InstructionSet kSse4{.simd = "SSE4", .fused = false};
 const ops::InstructionSet kBf16{.simd = "AVX3", .bf16_dot = true};
+const ops::InstructionSet kSlowDot{.simd = "AVX3", .bf16_dot = true, .dot_is_faster = false};
 
 Config config_of(DType dtype, std::optional<bool> exact = {}) {
   Config config;
@@ -35,6 +36,7 @@ TEST(Numerics, AreExactWhereThatCostsNothing) {
   EXPECT_TRUE(resolved(config_of(DType::BF16), kAvx2));
   EXPECT_TRUE(resolved(config_of(DType::F32), kBf16));
   EXPECT_FALSE(resolved(config_of(DType::BF16), kBf16));
+  EXPECT_TRUE(resolved(config_of(DType::BF16), kSlowDot));
   EXPECT_FALSE(resolved(config_of(DType::F32), kSse4));
 }
 
@@ -82,6 +84,7 @@ using Answers = std::vector<std::string>;
 
 TEST(Numerics, AreExactAsSoonAsProcessorsDiffer) {
   EXPECT_EQ(on_two(kBf16, kBf16, DType::BF16), (Answers{"fastest", "fastest"}));
+  EXPECT_EQ(on_two(kBf16, kSlowDot, DType::BF16), (Answers{"exact", "exact"}));
   EXPECT_EQ(on_two(kBf16, kAvx2, DType::BF16), (Answers{"exact", "exact"}));
   EXPECT_EQ(on_two(kBf16, kAvx2, DType::F32), (Answers{"exact", "exact"}));
   EXPECT_EQ(on_two(kSse4, kSse4, DType::F32), (Answers{"fastest", "fastest"}));

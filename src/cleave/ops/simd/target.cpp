@@ -27,6 +27,15 @@ std::string simd_target() {
   return hwy::TargetName(chosen());
 }
 
+bool bf16_dot_is_faster() {
+#if HWY_ARCH_X86
+  __builtin_cpu_init();
+  return !__builtin_cpu_is("intel");
+#else
+  return true;
+#endif
+}
+
 bool simd_is_fused() {
   // One lane at a time calls the C library's fma, which rounds once as well.
   return chosen() != HWY_SSE4;

@@ -73,10 +73,13 @@ void check_library(const Config& config, comm::Communicator& processes) {
 void resolve_numerics(Config& config, const ops::InstructionSet& set,
                       comm::Communicator& processes) {
   const Products products = products_of(set, config.train.dtype);
-  const bool uniform = is_uniform(static_cast<double>(products), processes);
+  const bool cheap = set.cheapest(config.train.dtype) == ops::Arithmetic::Exact;
+  // Neither question may be left out by one process alone.
+  const bool uniform = is_uniform(static_cast<double>(products), processes) &
+                       is_uniform(static_cast<double>(cheap), processes);
   std::optional<bool>& exact = config.numerics.exact;
   const bool given = exact.has_value();
-  if (!given) exact = !uniform || products == Products::Fused || config.devices.accelerated();
+  if (!given) exact = !uniform || cheap || config.devices.accelerated();
   const std::string device =
       processes.size() == 1 ? "" : detail::concat(" of device ", processes.rank());
   const char* remedy =
