@@ -99,6 +99,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cleave", default="build/release/cleave")
     parser.add_argument("--against", help="an older binary to compare with")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
+                        help="for --cleave alone: what an older binary did without a key for it, as numerics.exact=false")
     parser.add_argument("--only", default="", help="only configs whose name contains this")
     arguments = parser.parse_args()
     data = pathlib.Path(__file__).resolve().parent.parent / "LICENSE"
@@ -107,12 +109,13 @@ def main():
         rows = csv.writer(sys.stdout)
         rows.writerow(["config", "weights", "losses", "planned_bytes"])
         for name, keys in chosen:
-            rows.writerow([name, *run(arguments.cleave, keys, data)])
+            rows.writerow([name, *run(arguments.cleave, keys + arguments.set, data)])
             sys.stdout.flush()
         return
     failed = 0
     for name, keys in chosen:
-        difference, forbidden = compare(name, run(arguments.against, keys, data), run(arguments.cleave, keys, data))
+        difference, forbidden = compare(name, run(arguments.against, keys, data),
+                                        run(arguments.cleave, keys + arguments.set, data))
         failed += forbidden
         if difference:
             print(difference)

@@ -31,10 +31,10 @@ std::int64_t AttentionWorker::lay_out(std::byte* base) {
   const bool f32 = dtype_ == DType::F32;
   Carver carver(base);
   for (std::byte*& matrix : packed) {
-    matrix = carver.take(
-        std::max(packed_b_bytes(shape_.sequence, head), packed_b_bytes(head, shape_.sequence)));
+    matrix = carver.take(std::max(packed_b_bytes(kernel_, shape_.sequence, head),
+                                  packed_b_bytes(kernel_, head, shape_.sequence)));
   }
-  packed_block = carver.take(packed_b_bytes(head, block));
+  packed_block = carver.take(packed_b_bytes(kernel_, head, block));
   s = carver.take<float>(block * stride() * 4);
   dp = carver.take<float>(block * stride() * 4);
   p = f32 ? reinterpret_cast<std::byte*>(s) : carver.take(block * stride() * 2);
@@ -43,7 +43,8 @@ std::int64_t AttentionWorker::lay_out(std::byte* base) {
   row = carver.take<float>(block * 4);
   dk = carver.take<float>(shape_.sequence * head * 4);
   dv = carver.take<float>(shape_.sequence * head * 4);
-  product_scratch_ = carver.take(gemm_packed_scratch_bytes(std::max(shape_.sequence, head)));
+  product_scratch_ =
+      carver.take(gemm_packed_scratch_bytes(kernel_, std::max(shape_.sequence, head)));
   return carver.used();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cleave/base/units.h"
 #include "cleave/ops/device/product.h"
 #include "cleave/ops/onednn/amx_matmul.h"
 #include "cleave/ops/parallel.h"
@@ -46,17 +47,26 @@ void check_shapes(ConstView a, ConstView b, ConstView out, const MatmulOptions& 
                "matmul bias ", to_string(options.bias.dtype()), to_string(options.bias.shape()));
 }
 
-/// How a product is cut for the threads: along the batch, or along the longer side of out. No cut
-/// changes a bit of the result.
+GemmOperand operand(const std::byte* at, DType dtype, Transpose transpose, std::int64_t stride) {
+  const bool swapped = transpose == Transpose::Yes;
+  return {at, dtype, swapped ? 1 : stride, swapped ? stride : 1};
+}
+
+/// How a product is cut for the threads: along the batch, or along a side of out. No cut changes a
+/// bit of the result.
+///
+/// Threads that have rows of their own pack all of b, each for itself; those that have columns pack
+/// all of a, unless it is read where it is.
 struct Cut {
   enum class Along { Batch, Rows, Columns } along;
   std::int64_t count;  // of matrices, rows or columns
   std::int64_t grain;
   std::int64_t scratch_bytes;  // of one thread
 
-  Cut(const Compute& compute, const MatmulSpec& spec) {
+  Cut(const Compute& compute, const GemmKernel& kernel, const MatmulSpec& spec) {
     // Less is not worth waking a thread for: about 10 microseconds.
     constexpr std::int64_t kLeastFlops = 1 << 20;
+    const GemmOperand a = operand(nullptr, spec.in, spec.a, spec.a_stride);
     std::int64_t m = spec.m;
     std::int64_t n = spec.n;
     const auto pieces_of = [&](std::int64_t unit, std::int64_t flops_per_item) {
@@ -69,7 +79,8 @@ struct Cut {
       along = Along::Batch;
       count = spec.batch;
       pieces_of(1, 2 * spec.m * spec.n * spec.k);
-    } else if (spec.n >= spec.m) {
+    } else if (spec.n >= spec.m ||
+               (!packs_rows(kernel, a, spec.k) && spec.n >= compute.threads() * kGemmColumns)) {
       along = Along::Columns;
       count = spec.n;
       n = pieces_of(kGemmColumns, 2 * spec.m * spec.k);
@@ -78,14 +89,9 @@ struct Cut {
       count = spec.m;
       m = pieces_of(kGemmRows, 2 * spec.n * spec.k);
     }
-    scratch_bytes = (gemm_scratch_bytes(m, n, spec.k, spec.out) + 63) / 64 * 64;
+    scratch_bytes = aligned(gemm_scratch_bytes(kernel, m, n, spec.k, spec.out));
   }
 };
-
-GemmOperand operand(const std::byte* at, DType dtype, Transpose transpose, std::int64_t stride) {
-  const bool swapped = transpose == Transpose::Yes;
-  return {at, dtype, swapped ? 1 : stride, swapped ? stride : 1};
-}
 
 /// The first matrix of a batch.
 Gemm whole(const MatmulSpec& spec, ConstView a, ConstView b, View out, ConstView bias) {
@@ -158,7 +164,8 @@ MatmulSpec describe(ConstView a, ConstView b, ConstView out, const MatmulOptions
 
 std::int64_t matmul_scratch_bytes(Compute& compute, const MatmulSpec& spec) {
   if (uses_amx(compute, spec.in)) return onednn::amx_matmul_scratch_bytes(compute, spec);
-  return Cut(compute, spec).scratch_bytes * compute.threads();
+  const GemmKernel& kernel = gemm_kernel(spec.in, compute.arithmetic());
+  return Cut(compute, kernel, spec).scratch_bytes * compute.threads();
 }
 
 void matmul(Compute& compute, ConstView a, ConstView b, View out, const MatmulOptions& options) {
@@ -172,7 +179,7 @@ void matmul(Compute& compute, ConstView a, ConstView b, View out, const MatmulOp
     return onednn::amx_matmul(compute, spec, a, b, out, options.bias);
   }
   const GemmKernel& kernel = gemm_kernel(spec.in, compute.arithmetic());
-  const Cut cut(compute, spec);
+  const Cut cut(compute, kernel, spec);
   CLEAVE_CHECK(
       cut.scratch_bytes * compute.threads() <= static_cast<std::int64_t>(compute.scratch().size()),
       "matmul needs ", cut.scratch_bytes * compute.threads(), " bytes of scratch and has ",

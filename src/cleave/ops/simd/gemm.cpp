@@ -5,7 +5,7 @@
 #include "cleave/base/check.h"
 #include "cleave/ops/simd/cache_sizes.h"
 #include "cleave/ops/simd/gemm_block.h"
-#include "cleave/ops/simd/gemm_pack.h"
+#include "cleave/ops/simd/tile_write.h"
 
 namespace cleave::ops {
 namespace {
@@ -19,43 +19,49 @@ constexpr std::int64_t kBlockOfA = 96 * 1024;    // words, at most: 384 KiB
 constexpr std::int64_t kBlockOfB = 1024 * 1024;  // words, at most: 4 MiB
 constexpr std::int64_t kPackedRows = 64;         // of a at a time, against a packed b
 
-/// What blocks do not exceed on any processor, so that a plan made on one holds on all: with one
-/// element in a word, and rows and columns in multiples of what every kernel takes.
+constexpr std::int64_t kMostLanes = 16;  // of a vector of f32; columns are packed in whole vectors
+
+/// What blocks do not exceed on any processor that has the kernel's bits, so that a plan made on
+/// one holds on all: with the widest vectors. Where a product takes several blocks, they end where
+/// every kernel's panels do.
 struct MostOfABlock {
   std::int64_t steps, rows, columns;
   bool cut;  // along k
 
-  MostOfABlock(std::int64_t m, std::int64_t n, std::int64_t k) {
-    const std::int64_t count = std::max<std::int64_t>(1, (k + kDepth - 1) / kDepth);
-    steps = std::max<std::int64_t>(1, (k + count - 1) / count);
-    rows = std::min(round_up(std::max<std::int64_t>(m, 1), kGemmRows),
-                    kBlockOfA / steps / kGemmRows * kGemmRows);
-    columns = std::min(round_up(std::max<std::int64_t>(n, 1), kGemmColumns),
+  MostOfABlock(std::int64_t m, std::int64_t n, std::int64_t k, const GemmKernel& kernel) {
+    const std::int64_t all = std::max<std::int64_t>(1, steps_of(k, kernel));
+    const std::int64_t count = (all + kDepth - 1) / kDepth;
+    steps = (all + count - 1) / count;
+    rows = std::min(std::max<std::int64_t>(m, 1), kBlockOfA / steps / kGemmRows * kGemmRows);
+    columns = std::min(round_up(std::max<std::int64_t>(n, 1), kMostLanes),
                        kBlockOfB / steps / kGemmColumns * kGemmColumns);
     cut = count > 1;
   }
 };
 
+/// `count` in whole panels, of which there is one at least.
+std::int64_t whole(std::int64_t count, std::int64_t panel) {
+  return std::max(count / panel, std::int64_t{1}) * panel;
+}
+
 /// The sizes of the blocks, a function of the problem's shape, the kernel and the machine's caches.
 /// Only the depth decides bits.
 struct Blocks {
   std::int64_t depth;  // of k, in elements
-  std::int64_t steps;  // of k, in words
   std::int64_t rows, columns;
 
-  Blocks(std::int64_t m, std::int64_t n, std::int64_t k, const GemmKernel& kernel) {
-    const std::int64_t all = std::max<std::int64_t>(1, steps_of(k, kernel));
-    const std::int64_t count = (all + kDepth - 1) / kDepth;
-    steps = (all + count - 1) / count;
-    depth = steps * kernel.k_step;
-    const MostOfABlock most(m, n, k);
-    // A block of a takes three quarters of the L2 cache, one of b an eighth of the last.
+  Blocks(const MostOfABlock& most, std::int64_t n, GemmRows::Kind a, const GemmKernel& kernel) {
+    depth = most.steps * kernel.k_step;
+    // A block of a takes three quarters of the L2 cache, one of b an eighth of the last: every
+    // block of a has all of b read again, from a cache that may be slow, and every block of b all
+    // of a. Blocks of b are of one size, and what they leave of the scratch is a's.
     const std::int64_t a_words = cache_sizes().second * 3 / 4 / 4;
     const std::int64_t b_words = cache_sizes().last / 8 / 4;
-    rows = std::clamp(a_words / steps / kernel.rows * kernel.rows, std::int64_t{kernel.rows},
-                      most.rows);
-    columns = std::clamp(b_words / steps / kernel.columns() * kernel.columns(),
-                         std::int64_t{kernel.columns()}, most.columns);
+    columns = std::min(whole(b_words / most.steps, kernel.columns()), most.columns);
+    const std::int64_t count = (n + columns - 1) / columns;
+    columns = std::min(round_up((n + count - 1) / count, kernel.columns()), columns);
+    rows = whole(a_words / most.steps, kernel.rows);
+    if (a == GemmRows::Kind::Packed) rows = std::min(rows, most.rows + most.columns - columns);
   }
 };
 
@@ -63,17 +69,17 @@ struct Blocks {
 struct Pieces {
   std::uint32_t* b;
   std::byte* a;
-  float* sums;  // [m, block columns]: where a bf16 out is summed when k takes several blocks
+  float* sums;  // [m, block columns] of a bf16 out whose k takes several blocks; else null
   std::int64_t bytes;
 
-  Pieces(std::byte* base, const MostOfABlock& most, std::int64_t m, DType out) {
-    const std::int64_t b_bytes = round_up(most.columns * most.steps * 4, 64);
-    const std::int64_t a_bytes = round_up(most.rows * most.steps * 4, 64);
+  Pieces(std::byte* base, const MostOfABlock& most, std::int64_t columns, std::int64_t m,
+         DType out) {
+    const std::int64_t packed = round_up((most.rows + most.columns) * most.steps * 4, 64);
     const bool summed = out == DType::BF16 && most.cut;
     b = reinterpret_cast<std::uint32_t*>(base);
-    a = base + b_bytes;
-    sums = reinterpret_cast<float*>(base + b_bytes + a_bytes);
-    bytes = b_bytes + a_bytes + (summed ? round_up(m * most.columns * 4, 64) : 0);
+    a = base + columns * most.steps * 4;
+    sums = summed ? reinterpret_cast<float*>(base + packed) : nullptr;
+    bytes = packed + (summed ? round_up(m * most.columns * 4, 64) : 0);
   }
 };
 
@@ -126,17 +132,22 @@ GemmRows in_place(const GemmOperand& a) {
 
 }  // namespace
 
-std::int64_t gemm_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType out) {
-  return Pieces(nullptr, MostOfABlock(m, n, k), m, out).bytes;
+std::int64_t gemm_scratch_bytes(const GemmKernel& kernel, std::int64_t m, std::int64_t n,
+                                std::int64_t k, DType out) {
+  const MostOfABlock most(m, n, k, kernel);
+  return Pieces(nullptr, most, most.columns, m, out).bytes;
+}
+
+bool packs_rows(const GemmKernel& kernel, const GemmOperand& a, std::int64_t k) {
+  return !readable_in_place(kernel, a, k, Transposed::Refuse);
 }
 
 void gemm(const GemmKernel& kernel, const Gemm& product, std::byte* scratch) {
-  const Blocks blocks(product.m, product.n, product.k, kernel);
-  const Pieces pieces(scratch, MostOfABlock(product.m, product.n, product.k), product.m,
-                      product.out.dtype);
-  const bool summed = product.out.dtype == DType::BF16 && blocks.depth < product.k;
-  float* sums = summed ? pieces.sums : nullptr;
-  const bool packs = !readable_in_place(kernel, product.a, product.k, Transposed::Refuse);
+  const MostOfABlock most(product.m, product.n, product.k, kernel);
+  const bool packs = packs_rows(kernel, product.a, product.k);
+  const Blocks blocks(most, product.n, packs ? GemmRows::Kind::Packed : GemmRows::Kind::InPlace,
+                      kernel);
+  const Pieces pieces(scratch, most, blocks.columns, product.m, product.out.dtype);
   for (std::int64_t column = 0; column < product.n; column += blocks.columns) {
     const std::int64_t columns = std::min(blocks.columns, product.n - column);
     for (std::int64_t k = 0; k < product.k; k += blocks.depth) {
@@ -154,16 +165,15 @@ void gemm(const GemmKernel& kernel, const Gemm& product, std::byte* scratch) {
                         .steps = steps,
                         .panel_steps = steps,
                         .first_step = 0,
-                        .out = out_of_block(product, sums, row, column, columns, k)});
+                        .out = out_of_block(product, pieces.sums, row, column, columns, k)});
       }
     }
-    if (summed) write_sums(product, sums, column, columns);
+    if (pieces.sums) write_sums(product, pieces.sums, column, columns);
   }
 }
 
-std::int64_t packed_b_bytes(std::int64_t n, std::int64_t k) {
-  constexpr std::int64_t kMostLanes = 16;
-  return round_up(n, kMostLanes) * k * 4;
+std::int64_t packed_b_bytes(const GemmKernel& kernel, std::int64_t n, std::int64_t k) {
+  return round_up(n, kMostLanes) * steps_of(k, kernel) * 4;
 }
 
 PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, std::int64_t k,
@@ -178,8 +188,8 @@ PackedB columns_from(const GemmKernel& kernel, const PackedB& b, std::int64_t co
   return {b.words + column * steps_of(b.k, kernel), b.n - column, b.k, b.first_row};
 }
 
-std::int64_t gemm_packed_scratch_bytes(std::int64_t k) {
-  return kPackedRows * k * 4;
+std::int64_t gemm_packed_scratch_bytes(const GemmKernel& kernel, std::int64_t k) {
+  return kPackedRows * steps_of(k, kernel) * 4;
 }
 
 void gemm_packed(const GemmKernel& kernel, const Gemm& product, const PackedB& b,

@@ -44,15 +44,20 @@ struct PackedB {
 inline constexpr std::int64_t kGemmRows = 8;
 inline constexpr std::int64_t kGemmColumns = 48;
 
-/// Scratch of gemm(). Like that of gemm_packed() it is the same on every processor, whichever
-/// kernel it has: a plan of memory that one has made holds on all.
-std::int64_t gemm_scratch_bytes(std::int64_t m, std::int64_t n, std::int64_t k, DType out);
+/// Scratch of gemm(). Like that of gemm_packed() it depends on the elements in a word alone, not
+/// on vectors or caches: a plan of memory that one processor has made holds on all that share its
+/// bits.
+std::int64_t gemm_scratch_bytes(const GemmKernel& kernel, std::int64_t m, std::int64_t n,
+                                std::int64_t k, DType out);
+
+/// True if gemm() packs the rows of an `a` of depth k, which the kernel cannot read where they are.
+bool packs_rows(const GemmKernel& kernel, const GemmOperand& a, std::int64_t k);
 
 /// Works in any blocks that suit the caches: an element of out is one chain of additions along k,
 /// cut every kDepth words, so its bits depend on k and on the kernel's arithmetic alone.
 void gemm(const GemmKernel& kernel, const Gemm& product, std::byte* scratch);
 
-std::int64_t packed_b_bytes(std::int64_t n, std::int64_t k);
+std::int64_t packed_b_bytes(const GemmKernel& kernel, std::int64_t n, std::int64_t k);
 PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, std::int64_t k,
                std::byte* to);
 
@@ -60,7 +65,7 @@ PackedB pack_b(const GemmKernel& kernel, const GemmOperand& b, std::int64_t n, s
 PackedB columns_from(const GemmKernel& kernel, const PackedB& b, std::int64_t column);
 
 /// Scratch of gemm_packed for up to `k`.
-std::int64_t gemm_packed_scratch_bytes(std::int64_t k);
+std::int64_t gemm_packed_scratch_bytes(const GemmKernel& kernel, std::int64_t k);
 
 /// As gemm(), with k rows, from b.first_row on, and the first n columns of a packed b, all of k in
 /// one chain. n must be a multiple of the kernel's columns(), or all columns. Out is f32, without

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "cleave/ops/simd/gemm_pack.h"
+#include "cleave/ops/simd/tile_write.h"
 
 namespace cleave::ops {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cleave/ops/simd/gemm_pack.cpp"
@@ -31,16 +32,29 @@ struct Widened {
   }
 };
 
-#if HWY_TARGET == HWY_SCALAR
+struct Range {
+  std::int64_t begin, end;
+};
 
+/// Word by word: what is too few for a vector.
 template <class Words>
-HWY_INLINE void transpose4(const std::byte* at, std::int64_t lane_bytes, std::int64_t width,
+HWY_INLINE void copy_words(Words, const Strip& strip, Range lanes, Range steps, std::int64_t width,
                            std::uint32_t* panel) {
-  for (int step = 0; step < 4; ++step) {
-    for (int lane = 0; lane < 4; ++lane) {
-      panel[step * width + lane] = Words::load(at + lane * lane_bytes + step * Words::kBytes);
+  for (std::int64_t lane = lanes.begin; lane < lanes.end; ++lane) {
+    const std::byte* at = strip.at + lane * strip.lane_stride * size_of(strip.dtype);
+    for (std::int64_t step = steps.begin; step < steps.end; ++step) {
+      panel[step * width + lane] = Words::load(at + step * strip.depth_stride * Words::kBytes);
     }
   }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+
+/// No vector has several lanes: none is done.
+template <class Words>
+HWY_INLINE std::int64_t transpose_vectors(const Strip&, std::int64_t, std::int64_t,
+                                          std::uint32_t*) {
+  return 0;
 }
 
 HWY_INLINE void pair8(const std::uint16_t* even, const std::uint16_t* odd, std::uint16_t* out) {
@@ -49,6 +63,9 @@ HWY_INLINE void pair8(const std::uint16_t* even, const std::uint16_t* odd, std::
     out[2 * lane + 1] = odd[lane];
   }
 }
+
+template <class T>
+HWY_INLINE void copy_halves(const Strip&, std::int64_t, std::uint32_t*) {}
 
 #else
 
@@ -65,16 +82,28 @@ HWY_INLINE hn::Vec<Word4> load4(const std::byte* at, Widened) {
   return hn::ShiftLeft<16>(hn::PromoteTo(Word4(), halves));
 }
 
-/// Four lanes, four steps: a 4 × 4 transposition.
-template <class Words>
-HWY_INLINE void transpose4(const std::byte* at, std::int64_t lane_bytes, std::int64_t width,
-                           std::uint32_t* panel) {
-  const Word4 d;
-  const hn::Repartition<std::uint64_t, Word4> wide;
-  const auto r0 = load4(at, Words());
-  const auto r1 = load4(at + lane_bytes, Words());
-  const auto r2 = load4(at + 2 * lane_bytes, Words());
-  const auto r3 = load4(at + 3 * lane_bytes, Words());
+/// Words of lanes that are four apart, block by block: of lanes 0, 4, 8, … for the first.
+template <class D, class Words>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const std::byte* at, std::int64_t lane_bytes, Words words) {
+  if constexpr (hn::MaxLanes(d) == 4) {
+    return load4(at, words);
+  } else {
+    const hn::Half<D> half;
+    constexpr std::int64_t kLanesOfHalf = hn::MaxLanes(half);
+    return hn::Combine(d, load_blocks(half, at + kLanesOfHalf * lane_bytes, lane_bytes, words),
+                       load_blocks(half, at, lane_bytes, words));
+  }
+}
+
+/// As many lanes as D has, four steps: a 4 × 4 transposition in every block of 128 bits.
+template <class D, class Words>
+HWY_INLINE void transpose(D d, Words words, const std::byte* at, std::int64_t lane_bytes,
+                          std::int64_t width, std::uint32_t* panel) {
+  const hn::Repartition<std::uint64_t, D> wide;
+  const auto r0 = load_blocks(d, at, lane_bytes, words);
+  const auto r1 = load_blocks(d, at + lane_bytes, lane_bytes, words);
+  const auto r2 = load_blocks(d, at + 2 * lane_bytes, lane_bytes, words);
+  const auto r3 = load_blocks(d, at + 3 * lane_bytes, lane_bytes, words);
   const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
   const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, r2, r3));
   const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, r0, r1));
@@ -92,44 +121,56 @@ HWY_INLINE void pair8(const std::uint16_t* even, const std::uint16_t* odd, std::
   hn::StoreU(hn::InterleaveUpper(Half8(), low, high), Half8(), out + 8);
 }
 
+/// Whole groups of lanes from `lane` on, as many in each as D has; returns the first lane left.
+template <class D, class Words>
+HWY_INLINE std::int64_t transpose_groups(D d, Words words, std::int64_t lane, const Strip& strip,
+                                         std::int64_t steps, std::int64_t width,
+                                         std::uint32_t* panel) {
+  constexpr std::int64_t kGroup = hn::MaxLanes(D());
+  const std::int64_t lane_bytes = strip.lane_stride * size_of(strip.dtype);
+  for (; lane + kGroup <= strip.lanes; lane += kGroup) {
+    const std::byte* at = strip.at + lane * lane_bytes;
+    std::int64_t step = 0;
+    for (; step + 4 <= steps; step += 4) {
+      transpose(d, words, at + step * Words::kBytes, lane_bytes, width,
+                panel + step * width + lane);
+    }
+    copy_words(words, strip, {lane, lane + kGroup}, {step, steps}, width, panel);
+  }
+  return lane;
+}
+
+/// As many lanes as come in vectors of four or more; returns their number.
+template <class Words>
+HWY_INLINE std::int64_t transpose_vectors(const Strip& strip, std::int64_t steps,
+                                          std::int64_t width, std::uint32_t* panel) {
+  const hn::ScalableTag<std::uint32_t> widest;
+  const auto lane = transpose_groups(widest, Words(), 0, strip, steps, width, panel);
+  return transpose_groups(Word4(), Words(), lane, strip, steps, width, panel);
+}
+
+/// Two panels of half a vector each, `panel_words` apart: one reading of a line serves both.
+template <class T>
+HWY_INLINE void copy_halves(const Strip& strip, std::int64_t panel_words, std::uint32_t* panels) {
+  const hn::Half<F32> half;
+  const T* from = reinterpret_cast<const T*>(strip.at);
+  auto* to = reinterpret_cast<float*>(panels);
+  for (std::int64_t k = 0; k < strip.depth; ++k) {
+    const Vec lanes = load(from + k * strip.depth_stride, Whole());
+    hn::StoreU(hn::LowerHalf(half, lanes), half, to);
+    hn::StoreU(hn::UpperHalf(half, lanes), half, to + panel_words);
+    to += kLanes / 2;
+  }
+}
+
 #endif
 
 /// k is contiguous in memory: the panel is the transposed strip. `steps` whole words of each lane.
 template <class Words>
 HWY_INLINE void transpose_lanes(const Strip& strip, std::int64_t steps, std::int64_t width,
                                 std::uint32_t* panel) {
-  const std::int64_t lane_bytes = strip.lane_stride * size_of(strip.dtype);
-  std::int64_t lane = 0;
-  for (; lane + 4 <= strip.lanes; lane += 4) {
-    const std::byte* at = strip.at + lane * lane_bytes;
-    std::int64_t step = 0;
-    for (; step + 4 <= steps; step += 4) {
-      transpose4<Words>(at + step * Words::kBytes, lane_bytes, width, panel + step * width + lane);
-    }
-    for (; step < steps; ++step) {
-      for (int i = 0; i < 4; ++i) {
-        panel[step * width + lane + i] = Words::load(at + i * lane_bytes + step * Words::kBytes);
-      }
-    }
-  }
-  for (; lane < strip.lanes; ++lane) {
-    for (std::int64_t step = 0; step < steps; ++step) {
-      panel[step * width + lane] = Words::load(strip.at + lane * lane_bytes + step * Words::kBytes);
-    }
-  }
-}
-
-/// Fewer words than a vector has, as the rows of a: where for_vectors would go through a buffer.
-HWY_INLINE void copy_few(const float* from, std::int64_t count, float* to) {
-  std::int64_t i = 0;
-  for (; i + 4 <= count; i += 4) std::memcpy(to + i, from + i, 16);
-  for (; i < count; ++i) to[i] = from[i];
-}
-HWY_INLINE void copy_few(const BFloat16* from, std::int64_t count, float* to) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint32_t word = std::uint32_t{from[i].bits} << 16;
-    std::memcpy(to + i, &word, 4);
-  }
+  const std::int64_t done = transpose_vectors<Words>(strip, steps, width, panel);
+  copy_words(Words(), strip, {done, strip.lanes}, {0, steps}, width, panel);
 }
 
 /// Whether copy_lanes() fills the whole width of the panel, with zeros past the lanes.
@@ -141,18 +182,16 @@ HWY_INLINE bool fills_panel(std::int64_t lanes, std::int64_t width) {
 /// The lanes are contiguous in memory and so they stay.
 template <class T>
 HWY_INLINE void copy_lanes(const Strip& strip, std::int64_t width, std::uint32_t* panel) {
-  const T* from = reinterpret_cast<const T*>(strip.at);
-  auto* to = reinterpret_cast<float*>(panel);
   const std::int64_t depth = strip.depth;
   const std::int64_t lanes = strip.lanes;
-  const std::int64_t stride = strip.depth_stride;
   if (!fills_panel(lanes, width)) {
-    for (std::int64_t k = 0; k < depth; ++k) copy_few(from + k * stride, lanes, to + k * width);
-    return;
+    // These are the last rows of an a, for which for_vectors would go through a buffer.
+    using Words = std::conditional_t<std::is_same_v<T, float>, AsIs, Widened>;
+    return copy_words(Words(), strip, {0, lanes}, {0, depth}, width, panel);
   }
   for (std::int64_t k = 0; k < depth; ++k) {
-    const T* row = from + k * stride;
-    float* step = to + k * width;
+    const T* row = reinterpret_cast<const T*>(strip.at) + k * strip.depth_stride;
+    float* step = reinterpret_cast<float*>(panel) + k * width;
     for_vectors(static_cast<std::size_t>(lanes), [=](std::size_t i, auto part) HWY_ATTR {
       store(load(row + i, part), step + i, Whole());
     });
@@ -218,52 +257,30 @@ void pack_panels(const Strip& strip, std::int64_t width, int k_step, std::uint32
   const std::int64_t steps = (strip.depth + k_step - 1) / k_step;
   if (strip.lanes == 0) return;
   clear_rest(strip, width, k_step, panels);
+  const auto vector = static_cast<std::int64_t>(kLanes);
+  const bool halves = strip.depth_stride != 1 && k_step == 1 && 2 * width == vector;
   // Piece by piece along k, so that lines of the operand serve all panels that want a part of them:
   // few rows where the lanes are contiguous, some lines of each lane where k is.
   const std::int64_t piece = strip.depth_stride == 1 ? 256 : 16;
-  const std::int64_t size = size_of(strip.dtype);
   for (std::int64_t k = 0; k < strip.depth; k += piece) {
-    for (std::int64_t lane = 0; lane < strip.lanes; lane += width) {
-      Strip part = strip;
-      part.at += (k * strip.depth_stride + lane * strip.lane_stride) * size;
-      part.depth = std::min(piece, strip.depth - k);
-      part.lanes = std::min(width, strip.lanes - lane);
-      pack_panel(part, width, k_step, panels + lane * steps + k / k_step * width);
+    const auto part = [&](std::int64_t lane, std::int64_t lanes) {
+      Strip some = strip;
+      some.at += (k * strip.depth_stride + lane * strip.lane_stride) * size_of(strip.dtype);
+      some.depth = std::min(piece, strip.depth - k);
+      some.lanes = lanes;
+      return some;
+    };
+    std::int64_t lane = 0;
+    for (; halves && lane + vector <= strip.lanes; lane += vector) {
+      std::uint32_t* to = panels + lane * steps + k * width;
+      strip.dtype == DType::BF16 ? copy_halves<BFloat16>(part(lane, vector), steps * width, to)
+                                 : copy_halves<float>(part(lane, vector), steps * width, to);
+    }
+    for (; lane < strip.lanes; lane += width) {
+      pack_panel(part(lane, std::min(width, strip.lanes - lane)), width, k_step,
+                 panels + lane * steps + k / k_step * width);
     }
   }
-}
-
-enum class Tile { Overwrite, Accumulate };
-
-template <Tile kTile>
-void finish_tile(const TileWrite& write) {
-  with_element(write.out_dtype, [&](auto out_element) HWY_ATTR {
-    with_element(write.bias_dtype, [&](auto bias_element) HWY_ATTR {
-      using Out = decltype(out_element);
-      const auto* bias = reinterpret_cast<const decltype(bias_element)*>(write.bias);
-      for (std::int64_t row = 0; row < write.rows; ++row) {
-        const float* tile = write.tile + row * write.tile_stride;
-        Out* out = reinterpret_cast<Out*>(write.out) + row * write.out_stride;
-        for_vectors(static_cast<std::size_t>(write.columns),
-                    [=](std::size_t i, auto part) HWY_ATTR {
-                      Vec value = load(tile + i, part);
-                      if (bias) value = hn::Add(value, load(bias + i, part));
-                      if constexpr (kTile == Tile::Accumulate) {
-                        value = hn::Add(load(out + i, part), value);
-                      }
-                      store(value, out + i, part);
-                    });
-      }
-    });
-  });
-}
-
-void write_tile(const TileWrite& write) {
-  finish_tile<Tile::Overwrite>(write);
-}
-
-void accumulate_tile(const TileWrite& write) {
-  finish_tile<Tile::Accumulate>(write);
 }
 
 }  // namespace cleave::ops::HWY_NAMESPACE
@@ -273,19 +290,9 @@ HWY_AFTER_NAMESPACE();
 namespace cleave::ops {
 
 HWY_EXPORT(pack_panels);
-HWY_EXPORT(write_tile);
-HWY_EXPORT(accumulate_tile);
 
 void pack_panels(const Strip& strip, std::int64_t width, int k_step, std::uint32_t* panels) {
   HWY_DYNAMIC_DISPATCH(pack_panels)(strip, width, k_step, panels);
-}
-
-void write_tile(const TileWrite& write) {
-  HWY_DYNAMIC_DISPATCH(write_tile)(write);
-}
-
-void accumulate_tile(const TileWrite& write) {
-  HWY_DYNAMIC_DISPATCH(accumulate_tile)(write);
 }
 
 }  // namespace cleave::ops
