@@ -5,6 +5,7 @@
 
 #include "cleave/schedule/generators.h"
 #include "cleave/schedule/passes.h"
+#include "cleave/schedule/text.h"
 #include "cleave/schedule/verifier.h"
 
 namespace cleave::schedule {
@@ -32,9 +33,9 @@ TEST(Csv, RoundTripsEverySchedule) {
 TEST(Csv, TakesTheQuirksOfTorch) {
   const Program program = parse_torch_csv(
       "0F0,0F1,,3F0,3B0,(0F2;3B1)OVERLAP_F_B,,\r\n"
-      ",1F0, 2F0 ,\"1F1\",(2F1; 2B0)OVERLAP_F_B\r\n");
+      ",1F0, 2F0 ,\"1F1\",(2F1; 2B0)OVERLAP_F_B,2B1\r\n");
 
-  EXPECT_EQ(to_torch_csv(program), "0F0,0F1,3F0,3B0,0F2,3B1\n1F0,2F0,1F1,2F1,2B0\n");
+  EXPECT_EQ(to_torch_csv(program), "0F0,0F1,3F0,3B0,0F2,3B1\n1F0,2F0,1F1,2F1,2B0,2B1\n");
   EXPECT_EQ(program.placement, (std::vector<std::vector<int>>{{0}, {1}, {1}, {0}}));
   EXPECT_EQ(program.microbatches, 3);
 }
@@ -54,6 +55,7 @@ TEST(Csv, NamesLineAndColumn) {
     return user_error([&] { parse_torch_csv(text); });
   };
   EXPECT_EQ(error(",,\n"), "line 2, column 1: the file has no action");
+  EXPECT_EQ(error("0REDUCE_GRAD\n"), "line 2, column 1: the file has no action");
   EXPECT_EQ(error("0F0,0SEND_X0\n"),
             "line 1, column 5: '0SEND_X0' is no action; one looks like 2F0: stage, F I W or B, "
             "microbatch; or like 2SEND_F0, 2REDUCE_GRAD");
@@ -69,6 +71,9 @@ TEST(Csv, NamesLineAndColumn) {
             "line 2, column 5: '0B0' is on row 2, but stage 0 is on row 1");
   EXPECT_EQ(error("0F0\n2F0\n"),
             "line 3, column 1: the file has no action of stage 1, but some of stage 2");
+  EXPECT_EQ(error("0F0,0F7\n\n\n\n\n\n\n\n\n\n"),
+            "line 11, column 1: the file has 2 actions, but 1 stages x 8 microbatches need at least "
+            "one each");
   EXPECT_EQ(error("0F0,(0F1;3B0)TOGETHER"),
             "line 1, column 5: '(0F1;3B0)TOGETHER' is no action; a pair looks like "
             "(0F1;3B0)OVERLAP_F_B");
@@ -76,6 +81,14 @@ TEST(Csv, NamesLineAndColumn) {
             "line 1, column 1: '1000000F0' names a stage that cannot be complete");
   EXPECT_EQ(error("0F2147483647"),
             "line 1, column 1: '0F2147483647' names a microbatch that cannot be complete");
+}
+
+TEST(Csv, KeepsRowsWhoseStagesOnlyExchange) {
+  const Program program = parse_torch_csv("0F0,0B0\n,1REDUCE_GRAD\n,\n");
+  EXPECT_EQ(program.devices, 2);
+  EXPECT_EQ(program.placement, (std::vector<std::vector<int>>{{0}, {1}}));
+  EXPECT_EQ(parse_program(to_text(program)), program);
+  EXPECT_FALSE(verify(program, Level::Compute).empty());
 }
 
 TEST(Csv, HasNoWordsForReplicasAndSegments) {

@@ -141,7 +141,8 @@ bool named(Cursor& cursor, Instruction& i) {
   if (!op) return false;
   i.op = *op;
   if (i.op != Op::Wait) return operand(cursor, i.op, i);
-  const std::optional<Op> post = cursor.word(":") ? word_of_op(cursor) : std::nullopt;
+  if (!cursor.word(":")) return false;
+  const std::optional<Op> post = word_of_op(cursor);
   if (!post || !effects(*post).posts) return false;
   i.completes = *post;
   return operand(cursor, *post, i);

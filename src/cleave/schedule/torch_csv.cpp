@@ -88,6 +88,7 @@ class CsvReader : private Scanner {
     place(text, parsed->stage);
     program_.microbatches = std::max(program_.microbatches, parsed->microbatch + 1);
     program_.lists.back().push_back(*parsed);
+    ++actions_;
   }
 
   /// Left out, but it must be where its stage is.
@@ -104,14 +105,15 @@ class CsvReader : private Scanner {
     if (stage >= static_cast<int>(program_.placement.size())) program_.placement.resize(stage + 1);
     auto& devices = program_.placement[stage];
     if (devices.empty()) devices.push_back(device);
+    rows_ = device + 1;
     if (devices[0] != device)
       fail(text, quoted(text), " is on row ", device + 1, ", but stage ", stage, " is on row ",
            devices[0] + 1);
   }
 
   void finish() {
-    while (!program_.lists.empty() && program_.lists.back().empty()) program_.lists.pop_back();
-    if (program_.lists.empty()) fail_at_end("the file has no action");
+    if (program_.microbatches == 0) fail_at_end("the file has no action");
+    program_.lists.resize(rows_);
     const auto absent = std::ranges::find_if(program_.placement,
                                              [](const auto& devices) { return devices.empty(); });
     if (absent != program_.placement.end())
@@ -120,9 +122,9 @@ class CsvReader : private Scanner {
     program_.schedule = "csv";
     program_.stages = static_cast<int>(program_.placement.size());
     program_.devices = static_cast<int>(program_.lists.size());
-    if (program_.microbatches > size() / program_.stages)
-      fail_at_end("the file is too short for ", program_.stages, " stages x ",
-                  program_.microbatches, " microbatches");
+    if (actions_ / program_.stages < program_.microbatches)
+      fail_at_end("the file has ", actions_, " actions, but ", program_.stages, " stages x ",
+                  program_.microbatches, " microbatches need at least one each");
     program_.segments.assign(program_.stages, 1);
     for (int stage = 0; stage + 1 < program_.stages; ++stage)
       program_.edges.push_back({.from = stage, .to = stage + 1});
@@ -130,6 +132,8 @@ class CsvReader : private Scanner {
 
   std::string_view rest_;
   Program program_;
+  int actions_ = 0;
+  int rows_ = 0;  // up to the last that holds a stage; those after it are blank
 };
 
 }  // namespace
