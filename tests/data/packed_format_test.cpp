@@ -85,6 +85,10 @@ TEST(PackedFormat, KnowsNumbersBelowZero) {
   const auto negative = dir.write("b.npy", numpy("<i2", packed<std::int16_t>({5, 7, -1})));
   EXPECT_EQ(user_error([&] { tokens_in(negative); }),
             negative + " has -1 at position 2, which is no token; save numbers from 0 on");
+  // As labels have it that are not learned; the highest bit is no mark here.
+  const auto ignored = dir.write("c.npy", numpy("<i4", packed<std::int32_t>({5, -100, 7})));
+  EXPECT_EQ(user_error([&] { tokens_in(ignored); }),
+            ignored + " has -100 at position 1, which is no token; save numbers from 0 on");
 }
 
 TEST(PackedFormat, ReadsNoTarArchiveAsText) {
@@ -139,6 +143,26 @@ TEST(PackedFormat, HoldsCountsOfMegatronAgainstTheIndex) {
                                packed<std::uint64_t>({sequences, 3}) + sizes);
     EXPECT_EQ(user_error([&] { tokens_in(bin); }), index + " was cut off");
   }
+}
+
+TEST(PackedFormat, HoldsSequencesOfMegatronAgainstTheirFile) {
+  const TemporaryDirectory dir;
+  const auto bin = dir.write("m.bin", packed(kWide));
+  const auto refusal = [&](std::uint64_t version, std::vector<std::int32_t> lengths,
+                           std::vector<std::int64_t> rest) {
+    const auto index = dir.write(
+        "m.idx", std::string("MMIDIDX\0\0", 9) + packed<std::uint64_t>({version}) + '\x04' +
+                     packed<std::uint64_t>({2, 3}) + packed(lengths) + packed(rest));
+    return user_error([&] { tokens_in(bin); }).substr(index.size());
+  };
+
+  EXPECT_EQ(refusal(2, {1, 2}, {0, 4, 0, 1, 2}),
+            " is an index of Megatron of version 2, and cleave reads version 1");
+  EXPECT_EQ(refusal(1, {1, 2}, {0, 4, 0, 1}), " was cut off");
+  EXPECT_EQ(refusal(1, {1, -2}, {0, 4, 0, 1, 2}),
+            " has a sequence of -2 tokens at byte 4; make the index anew");
+  EXPECT_EQ(refusal(1, {1, 2}, {0, -4, 0, 1, 2}),
+            " has a sequence of 2 tokens at byte -4; make the index anew");
 }
 
 TEST(PackedFormat, ReadsNoWeightsOrArchivesAsText) {

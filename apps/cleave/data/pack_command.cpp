@@ -174,7 +174,7 @@ void add_pack_command(CLI::App& data) {
       ->delimiter(',');
   command->add_option("--capacity", flags->capacity, "Most images of one sample")
       ->capture_default_str();
-  command->add_option("--threads", flags->threads, "Default: all cores")->capture_default_str();
+  command->add_option("--threads", flags->threads, "How many (default: all cores)");
   command->add_flag("--skip-bad", flags->skip_bad,
                     "Leave out samples that cannot be used, and name them");
   command->add_flag("--json", flags->json, "Print the summary as one JSON object");

@@ -171,7 +171,7 @@ void add_tokenize_command(CLI::App& data) {
       "Examples:\n"
       "  cleave data tokenize books/ --tokenizer llama/tokenizer.json --out books.npy\n"
       "  zcat corpus.jsonl.gz | cleave data tokenize - --tokenizer gpt2 --out corpus.bin\n"
-      "Every file, or line of a .jsonl file, is a document; the tokenizer's end token follows it.\n"
+      "Every file, or line of a .jsonl file, is a document; the tokenizer's end token follows it. "
       "Of conversations (\"messages\") the file remembers that only what the assistant says is "
       "learned.");
   command
@@ -188,7 +188,7 @@ void add_tokenize_command(CLI::App& data) {
   command->add_option("--template", flags->chat,
                       "How the messages of a .jsonl become text: chatml, llama3, mistral, gemma "
                       "(default: by the tokenizer's tokens)");
-  command->add_option("--threads", flags->threads, "Default: all cores")->capture_default_str();
+  command->add_option("--threads", flags->threads, "How many (default: all cores)");
   command->add_flag("--json", flags->json, "Print the summary as one JSON object");
   command->add_flag("--json-lines", flags->json_lines,
                     "Print {\"tokens\", \"text\"} for each document instead of writing a file");

@@ -101,7 +101,7 @@ void add_train_tokenizer_command(CLI::App& data) {
       ->capture_default_str();
   command->add_option("--special", flags->training.special_tokens, "Special tokens, numbered first")
       ->capture_default_str();
-  command->add_option("--threads", flags->threads, "Default: all cores")->capture_default_str();
+  command->add_option("--threads", flags->threads, "How many (default: all cores)");
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags] { train_tokenizer(*flags); });
 }

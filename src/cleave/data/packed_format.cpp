@@ -92,7 +92,7 @@ bool is_megatron(const PackedProbe& probe) {
 }
 
 constexpr bool megatron_signed(int code) {
-  return code == 2 || code == 3;
+  return code >= 2 && code <= 4;
 }
 
 int megatron_width(int code, const fs::path& index) {
@@ -111,13 +111,18 @@ PackedLayout megatron_layout(const PackedProbe& probe) {
   index.read(std::as_writable_bytes(std::span(head)), 0);
   require(head.starts_with(kMegatronMagic), index.path().string(),
           " is no index of Megatron: it does not begin with MMIDIDX");
+  const auto version = number_at<std::uint64_t>(head, 9);
+  require(version == 1, index.path().string(), " is an index of Megatron of version ", version,
+          ", and cleave reads version 1");
   const int code = number_at<std::uint8_t>(head, 17);
   const int width = megatron_width(code, index.path());
   const std::int64_t count = whole_tokens(probe, probe.size, width);
   const auto sequences = number_at<std::uint64_t>(head, 18);
   // The counts of a damaged file may be any.
   const auto room = static_cast<std::uint64_t>(index.size()) - kMegatronHeader;
-  require(sequences > 0 && sequences <= room / 12, index.path().string(), " was cut off");
+  const auto documents = number_at<std::uint64_t>(head, 26);
+  require(sequences > 0 && sequences <= room / 12 && documents <= (room - 12 * sequences) / 8,
+          index.path().string(), " was cut off");
   // The last sequence ends where the tokens end.
   std::int32_t length = 0;
   std::int64_t begin = 0;
@@ -125,7 +130,9 @@ PackedLayout megatron_layout(const PackedProbe& probe) {
              static_cast<std::int64_t>(kMegatronHeader + 4 * (sequences - 1)));
   index.read(std::as_writable_bytes(std::span(&begin, 1)),
              static_cast<std::int64_t>(kMegatronHeader + 4 * sequences + 8 * (sequences - 1)));
-  require(begin + std::int64_t{length} * width <= probe.size, probe.name.string(),
+  require(length >= 0 && begin >= 0, index.path().string(), " has a sequence of ", length,
+          " tokens at byte ", begin, "; make the index anew");
+  require(begin <= probe.size - std::int64_t{length} * width, probe.name.string(),
           " is shorter than its index says; it was cut off");
   return {0, count, width, megatron_signed(code)};
 }
@@ -201,7 +208,7 @@ struct NumpyType {
   bool is_signed = false;
 };
 constexpr NumpyType kNumpyTypes[] = {{"'|u1'", 1},       {"'|i1'", 1, true}, {"'<u2'", 2},
-                                     {"'<i2'", 2, true}, {"'<u4'", 4},       {"'<i4'", 4},
+                                     {"'<i2'", 2, true}, {"'<u4'", 4},       {"'<i4'", 4, true},
                                      {"'<u8'", 8},       {"'<i8'", 8}};
 
 PackedLayout numpy_layout(const PackedProbe& probe) {

@@ -25,7 +25,7 @@ struct PackedLayout {
   std::int64_t offset = 0;  ///< bytes
   std::int64_t count = 0;   ///< tokens
   int width = 2;            ///< bytes of a token, little-endian
-  bool is_signed = false;   ///< of 8 or 16 bits, so that half of the numbers are no tokens
+  bool is_signed = false;   ///< of 8, 16 or 32 bits, so that half of the numbers are no tokens
 };
 
 /// Nothing if the file holds no tokens but text. Formats: llm.c, Megatron (.idx beside the .bin),

@@ -36,9 +36,9 @@ std::string head_of(const File& file) {
   return head;
 }
 
-/// Wide tokens of a file have room for kUntrained.
+/// Wide tokens of a file have room for kUntrained, unless that bit is a sign.
 bool can_mask(const PackedLayout& layout) {
-  return layout.width == sizeof(kUntrained);
+  return layout.width == sizeof(kUntrained) && !layout.is_signed;
 }
 
 std::vector<std::byte> bytes_of(std::string_view text) {

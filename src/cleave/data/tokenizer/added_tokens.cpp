@@ -39,9 +39,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizers& norm
     AddedToken& token = tokens_[i];
     by_id_[token.id] = i;
     token.spelled = token.content;
-    if (token.normalized) {
-      for (const auto& normalizer : normalizers) normalizer->apply(token.spelled, scratch);
-    }
+    if (token.normalized) normalize(normalizers, token.spelled, scratch);
   }
   // Of tokens with one spelling the first counts, and special ones come before others. Hugging
   // Face's library takes one or the other from run to run.

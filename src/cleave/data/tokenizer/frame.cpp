@@ -2,18 +2,27 @@
 
 #include "cleave/base/whole_number.h"
 #include "cleave/data/tokenizer/json_kinds.h"
+#include "cleave/data/tokenizer/vocabulary.h"
 
 namespace cleave::data::tokenizer {
 namespace {
 
 using MakeFrame = Frame (*)(const Json&);
 
+std::int32_t token_number(const std::string& name, const Json& id) {
+  const auto number = whole_number<std::int64_t>(id);
+  Vocabulary().add(name, number);  // the same bounds as for the model's own tokens
+  return static_cast<std::int32_t>(number);
+}
+
 /// "single": special tokens by name, and "Sequence" for the text itself.
 Frame read_template(const Json& json) {
   Frame frame;
   bool after = false;
-  for (const Json& part : json.at("single")) {
+  for (const Json& part : list_at(json, "single")) {
     if (part.contains("Sequence")) {
+      require(part["Sequence"].at("id") == "A",
+              "the template of a post_processor for one text has a second one");
       require(!after, "the template of a post_processor has its text twice");
       after = true;
       continue;
@@ -23,7 +32,7 @@ Frame read_template(const Json& json) {
     require(tokens.contains(name), "the template of a post_processor has \"", name,
             "\", which is none of its special_tokens");
     for (const Json& id : tokens.at(name).at("ids")) {
-      (after ? frame.after : frame.before).push_back(whole_number<std::int32_t>(id));
+      (after ? frame.after : frame.before).push_back(token_number(name, id));
     }
   }
   require(after, "the template of a post_processor leaves the text out");
@@ -32,7 +41,7 @@ Frame read_template(const Json& json) {
 
 /// [["</s>", 2], …]: a name with its number.
 std::int32_t named_id(const Json& json, const char* key) {
-  return whole_number<std::int32_t>(json.at(key).at(1));
+  return token_number(json.at(key).at(0), json.at(key).at(1));
 }
 
 Frame read_around(const Json& json) {
@@ -42,7 +51,7 @@ Frame read_around(const Json& json) {
 /// Each is put around what those before it have made.
 Frame read_frames(const Json& json) {
   Frame all;
-  for (const Json& part : json.at("processors")) {
+  for (const Json& part : list_at(json, "processors")) {
     Frame one = read_frame(part);
     one.before.insert(one.before.end(), all.before.begin(), all.before.end());
     all.before = std::move(one.before);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/data/tokenizer/code_point.h"
 #include "cleave/data/tokenizer/regex.h"
 
 namespace cleave::data::tokenizer {
@@ -42,6 +43,20 @@ template <class T>
 T value_or(const Json& json, std::string_view key, T otherwise) {
   const auto at = json.find(key);
   return at == json.end() || at->is_null() ? otherwise : at->get<T>();
+}
+
+/// `json[key]`, which must be a list.
+inline const Json& list_at(const Json& json, const char* key) {
+  const Json& list = json.at(key);
+  require(list.is_array(), "\"", key, "\" must be a list");
+  return list;
+}
+
+/// `text`, the value of `key`, which must be one character.
+inline std::string one_character(std::string text, std::string_view key) {
+  require(!text.empty() && static_cast<std::size_t>(character_length(text[0])) == text.size(), "\"",
+          key, "\" is \"", text, "\", which must be one character");
+  return text;
 }
 
 /// A "pattern": {"String": text} or {"Regex": pattern}.

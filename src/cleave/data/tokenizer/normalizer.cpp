@@ -99,7 +99,7 @@ using MakeNormalizer = void (*)(const Json&, Normalizers&);
 constexpr Kind<MakeNormalizer> kNormalizers[] = {
     {"Sequence",
      [](const Json& json, Normalizers& list) {
-       for (const Json& part : json.at("normalizers")) read_normalizer(part, list);
+       for (const Json& part : list_at(json, "normalizers")) read_normalizer(part, list);
      }},
     {"NFC", [](const Json&, Normalizers& l) { add_normalizer<FormNormalizer>(l, Form::Nfc); }},
     {"NFD", [](const Json&, Normalizers& l) { add_normalizer<FormNormalizer>(l, Form::Nfd); }},
@@ -130,11 +130,28 @@ constexpr Kind<MakeNormalizer> kNormalizers[] = {
      }},
 };
 
+/// A tokenizer that makes texts so much longer fills all memory sooner or later.
+void check_growth(std::size_t before, std::size_t after) {
+  constexpr std::size_t kMostTimes = 64;
+  constexpr std::size_t kAlways = std::size_t{1} << 20;
+  require(after <= kMostTimes * before + kAlways, "the tokenizer makes ", after, " bytes of ",
+          before, " before it cuts them, more than ", kMostTimes,
+          " times as many; use another tokenizer");
+}
+
 }  // namespace
 
 void read_normalizer(const nlohmann::json& json, Normalizers& normalizers) {
   if (json.is_null()) return;
   kind_of<MakeNormalizer>(json, "normalizer", kNormalizers).make(json, normalizers);
+}
+
+void normalize(const Normalizers& normalizers, std::string& text, RegexScratch& scratch) {
+  const std::size_t before = text.size();
+  for (const auto& step : normalizers) {
+    step->apply(text, scratch);
+    check_growth(before, text.size());
+  }
 }
 
 void replace_all(std::string& text, const Regex& pattern, std::string_view content,
@@ -152,6 +169,7 @@ void replace_all(std::string& text, const Regex& pattern, std::string_view conte
     }
     out.append(text, copied, match->begin - copied);
     out += content;
+    check_growth(text.size(), out.size());
     copied = match->end;
     last_end = match->end;
   }

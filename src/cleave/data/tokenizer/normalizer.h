@@ -24,7 +24,10 @@ using Normalizers = std::vector<std::unique_ptr<Normalizer>>;
 /// is not known.
 void read_normalizer(const nlohmann::json& json, Normalizers& normalizers);
 
-/// Replaces every match of `pattern`.
+/// Applies all of them. Throws UserError where that makes a text longer by far.
+void normalize(const Normalizers& normalizers, std::string& text, RegexScratch& scratch);
+
+/// Replaces every match of `pattern`. Throws as `normalize` does.
 void replace_all(std::string& text, const Regex& pattern, std::string_view content,
                  RegexScratch& scratch);
 

@@ -45,7 +45,7 @@ class PipelineEncoder : public TextEncoder {
     if (!parts_->normalizers.empty()) {
       pieces_.rewrite([&](const TextPiece& piece, std::string& out) {
         normalized_ = pieces_.of(piece);
-        for (const auto& step : parts_->normalizers) step->apply(normalized_, pieces_.scratch);
+        normalize(parts_->normalizers, normalized_, pieces_.scratch);
         out += normalized_;
       });
       pieces_.drop_empty();

@@ -124,7 +124,7 @@ using MakePreTokenizer = void (*)(const Json&, PreTokenizers&);
 constexpr Kind<MakePreTokenizer> kPreTokenizers[] = {
     {"Sequence",
      [](const Json& json, PreTokenizers& list) {
-       for (const Json& part : json.at("pretokenizers")) read_pre_tokenizer(part, list);
+       for (const Json& part : list_at(json, "pretokenizers")) read_pre_tokenizer(part, list);
      }},
     {"ByteLevel",
      [](const Json& json, PreTokenizers& list) {
@@ -133,9 +133,9 @@ constexpr Kind<MakePreTokenizer> kPreTokenizers[] = {
      }},
     {"Metaspace",
      [](const Json& json, PreTokenizers& list) {
-       add_pre_tokenizer<MetaspacePreTokenizer>(list,
-                                                value_or<std::string>(json, "replacement", "▁"),
-                                                read_prepend(json), value_or(json, "split", true));
+       add_pre_tokenizer<MetaspacePreTokenizer>(
+           list, one_character(value_or<std::string>(json, "replacement", "▁"), "replacement"),
+           read_prepend(json), value_or(json, "split", true));
      }},
     {"Split",
      [](const Json& json, PreTokenizers& list) {
@@ -169,7 +169,7 @@ constexpr Kind<MakePreTokenizer> kPreTokenizers[] = {
     {"CharDelimiterSplit",
      [](const Json& json, PreTokenizers& list) {
        add_pre_tokenizer<SplitPreTokenizer>(
-           list, Regex::literal(json.at("delimiter").get_ref<const std::string&>()),
+           list, Regex::literal(one_character(json.at("delimiter"), "delimiter")),
            MatchBecomes::Removed);
      }},
 };

@@ -148,7 +148,7 @@ using MakeDecoder = void (*)(const Json&, TokenDecoders&);
 constexpr Kind<MakeDecoder> kDecoders[] = {
     {"Sequence",
      [](const Json& json, TokenDecoders& list) {
-       for (const Json& part : json.at("decoders")) read_decoder(part, list);
+       for (const Json& part : list_at(json, "decoders")) read_decoder(part, list);
      }},
     {"ByteLevel", [](const Json&, TokenDecoders& list) { add_decoder<ByteLevelDecoder>(list); }},
     {"ByteFallback",
@@ -156,9 +156,13 @@ constexpr Kind<MakeDecoder> kDecoders[] = {
     {"Fuse", [](const Json&, TokenDecoders& list) { add_decoder<FuseDecoder>(list); }},
     {"Strip",
      [](const Json& json, TokenDecoders& list) {
-       add_decoder<StripDecoder>(list, json.at("content").get<std::string>(),
-                                 whole_number<int>(json.at("start")),
-                                 whole_number<int>(json.at("stop")));
+       const auto times = [&](const char* key) {
+         const int count = whole_number<int>(json.at(key));
+         require(count >= 0, "\"", key, "\" of a Strip is ", count, ", which must be 0 or more");
+         return count;
+       };
+       add_decoder<StripDecoder>(list, one_character(json.at("content"), "content"), times("start"),
+                                 times("stop"));
      }},
     {"Replace",
      [](const Json& json, TokenDecoders& list) {

@@ -53,7 +53,7 @@ std::unique_ptr<Model> read_bpe(const Json& json) {
     parts.vocabulary.add(token, whole_number<std::int64_t>(id));
   }
   require(parts.vocabulary.size() > 0, "its vocabulary is empty; fetch it again");
-  for (const Json& merge : json.at("merges")) parts.merges.push_back(read_merge(merge));
+  for (const Json& merge : list_at(json, "merges")) parts.merges.push_back(read_merge(merge));
   const auto unknown = value_or<std::string>(json, "unk_token", "");
   if (!unknown.empty()) parts.unk_token = unknown;
   parts.continuing_subword_prefix = value_or<std::string>(json, "continuing_subword_prefix", "");
@@ -141,6 +141,7 @@ class AddedNumbers {
 std::vector<AddedToken> read_added(const Json& json, AddedNumbers numbers) {
   std::vector<AddedToken> tokens;
   if (json.is_null()) return tokens;
+  require(json.is_array(), "\"added_tokens\" must be a list");
   for (const Json& one : json) {
     const bool special = value_or(one, "special", false);
     auto content = one.at("content").get<std::string>();
@@ -165,6 +166,8 @@ const Json& part_of(const Json& json, const char* key) {
 
 std::unique_ptr<const Tokenizer> read_pipeline(const Json& json, const std::string& end_name) {
   require(json.is_object() && json.contains("model"), "it has no \"model\"");
+  const auto version = value_or<std::string>(json, "version", "1.0");
+  require(version == "1.0", "it is of version ", version, ", and cleave reads version 1.0");
   PipelineParts parts;
   read_normalizer(part_of(json, "normalizer"), parts.normalizers);
   parts.model = read_model(json.at("model"));
