@@ -1,11 +1,16 @@
 // Directories that Hugging Face's tools saved, given to the program as they are.
 
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <utility>
 
 #include "app/run_cleave.h"
 #include "support/paths.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
+
+#include "cleave/checkpoint/safetensors.h"
 
 namespace cleave {
 namespace {
@@ -45,6 +50,36 @@ TEST(ForeignDirectory, WithoutItsTokenizerContinuesNumbers) {
             "it (tokenizer.json or tokenizer.model), so give numbers like \"17 4 251\"\n");
   const Answer numbers = run_cleave("generate " + kTokenless + " --prompt '5 7' --tokens 3");
   EXPECT_EQ(numbers.exit, 0) << numbers.err;
+}
+
+/// A copy of that directory in which the last weight is a NaN, and the name of its tensor.
+std::pair<std::string, std::string> with_a_nan(const testing::TemporaryDirectory& directory) {
+  const std::string copy = directory.path("nan");
+  std::filesystem::copy(kTokenless, copy);
+  const std::filesystem::path file = copy + "/model.safetensors";
+  std::string bytes = testing::read_text(file.string());
+  bytes.replace(bytes.size() - 4, 4, "\xff\xff\xff\xff");
+  std::ofstream(file, std::ios::binary) << bytes;
+  return {copy, checkpoint::SafetensorsFile(file).header().tensors.back().name};
+}
+
+TEST(ForeignDirectory, WithANanIsNeitherEvaluatedNorContinued) {
+  const testing::TemporaryDirectory directory;
+  const auto [copy, tensor] = with_a_nan(directory);
+  const std::string why = " not finite: tensor \"" + tensor + "\" of " + copy +
+                          " holds a number that is NaN or infinite; use another checkpoint\n";
+  const std::string tokens = directory.write("data.u16.bin", std::string(200, '\0'));
+  for (const std::string devices : {"", " --devices 2"}) {
+    const Answer evaluated =
+        run_cleave("evaluate " + copy + " --data " + tokens + " --sequence 8" + devices);
+    EXPECT_EQ(evaluated.exit, 1);
+    EXPECT_EQ(evaluated.out, "");
+    EXPECT_EQ(evaluated.err, "cleave: the loss is" + why);
+    const Answer generated =
+        run_cleave("generate " + copy + " --prompt '5 7' --tokens 3" + devices);
+    EXPECT_EQ(generated.exit, 1);
+    EXPECT_EQ(generated.err, "cleave: the logits are" + why);
+  }
 }
 
 // What their classes have no key for would be another model there.

@@ -6,6 +6,7 @@
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 namespace cleave::checkpoint {
 namespace {
@@ -150,6 +151,8 @@ TEST(Safetensors, RefusesHostileHeaders) {
        "there is a hole of 4 bytes before tensor \"b\""},
       {file_of("{\"a\":" + f32 + "[0,8]}}", 9), "1 bytes after the last tensor belong to none"},
       {file_of(R"({"__metadata__":{"a":1}})", 0), "its __metadata__ must hold strings only"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 988097824\n",
+       "it is a pointer that Git LFS left in its place; fetch the file with git lfs pull"},
       {file_of(std::string(100'000, '['), 0), "its header nests deeper than 64 levels"},
   };
   const TemporaryDirectory dir;
@@ -158,6 +161,14 @@ TEST(Safetensors, RefusesHostileHeaders) {
     EXPECT_EQ(user_error([&] { SafetensorsFile{path}; }),
               path + " is not a sound safetensors file: " + complaint);
   }
+}
+
+TEST(Safetensors, DoesNotWaitForPipes) {
+  const TemporaryDirectory dir;
+  const std::string path = dir.path("x.safetensors");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(user_error([&] { SafetensorsFile{path}; }),
+            "cannot read " + path + ": it is no regular file");
 }
 
 TEST(Safetensors, AcceptsTensorsInAnyOrderOfTheHeader) {

@@ -11,6 +11,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
+#include "cleave/checkpoint/half.h"
 #include "cleave/checkpoint/shallow_json.h"
 
 namespace cleave::checkpoint {
@@ -32,19 +33,6 @@ constexpr TypeName kTypes[] = {{StoredType::F32, "F32"}, {StoredType::BF16, "BF1
 
 std::string_view type_name(StoredType type) {
   return std::ranges::find(kTypes, type, &TypeName::type)->name;
-}
-
-/// An f16 has five bits of exponent and ten of mantissa; every one of them is an f32.
-float widen_half(std::uint16_t half) {
-  const std::uint32_t sign = std::uint32_t{half} >> 15 << 31;
-  const std::uint32_t exponent = half >> 10 & 0x1f;
-  const std::uint32_t mantissa = half & 0x3ff;
-  if (exponent == 0) {  // zero, or so small that it has no leading one
-    const float small = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign != 0 ? -small : small;
-  }
-  const std::uint32_t widened = exponent == 0x1f ? 0xff : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | widened << 23 | mantissa << 13);
 }
 
 std::string length_prefix(std::size_t length) {
@@ -168,11 +156,26 @@ void check_placement(const std::vector<TensorEntry>& tensors, std::int64_t data_
                " bytes after the last tensor belong to none");
 }
 
+/// A pipe would have to be waited for, and slices are read in any order.
+File open_regular(const std::filesystem::path& path) {
+  using std::filesystem::file_type;
+  std::error_code unknown;
+  const file_type type = std::filesystem::status(path, unknown).type();
+  require(type != file_type::fifo && type != file_type::character && type != file_type::socket,
+          "cannot read ", path.string(), ": it is no regular file");
+  return File::open(path);
+}
+
+// What a file begins with that a clone without Git LFS has in place of weights.
+constexpr std::string_view kPointer = "version ";
+
 std::string header_text(const File& file, const Context& context) {
   const std::int64_t size = file.size();
   context.need(size >= kLengthBytes, "it has only ", size, " bytes");
   std::array<std::byte, kLengthBytes> prefix{};
   file.read(prefix, 0);
+  context.need(!std::ranges::equal(prefix, std::as_bytes(std::span(kPointer))),
+               "it is a pointer that Git LFS left in its place; fetch the file with git lfs pull");
   std::uint64_t length = 0;
   for (int i = kLengthBytes - 1; i >= 0; --i) {
     length = length << 8 | std::to_integer<std::uint64_t>(prefix[i]);
@@ -243,7 +246,7 @@ SafetensorsHeader read_header(const File& file) {
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : file_(File::open(path)), header_(read_header(file_)), by_name_(header_.tensors.size()) {
+    : file_(open_regular(path)), header_(read_header(file_)), by_name_(header_.tensors.size()) {
   std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
   std::ranges::sort(by_name_, {},
                     [&](std::size_t i) -> const std::string& { return header_.tensors[i].name; });

@@ -9,6 +9,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/checkpoint/directory.h"
+#include "cleave/checkpoint/non_finite.h"
 #include "cleave/comm/together.h"
 #include "cleave/engine/run/device_kinds.h"
 #include "cleave/train/config/config_schema.h"
@@ -216,6 +217,10 @@ EvaluateReport evaluate(const fs::path& path, const EvaluateOptions& options,
                      evaluate_here({config, *data, *compiled, *checkpoint, observer}, devices);
                  if (devices.rank() == 0 || launcher.devices()) report = std::move(mine);
                });
+  comm::together(world, [&] {
+    if (world.rank() == 0 && !std::isfinite(report.loss))
+      throw NonFinite("the loss is not finite: " + checkpoint::why_not_finite(*checkpoint));
+  });
   if (world.rank() == 0) report.text_bytes = data->text_bytes();
   return report;
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "cleave/base/check.h"
+#include "cleave/checkpoint/non_finite.h"
+#include "cleave/comm/together.h"
 #include "cleave/model/family.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/load_weights.h"
@@ -12,6 +14,8 @@
 
 namespace cleave::train {
 namespace {
+
+constexpr std::int32_t kNoToken = -1;  // logits to draw from are not finite
 
 void check(const GenerateOptions& options) {
   require(options.tokens >= 1, "--tokens ", options.tokens, " must be at least 1");
@@ -105,7 +109,8 @@ std::string_view to_string(Stopped stopped) {
 
 Generator::Generator(const checkpoint::CheckpointReader& checkpoint, const GenerateOptions& options,
                      comm::Communicator& world)
-    : options_((check(options), options)),
+    : checkpoint_(checkpoint),
+      options_((check(options), options)),
       config_(config_of_writer(checkpoint)),
       world_(world),
       text_(checkpoint.path(), config_),
@@ -183,13 +188,21 @@ bool Generator::has_ended() {
 std::int32_t Generator::draw() {
   const std::span<const float> logits = decoder_.append(pending_);
   std::int32_t token = 0;
-  if (!logits.empty()) {
+  if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) {
+    token = kNoToken;
+  } else if (!logits.empty()) {
     // Every text has numbers of its own; those of the first are what they always were.
     const auto place = static_cast<std::uint64_t>(index_) << 32 | drawn_.size();
     token = ops::sample(logits, options_.sample, random_.uniform(place), seen_);
   }
   // The last device alone has seen the logits.
   world_.broadcast(std::as_writable_bytes(std::span(&token, 1)), world_.size() - 1).wait();
+  if (token == kNoToken) {
+    comm::together(world_, [&] {
+      if (world_.rank() == 0)
+        throw NonFinite("the logits are not finite: " + checkpoint::why_not_finite(checkpoint_));
+    });
+  }
   return token;
 }
 

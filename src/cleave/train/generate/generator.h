@@ -42,7 +42,8 @@ std::string_view to_string(Stopped stopped);
 class Generator {
  public:
   /// Loads the weights of this device. Throws UserError: bad options, a prompt longer than the
-  /// model's context, a checkpoint that is damaged or does not fit its own config; DoesNotFit.
+  /// model's context, a checkpoint that is damaged or does not fit its own config; DoesNotFit. The
+  /// checkpoint outlives this.
   Generator(const checkpoint::CheckpointReader& checkpoint, const GenerateOptions& options,
             comm::Communicator& world);
 
@@ -54,6 +55,7 @@ class Generator {
 
   /// The next bytes of the text, on all devices, often empty; nothing when it has ended, and then
   /// stopped() says why. A context is not slid on: a model has not learned what to do past it.
+  /// Throws NonFinite, naming a weight, where there is nothing to draw from.
   std::optional<std::string> next();
 
   Stopped stopped() const { return stopped_; }
@@ -69,6 +71,7 @@ class Generator {
   bool has_ended_turn() const;
   std::int32_t draw();
 
+  const checkpoint::CheckpointReader& checkpoint_;
   GenerateOptions options_;
   Config config_;
   comm::Communicator& world_;
