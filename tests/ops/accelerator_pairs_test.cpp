@@ -56,7 +56,7 @@ TEST_P(PairsOnAccelerator, StandInTextsWithTheBitsOfTheProcessor) {
                 sum = twins().random(dtype(), {23, hidden});
     const Named ids = twins().ids(23, 11), places = twins().ids(23, 9);  // three are of the text
     twins().expect_same("placed rows", [&](Compute& c, const At& at) {
-      const PlacedTokens tokens{.ids = at(ids), .places = at(places)};
+      const PlacedTokens tokens{.ids = at(ids), .places = at(places), .still = 4};
       place_rows(c, tokens, at(x), at(table), at(y));
       place_rows_backward(c, at(places), at(y), at(dx));
       place_table_backward(c, tokens, 6, at(y), at(dtable));

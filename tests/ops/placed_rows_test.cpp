@@ -38,7 +38,7 @@ Tensor ids_beside(ConstView places) {
 TEST(PlacedRows, GiveTheBitsOfTheReference) {
   Tensor places = some_places();
   Tensor ids = ids_beside(places.view());
-  const PlacedTokens tokens{ids.view(), places.view()};
+  const PlacedTokens tokens{ids.view(), places.view(), 3};
   on_every_target([&](Compute& compute) {
     for (DType dtype : {DType::F32, DType::BF16}) {
       for (std::int64_t hidden : {1, 65, 768}) {

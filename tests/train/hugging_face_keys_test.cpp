@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "support/errors.h"
+#include "train/read_keys.h"
 #include <gtest/gtest.h>
 
 #include "cleave/model/hugging_face.h"
@@ -14,22 +15,6 @@ namespace cleave::train {
 namespace {
 
 using testing::user_error;
-
-/// A config.json of four layers; `more` begins with a comma.
-std::string config_text(const std::string& type, const std::string& more) {
-  return R"({"model_type": ")" + type +
-         R"(", "num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 32,
-            "intermediate_size": 20, "vocab_size": 40, "max_position_embeddings": 64)" +
-         more + "}";
-}
-
-ModelShape read_keys(const std::string& type, const std::string& more) {
-  return model::read_config_json(config_text(type, more), "config.json");
-}
-
-std::string keys_refused(const std::string& type, const std::string& more) {
-  return user_error([&] { read_keys(type, more); });
-}
 
 /// One letter for each layer: w with a window, f without.
 std::string windows_of(const ModelShape& shape) {
@@ -112,17 +97,6 @@ TEST(HuggingFaceKeys, HaveTheDefaultsOfTheirClass) {
   EXPECT_EQ(kv_heads("phi3", ""), 32);
 }
 
-TEST(HuggingFaceKeys, OfPartialPositionsAreOfPhiAlone) {
-  EXPECT_EQ(read_keys("phi3", ", \"head_dim\": 8, \"partial_rotary_factor\": 0.5").rotary_dim, 4);
-  EXPECT_EQ(keys_refused("llama", ", \"partial_rotary_factor\": 0.5"),
-            "config.json has \"partial_rotary_factor\": 0.5, but all of a head turns in this "
-            "family; use another checkpoint");
-  EXPECT_EQ(keys_refused("qwen3", R"(, "rope_parameters": {"rope_type": "default",
-                                          "rope_theta": 1e4, "partial_rotary_factor": 0.5})"),
-            "config.json (rope_parameters) has \"partial_rotary_factor\": 0.5, but all of a head "
-            "turns in this family; use another checkpoint");
-}
-
 // A false says nothing elsewhere; transformers lets every token see all others then.
 TEST(HuggingFaceKeys, OfAttentionInBothDirectionsAreRefused) {
   for (const std::string type : {"llama", "qwen2", "gemma3_text", "phi3"}) {
@@ -137,15 +111,6 @@ TEST(HuggingFaceKeys, OfAScaleOfNothingAreRefused) {
   EXPECT_EQ(keys_refused("gemma3_text", ", \"query_pre_attn_scalar\": 0"),
             "config.json has \"query_pre_attn_scalar\": 0, but scores are divided by its root; use "
             "another checkpoint");
-}
-
-TEST(HuggingFaceKeys, OfYarnMayBeZeroOrNull) {
-  const ModelShape shape = read_keys(
-      "llama", R"(, "rope_scaling": {"type": "yarn", "factor": 4, "beta_fast": 0, "beta_slow": 0,
-                     "truncate": null, "original_max_position_embeddings": 16})");
-  EXPECT_EQ(shape.rope_scaling.beta_fast, 32);
-  EXPECT_EQ(shape.rope_scaling.beta_slow, 1);
-  EXPECT_FALSE(shape.rope_scaling.truncate);
 }
 
 // As distilgpt2 and the first Llamas have them.

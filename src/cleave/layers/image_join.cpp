@@ -12,8 +12,10 @@ constexpr int kTokens = 0;  // of what the join reads
 constexpr int kPlaces = 1;
 constexpr int kRows = 0;  // of what is added; its places follow, as above
 
-ops::PlacedTokens placed(const LayerCall& call) {
-  return {.ids = call.reads[kTokens], .places = call.reads[kPlaces]};
+ops::PlacedTokens placed(const LayerSpec& spec, const LayerCall& call) {
+  return {.ids = call.reads[kTokens],
+          .places = call.reads[kPlaces],
+          .still = spec.as<EmbeddingAttributes>().still};
 }
 
 /// The rows of x and of y as spans that both have in one piece: of each row of squares, each row in
@@ -51,7 +53,7 @@ void PixelShuffle::backward_input(ops::Compute& compute, const LayerCall& call) 
 }
 
 void ImageJoin::forward(ops::Compute& compute, const LayerCall& call) {
-  ops::place_rows(compute, placed(call), call.x, parameter(0).value, call.y);
+  ops::place_rows(compute, placed(spec(), call), call.x, parameter(0).value, call.y);
 }
 
 void ImageJoin::backward_input(ops::Compute& compute, const LayerCall& call) {
@@ -61,7 +63,7 @@ void ImageJoin::backward_input(ops::Compute& compute, const LayerCall& call) {
 void ImageJoin::backward_weight(ops::Compute& compute, const LayerCall& call) {
   const View sum = gradient(0, call);
   if (call.gradient == Write::Overwrite) ops::fill(compute, 0, sum);
-  ops::place_table_backward(compute, placed(call), spec().x.shape[0], call.dy, sum);
+  ops::place_table_backward(compute, placed(spec(), call), spec().x.shape[0], call.dy, sum);
 }
 
 void KeptRows::forward(ops::Compute& compute, const LayerCall& call) {

@@ -58,6 +58,8 @@ void read_rope(const ConfigJson& config, const DecoderDefaults& defaults, ModelS
   shape.rotary_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_size()) * share);
   if (shape.rotary_dim < 2 || shape.rotary_dim > shape.head_size())
     config.refuse("partial_rotary_factor", "at least one pair of a head must turn");
+  if (shape.rotary_dim % 2 != 0)
+    (inside ? *rope : config).refuse("partial_rotary_factor", "elements of a head turn in pairs");
 }
 
 /// A number below 0 counts from the end of the vocabulary, as for every index there.
@@ -147,6 +149,8 @@ void read_decoder_sizes(const ConfigJson& config, const DecoderDefaults& default
   const bool missing = defaults.kv_heads > 0 && !config.mentions("num_key_value_heads");
   shape.kv_heads = config.whole("num_key_value_heads", missing ? defaults.kv_heads : shape.heads);
   shape.head_dim = config.whole("head_dim", 0);
+  if (config.has("head_dim") && shape.head_dim < 1)
+    config.refuse("head_dim", "a head has at least one pair of elements");
   if (shape.heads > 0 && shape.head_dim * shape.heads == shape.hidden) shape.head_dim = 0;
   shape.ffn = size("intermediate_size", &ModelShape::ffn);
   shape.vocab = size("vocab_size", &ModelShape::vocab);

@@ -38,7 +38,10 @@ void read_gemma3_rope(const ConfigJson& config, ModelShape& shape) {
   if (!newer) return;
   if (const auto rope = newer->table("full_attention")) {
     shape.rope_theta = rope->number("rope_theta", shape.rope_theta);
-    shape.rope_scaling = read_rope_scaling(config, *rope, context);
+    const RopeScaling scaling = read_rope_scaling(config, *rope, context);
+    if (config.table("rope_scaling") && scaling != shape.rope_scaling)
+      config.refuse("rope_scaling", "rope_parameters says otherwise of the same layers");
+    shape.rope_scaling = scaling;
     rope->finish();
   }
   if (const auto rope = newer->table("sliding_attention")) {
@@ -68,10 +71,13 @@ void read_gemma3(const ConfigJson& config, ModelShape& shape) {
   const bool usual = scalar == static_cast<double>(shape.head_size());
   shape.attention_scale = usual ? 0 : 1 / std::sqrt(scalar);
   read_window(config, shape);
-  if (shape.window == 0) shape.window = 4096;  // which is what a missing key stands for
+  if (!config.mentions("sliding_window")) shape.window = 4096;
   const std::int64_t pattern = config.whole("_sliding_window_pattern", 6);
   shape.full_every = config.whole("sliding_window_pattern", pattern);
   read_layer_types(config, shape);
+  if (shape.window == 0 && shape.full_every > 1)
+    config.refuse("sliding_window", "layers of this family have a window; say how many tokens");
+  if (shape.window == 0) shape.full_every = 0;
   read_gemma3_rope(config, shape);
 }
 

@@ -135,6 +135,7 @@ Graph build_vlm(const ModelShape& s, const Flow& flow, std::int64_t loss_blocks)
                                                {.rows = rows.sequences * s.image_rows(),
                                                 .vocabulary = s.vocab,
                                                 .features = s.hidden,
+                                                .still = s.pad_token,
                                                 .token_name = table.parameters[0].name})};
   // The table is whole wherever it is, so the head that shares it is as well.
   if (s.tie_embeddings) graph.segments.back().layers.back().parameters[0].cut = {};

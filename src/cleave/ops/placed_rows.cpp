@@ -116,7 +116,7 @@ void place_table_backward(Compute& compute, const PlacedTokens& tokens, std::int
   const auto* place = tokens.places.as<std::int32_t>();
   parallel_for(compute, hidden, kPlacedGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = 0; t < count; ++t) {
-      if (is_placed(place[t], rows)) continue;
+      if (is_placed(place[t], rows) || id[t] == tokens.still) continue;
       accumulate_span(dy.dtype(), row_bytes(dy, t, begin), row_of<float>(dtable, id[t]) + begin,
                       end - begin);
     }

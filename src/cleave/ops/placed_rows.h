@@ -8,8 +8,9 @@ namespace cleave::ops {
 /// Where images stand in a text. A place that is no row of x says that the token is one of the
 /// text.
 struct PlacedTokens {
-  ConstView ids;     // i32 [tokens]
-  ConstView places;  // i32 [tokens]
+  ConstView ids;            // i32 [tokens]
+  ConstView places;         // i32 [tokens]
+  std::int64_t still = -1;  // an id that leaves no gradient; -1: none
 };
 
 /// y[t] = x[places[t]] where that is a row of x, else table[ids[t]].

@@ -96,6 +96,8 @@ LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinS
     spec.reads.push_back({{port, DType::I32, {tokens}}, port, Until::Weight});
   spec.parameters = {learned_rows(shape.token_name, shape.vocabulary, shape.features)};
   spec.parameters[0].decay = Decay::Yes;
+  spec.attributes = EmbeddingAttributes{
+      .sequence = flow.sequence, .vocabulary = shape.vocabulary, .still = shape.still};
   return spec;
 }
 

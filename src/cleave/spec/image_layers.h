@@ -72,6 +72,7 @@ struct ImageJoinShape {
   std::int64_t rows = 0;
   std::int64_t vocabulary = 0;
   std::int64_t features = 0;
+  std::int64_t still = -1;      ///< an entry that learns nothing by being read; -1: none
   std::string token_name = {};  ///< of the table's parameter
 };
 LayerSpec image_join(const std::string& name, const Flow& flow, const ImageJoinShape& shape);

@@ -189,14 +189,14 @@ KERNEL void place_rows_gradient(GLOBAL char* arena, long n, long tokens, long pl
 }
 
 KERNEL void place_table_gradient(GLOBAL char* arena, long n, long tokens, long ids, long places,
-                                 long rows, long entries, long dy, long dy_stride, long dtable,
+                                 long still, long rows, long entries, long dy, long dy_stride, long dtable,
                                  long dtable_stride) {
   const long column = ITEM;
   if (column >= n) return;
   GLOBAL float* sums = AT(float, dtable) + column;
   for (long t = 0; t < tokens; ++t) {
     const long place = AT(const int, places)[t], id = AT(const int, ids)[t];
-    if ((place >= 0 && place < rows) || id < 0 || id >= entries) continue;
+    if ((place >= 0 && place < rows) || id < 0 || id >= entries || id == still) continue;
     sums[id * dtable_stride] =
         sums[id * dtable_stride] + GET(AT(const Element, dy), t * dy_stride + column);
   }

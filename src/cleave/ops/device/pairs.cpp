@@ -47,8 +47,8 @@ void place_rows_backward(Accelerator& device, ConstView places, ConstView dy, Vi
 void place_table_backward(Accelerator& device, const PlacedTokens& tokens, std::int64_t rows,
                           ConstView dy, View dtable) {
   run_items(device, "place_table_gradient", dy.dtype(), dy.size(1), dy.size(1), dy.size(0),
-            tokens.ids, tokens.places, rows, dtable.size(0), dy, stride_of(dy), dtable,
-            stride_of(dtable));
+            tokens.ids, tokens.places, tokens.still, rows, dtable.size(0), dy, stride_of(dy),
+            dtable, stride_of(dtable));
 }
 
 void attention_pool(Accelerator& device, const PoolShape& shape, ConstView q, ConstView kv, View y,

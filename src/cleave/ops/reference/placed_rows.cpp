@@ -52,6 +52,7 @@ void place_table_backward(const PlacedTokens& tokens, std::int64_t rows, ConstVi
   for (std::int64_t t = 0; t < dy.size(0); ++t) {
     if (of_image(tokens.places, t, rows)) continue;
     const std::int64_t id = number(tokens.ids, t);
+    if (id == tokens.still) continue;
     for (std::int64_t i = 0; i < dy.size(1); ++i)
       set(dtable, {id, i}, get(dtable, {id, i}) + get(dy, {t, i}));
   }
