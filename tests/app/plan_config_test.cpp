@@ -163,6 +163,16 @@ TEST_F(PlanConfig, AnswersAlsoWhenNothingFits) {
   EXPECT_EQ(without_warnings(run_.train(tight).err), without_warnings(answer.err));
 }
 
+TEST_F(PlanConfig, SaysSoWhereThereIsOneLayoutOnly) {
+  const Keys one = {"parallel.pipeline=auto", "devices.count=1"};
+  const Answer fits = plan(one, {});
+  const Answer tight = plan({one[0], one[1], "devices.memory=64KiB"});
+
+  EXPECT_TRUE(fits.out.starts_with("auto: the only layout\n")) << fits.out;
+  EXPECT_NE(tight.err.find("cleave: the only layout (pipeline 1 x "), std::string::npos)
+      << tight.err;
+}
+
 TEST_F(PlanConfig, NamesTheBytesOfEveryDeviceAndItsLayers) {
   const Answer answer =
       plan({"devices.count=4", "parallel.tensor=2", "parallel.pipeline=2", "devices.memory=4MiB"});

@@ -51,12 +51,18 @@ std::vector<std::string> row(const train::PlannedRun& planned, const std::string
 }
 
 /// Says how the choice was made: among runs about as fast as each other the plainest wins.
-std::string_view chosen_as(const train::AutoPlan& plan) {
+std::string chosen_as(const train::AutoPlan& plan) {
+  if (plan.considered == 1)
+    return plan.fitting.empty() ? "the only layout, which does not fit" : "the only layout";
   const auto faster = [&](const train::PlannedRun& run) {
     return run.predicted.step_seconds < plan.choice().predicted.step_seconds;
   };
-  return std::ranges::any_of(plan.fitting, faster) ? "the plainest of the fastest that fit"
-                                                   : "the fastest that fits";
+  return fmt::format("{} of {} layouts",
+                     plan.fitting.empty() ? "none fits; the nearest"
+                     : std::ranges::any_of(plan.fitting, faster)
+                         ? "the plainest of the fastest that fit"
+                         : "the fastest that fits",
+                     plan.considered);
 }
 
 }  // namespace
@@ -64,9 +70,7 @@ std::string_view chosen_as(const train::AutoPlan& plan) {
 std::string describe_auto(const train::AutoPlan& plan) {
   if (plan.considered == 0) return "";
   const train::PlannedRun& choice = plan.choice();
-  std::string text =
-      fmt::format("auto: {}\n      {} of {} layouts\n", describe(choice.config),
-                  plan.fitting.empty() ? "nearest to fitting" : chosen_as(plan), plan.considered);
+  std::string text = fmt::format("auto: {}\n      {}\n", describe(choice.config), chosen_as(plan));
   for (std::size_t i = 1; i < std::min(kRows, plan.fitting.size()); ++i) {
     const train::PlannedRun& next = plan.fitting[i];
     text += fmt::format("      then {}: {:+.1f} %\n", describe(next.config),
@@ -77,8 +81,9 @@ std::string describe_auto(const train::AutoPlan& plan) {
   });
   if (faster > 0 && !plan.fitting.empty()) {
     const train::PlannedRun& first = plan.unfit.front();
-    text += fmt::format("      {} would be faster but do not fit: {} lacks {}\n", faster,
-                        describe(first.config), format_bytes(first.predicted.excess()));
+    text += fmt::format("      {} would be faster but {} not fit: {} lacks {}\n", faster,
+                        faster == 1 ? "does" : "do", describe(first.config),
+                        format_bytes(first.predicted.excess()));
   }
   return text;
 }
@@ -97,9 +102,7 @@ std::string candidate_table(const train::AutoPlan& plan) {
     rows.push_back(row(run, fmt::format("device {} lacks {}", run.predicted.device,
                                         format_bytes(run.predicted.excess()))));
   }
-  std::string text =
-      fmt::format("auto: {} of {} layouts\n{}", plan.fitting.empty() ? "none" : chosen_as(plan),
-                  plan.considered, report::text_table(rows));
+  std::string text = fmt::format("auto: {}\n{}", chosen_as(plan), report::text_table(rows));
   if (plan.slower > 0)
     text += fmt::format("{} layouts are slower whatever they do about memory\n", plan.slower);
   return text + "\n";

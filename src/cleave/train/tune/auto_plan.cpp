@@ -220,11 +220,14 @@ std::string describe_excess(const AutoPlan& plan) {
         std::pair("train.microbatch", plan.asked.train.microbatch.value_or(1) > 1)}) {
     if (given) closed += fmt::format("{}{}", closed.empty() ? "" : ", ", key);
   }
+  const std::string which =
+      plan.considered == 1 ? "the only layout"
+                           : fmt::format("none of {} layouts fits; the nearest", plan.considered);
   return fmt::format(
-      "none of {} layouts fits; the nearest ({}) needs {} on device {}, which has {}: raise "
-      "devices.memory to {} bytes, use more devices, {}or make the model smaller",
-      plan.considered, describe(plan.choice().config), format_bytes(nearest.memory_bytes),
-      nearest.device, format_bytes(nearest.budget_bytes), nearest.memory_bytes,
+      "{} ({}) needs {} on device {}, which has {}: raise devices.memory to {} bytes, use more "
+      "devices, {}or make the model smaller",
+      which, describe(plan.choice().config), format_bytes(nearest.memory_bytes), nearest.device,
+      format_bytes(nearest.budget_bytes), nearest.memory_bytes,
       closed.empty() ? "" : fmt::format("set {} to \"auto\", ", closed));
 }
 
