@@ -64,6 +64,19 @@ TEST(Help, StaysWithinEightyColumns) {
   }
 }
 
+TEST(Help, ShowsWhichFlagsMayHaveAValue) {
+  const std::string help = run_cleave("help train").out;
+  EXPECT_NE(help.find("  --resume[=VALUE] "), std::string::npos) << help;
+  EXPECT_NE(help.find("  --dashboard[=VALUE]"), std::string::npos) << help;
+  EXPECT_EQ(help.find("--resume{"), std::string::npos) << help;
+}
+
+TEST(Help, SaysWhatHoldsWithoutAFlag) {
+  EXPECT_NE(run_cleave("help edge simulate").out.find("How many (default 20)"), std::string::npos);
+  EXPECT_NE(run_cleave("help data tokenize").out.find("How many (default: all cores)"),
+            std::string::npos);
+}
+
 TEST(Help, BreaksLongCommandsAsAShellReadsThem) {
   const std::string help = run_cleave("help schedule").out;
   EXPECT_NE(help.find("--frozen 0,1 \\\n      --microbatches 24\n"), std::string::npos) << help;

@@ -161,7 +161,7 @@ std::string help_of(const std::vector<std::string>& verb) {
 }
 
 bool has_entry(const std::string& help, const std::string& name) {
-  for (const char* end : {" ", "\n", ",", "{"}) {
+  for (const char* end : {" ", "\n", ",", "["}) {
     if (help.find("  " + name + end) != help.npos || help.find("," + name + end) != help.npos)
       return true;
   }

@@ -138,28 +138,36 @@ void add_edge_simulate_command(CLI::App& edge) {
       "simulate", "Play rounds of many clients in virtual time, beside what was predicted.");
   verb->add_option("config", flags->config, "A config with edge.sync_every")->required();
   verb->add_option("--set", flags->set, "Override a key (repeatable)")->allow_extra_args(false);
-  verb->add_option("--rounds", flags->rounds, "How many")->check(CLI::Range(1, 100'000));
+  verb->add_option("--rounds", flags->rounds, "How many")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100'000));
   verb->add_option("--more", flags->more, "Clients asked for each answer awaited")
+      ->capture_default_str()
       ->check(CLI::Range(1.0, 100.0));
   verb->add_option("--flops", flags->population.flops_per_second,
                    "Operations per second of a client in the middle")
+      ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  verb->add_option("--down", flags->down, "Bytes per second to it");
-  verb->add_option("--up", flags->up, "Bytes per second from it");
-  verb->add_option("--server", flags->server, "Bytes per second of the server's link");
-  verb->add_option("--latency", flags->latency, "Of a message each way");
+  verb->add_option("--down", flags->down, "Bytes per second to it")->capture_default_str();
+  verb->add_option("--up", flags->up, "Bytes per second from it")->capture_default_str();
+  verb->add_option("--server", flags->server, "Bytes per second of the server's link")
+      ->capture_default_str();
+  verb->add_option("--latency", flags->latency, "Of a message each way")->capture_default_str();
   verb->add_option("--spread", flags->population.spread,
                    "How much clients differ: of the logarithm of speeds and links")
+      ->capture_default_str()
       ->check(CLI::Range(0.0, 5.0));
   verb->add_option("--absence", flags->population.absence,
                    "Chance of a client to be gone before it answers")
+      ->capture_default_str()
       ->check(CLI::Range(0.0, 0.99));
   verb->add_option("--patience", flags->patience,
                    "A round ends after so many times the predicted seconds")
+      ->capture_default_str()
       ->check(CLI::Range(1.0, 1000.0));
   verb->add_flag("--json", flags->json, "Print one JSON object");
   verb->footer(
-      "Speeds, links and absences are drawn from train.seed; the model, the data and [edge] say\n"
+      "Speeds, links and absences are drawn from train.seed; the model, the data and [edge] say "
       "what each client computes and sends. Nothing is trained.\n"
       "Example:\n"
       "  cleave edge simulate run.toml --set edge.clients=10000 --set edge.sample=100");

@@ -35,6 +35,13 @@ std::string wrap_command(std::string line) {
   return out + line + '\n';
 }
 
+/// The name of a flag that may have a value: CLI11 has "--resume{latest}", a reader
+/// "--resume[=VALUE]".
+std::string with_optional_value(const std::string& name) {
+  const std::size_t brace = name.find('{');
+  return brace == std::string::npos ? name : name.substr(0, brace) + "[=VALUE]";
+}
+
 class HelpFormat : public CLI::Formatter {
  public:
   HelpFormat() {
@@ -48,7 +55,7 @@ class HelpFormat : public CLI::Formatter {
   }
 
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
-    std::string name = make_option_name(option, is_positional);
+    std::string name = with_optional_value(make_option_name(option, is_positional));
     std::string about = option->get_description();
     const bool takes_value = option->get_type_size() != 0 && option->get_expected_max() > 0;
     if (takes_value && !is_positional) {
