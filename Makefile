@@ -111,5 +111,5 @@ check-package: package  ## install them in a clean Debian 12, use all of them th
 package-arm: setup   ## the same for AArch64, cross-compiled, in build/package-arm
 	@scripts/package --arm
 
-check-package-arm: build package-arm  ## make a Debian 12 of AArch64 of them, and use it under qemu; minutes
+check-package-arm: program package-arm  ## make a Debian 12 of AArch64 of them, and use it under qemu; minutes
 	@scripts/check_package_arm

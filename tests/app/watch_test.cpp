@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace cleave {
@@ -145,6 +146,61 @@ TEST(Dashboard, SpeaksTlsAndAsksForItsTokenWhereOthersReachIt) {
             "cleave: --dashboard cannot have 192.0.2.7:8421: it is taken or not allowed; choose "
             "another, or 0 for any that is free\n");
   unsetenv("XDG_STATE_HOME");
+}
+
+/// Our own descriptor of the socket with which a process listens on a port; -1 where there is none,
+/// or the system does not give it.
+int listener_of(pid_t pid, int port) {
+  const int process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  int found = -1;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
+    const int number = std::stoi(entry.path().filename().string());
+    const int copy = static_cast<int>(::syscall(SYS_pidfd_getfd, process, number, 0));
+    if (copy < 0) continue;
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    int listens = 0;
+    socklen_t listens_size = sizeof listens;
+    if (::getsockopt(copy, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) == 0 && listens &&
+        ::getsockname(copy, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+        ntohs(address.sin_port) == port) {
+      found = copy;
+      break;
+    }
+    ::close(copy);
+  }
+  ::close(process);
+  return found;
+}
+
+TEST(Dashboard, LosesItsPortWithoutAnyEffectOnTheRun) {
+  const TinyRun run({"train.schedule=constant", "train.warmup=0"});  // so that steps fix weights
+  Process process(run.command({"train.steps=1000000"}, {"--dashboard=0"}));
+  ASSERT_TRUE(process.prints("dashboard: http://localhost:")) << process.err();
+  const std::string out = process.out();
+  const int port = std::stoi(out.substr(out.find("localhost:") + 10));
+  const int listener = listener_of(process.pid(), port);
+  if (listener < 0) GTEST_SKIP() << "this system does not give a process the sockets of another";
+
+  ASSERT_EQ(::shutdown(listener, SHUT_RDWR), 0);
+  ::close(listener);
+  for (int i = 0; i < 400 && !get(port, "/data").empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(get(port, "/data"), "") << "nobody listens any more";
+  const std::size_t before = log_lines(run).size();
+  for (int i = 0; i < 400 && log_lines(run).size() < before + 5; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  process.signal(SIGINT);
+  const Answer end = process.wait();
+  const std::size_t steps = log_lines(run).size();
+
+  EXPECT_EQ(end.exit, 0) << end.err;
+  EXPECT_GE(steps, before + 5) << "the run goes on";
+  const auto alone =
+      run.report({"train.steps=" + std::to_string(steps), "train.out=" + run.path("alone")});
+  EXPECT_NE(end.out.find("weights " + alone["weights"].get<std::string>()), end.out.npos)
+      << end.out;
 }
 
 TEST(Dashboard, RefusesWhatIsNoPort) {
