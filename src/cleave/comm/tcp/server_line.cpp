@@ -21,6 +21,8 @@ constexpr milliseconds kLineLook{200};
 
 constexpr milliseconds kPulse{500};
 
+constexpr const char* kSilent = "it does not answer; see that cleave serve listens there";
+
 void look_at(const Stream& stream, bool writes, milliseconds most) {
   pollfd polled{
       .fd = stream.socket(), .events = static_cast<short>(writes ? POLLOUT : POLLIN), .revents = 0};
@@ -29,7 +31,7 @@ void look_at(const Stream& stream, bool writes, milliseconds most) {
 
 void await_socket(const Stream& stream, bool writes, Clock::time_point deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-  if (left.count() <= 0) throw ConnectionBroken("it does not answer");
+  if (left.count() <= 0) throw ConnectionBroken(kSilent);
   look_at(stream, writes, std::min<milliseconds>(left, seconds(1)));
 }
 
@@ -173,10 +175,13 @@ std::optional<Assignment> ServerLine::await_epoch(const OnWaiting& on_waiting,
   return with_server(
       server_,
       [&]() -> std::optional<Assignment> {
+        const Clock::time_point deadline = Clock::now() + first_word_within_;
         for (;;) {
           if (run_over_ || (gives_up && gives_up())) return std::nullopt;
           const std::optional<Letter> letter = take();
           if (!letter) {
+            const bool silent = before_ == ServerGone::Before::NothingWasHeard;
+            if (silent && Clock::now() >= deadline) throw ConnectionBroken(kSilent);
             look_at(*stream_, false, kLineLook);
             continue;
           }

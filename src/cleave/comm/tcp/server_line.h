@@ -76,7 +76,10 @@ class ServerLine {
   /// Hears how many devices are still to come.
   using OnWaiting = std::function<void(int to_come)>;
 
-  explicit ServerLine(ServerContact server) : server_(std::move(server)) {}
+  /// A server answers at once; one that says nothing for `first_word_within` is none.
+  explicit ServerLine(ServerContact server,
+                      Clock::duration first_word_within = std::chrono::seconds(15))
+      : server_(std::move(server)), first_word_within_(first_word_within) {}
 
   /// Connects. Throws ServerGone if it cannot, or if it is not the server that was expected.
   void open();
@@ -87,7 +90,8 @@ class ServerLine {
   void join(const Offer& offer);
 
   /// Waits until an epoch begins in which this device takes part; nothing once the run is over, or
-  /// `gives_up` says so. Throws UserError if the server refuses, ServerGone if it is.
+  /// `gives_up` says so. Throws UserError if the server refuses, ServerGone if it is gone, or has
+  /// never said anything.
   std::optional<Assignment> await_epoch(const OnWaiting& on_waiting,
                                         const std::function<bool()>& gives_up = {});
 
@@ -114,6 +118,7 @@ class ServerLine {
   bool read_news(const Letter& letter);
 
   ServerContact server_;
+  Clock::duration first_word_within_;
   mutable std::mutex mutex_;  ///< over what the next two do
   std::optional<Stream> stream_;
   LetterBox letters_{kLongestLetter};
