@@ -8,6 +8,7 @@
 #include "files.h"
 #include "reference/help_format.h"
 #include "streams.h"
+#include "usage_error.h"
 #include <fmt/format.h>
 
 #include "cleave/base/check.h"
@@ -54,16 +55,10 @@ void check_verbs(const CLI::App& app, const std::vector<std::string>& words) {
   }
 }
 
-/// "cleave bench step": what was to be done.
-std::string verb_of(const CLI::App& app) {
-  std::string name = app.get_name();
-  for (const CLI::App* verb : app.get_subcommands()) name += " " + verb_of(*verb);
-  return name;
-}
-
 }  // namespace
 
-CommandLine::CommandLine(const std::string& name, const std::string& purpose, const std::string& footer)
+CommandLine::CommandLine(const std::string& name, const std::string& purpose,
+                         const std::string& footer)
     : app_(purpose, name) {
   app_.formatter(help_format());
   app_.set_version_flag("--version", fmt::format("{} {}", name, version()),
@@ -94,7 +89,7 @@ int CommandLine::run(int argc, char** argv) {
   try {
     parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    complain("{}: {}; see {} --help\n", app_.get_name(), error.what(), verb_of(app_));
+    complain("{}: {}; see {} --help\n", app_.get_name(), sentence_of(app_, error), verb_of(app_));
     return static_cast<int>(Exit::Usage);
   } catch (const std::exception& error) {
     complain("{}: {}\n", app_.get_name(), sentence_of(error));
