@@ -35,10 +35,13 @@ eval_every = 50     # steps
 out = {out}         # checkpoints, log.jsonl and the config as it was used
 
 # Several devices: each is a thread with a memory of its own. The weights that come out are
-# the same, bit for bit, however the model is shared out.
+# the same, bit for bit, in every layout of a grid, which a run prints in its first lines.
 [parallel]
-pipeline = 1        # groups of layers, one after another
-data = 1            # replicas that share the batch
+pipeline = 1        # groups of layers, one after another; changes no bit
+data = 1            # replicas that share the batch; changes none if data_shards is given
+
+# [numerics]
+# data_shards = 2   # the same bits with data = 1 and data = 2
 
 # [devices]
 # memory = "64MiB"  # a budget for each; what cannot fit is refused before the first step
