@@ -3,9 +3,15 @@
 #include "watch/run_history.h"
 
 #include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
+
+#include "cleave/base/check.h"
 
 namespace cleave::app {
 namespace {
@@ -67,6 +73,49 @@ TEST(RunHistory, HasTheEventsOfTheLog) {
 
   EXPECT_EQ(run.lines.size(), 1);
   EXPECT_EQ(run.events, std::vector<std::string>{"after step 1: device 2 is gone"});
+}
+
+/// What read_log() says of a log that has this line alone; nothing if it takes it.
+std::string complaint_about(const std::string& line) {
+  const testing::TemporaryDirectory directory;
+  const std::string log = directory.write("log.jsonl", line + "\n");
+  RunHistory run;
+  try {
+    read_log(log, run);
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    return text.substr(text.find("log.jsonl"));
+  }
+  return "";
+}
+
+TEST(RunHistory, RefusesNumbersThatNoRunWrites) {
+  EXPECT_EQ(complaint_about(R"({"step":-3,"loss":2.5})"),
+            R"(log.jsonl has a line "{"step":-3,"loss":2.5}", and its step is -3; it was changed)");
+  const std::pair<const char*, const char*> damaged[] = {
+      {R"({"step":0})", "step is 0;"},
+      {R"({"step":1.5})", "step is 1.5;"},
+      {R"({"step":null})", "step is null;"},
+      {R"({"step":9223372036854775808})", "step is 9223372036854775808;"},
+      {R"({"step":1,"loss":"low"})", "loss is \"low\";"},
+      {R"({"step":1,"seconds":-1})", "seconds is -1;"},
+      {R"({"step":1,"validation_loss":[]})", "validation_loss is [];"},
+      {R"({"step":1,"memory_bytes":-8})", "memory_bytes is -8;"},
+      {R"({"step":1,"memory_bytes":1e30})", "memory_bytes is 1e+30;"},
+      {R"({"event":"lost","after_step":-1,"text":""})", "after_step is -1;"},
+      {R"({"event":"lost","after_step":1,"text":7})", "text is 7;"},
+  };
+  for (const auto& [line, complaint] : damaged)
+    EXPECT_NE(complaint_about(line).find(std::string("its ") + complaint), std::string::npos)
+        << line << ": " << complaint_about(line);
+}
+
+TEST(RunHistory, TakesEveryLineThatARunWrites) {
+  const double nothing = std::numeric_limits<double>::quiet_NaN();
+  std::string line = train::line_of({.step = 1, .loss = nothing, .validation_loss = nothing});
+  line.pop_back();  // its end
+
+  EXPECT_EQ(complaint_about(line), "");
 }
 
 }  // namespace

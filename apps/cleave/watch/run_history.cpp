@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <span>
 
 #include <fmt/format.h>
@@ -45,28 +46,58 @@ json column(std::span<const StepMetrics> lines, Member member) {
   return values;
 }
 
+/// A value of a line of the log that no run writes.
+[[noreturn]] void refuse(const char* key, const json& value) {
+  throw UserError(detail::concat("its ", key, " is ", value.dump().substr(0, 40)));
+}
+
+/// NaN where the line has none; JSON has no other word for what is not finite than null.
+double real_of(const json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end() || found->is_null()) return std::nan("");
+  if (!found->is_number()) refuse(key, *found);
+  return found->get<double>();
+}
+
+/// The same of what cannot be below 0.
+double amount_of(const json& line, const char* key) {
+  const double amount = real_of(line, key);
+  if (amount < 0) refuse(key, line[key]);
+  return amount;
+}
+
+/// A whole number from `least`, which is not negative, on; `least` where the line has none.
+std::int64_t count_of(const json& line, const char* key, std::int64_t least) {
+  const auto found = line.find(key);
+  if (found == line.end()) return least;
+  constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!found->is_number_unsigned() || found->get<std::uint64_t>() > kMost ||
+      found->get<std::int64_t>() < least)
+    refuse(key, *found);
+  return found->get<std::int64_t>();
+}
+
+/// Throws UserError that names the value if one of them is out of its range.
 StepMetrics metrics_of(const json& line) {
-  const auto real = [&](const char* key) {
-    const auto found = line.find(key);
-    return found == line.end() || found->is_null() ? std::nan("") : found->get<double>();
-  };
-  StepMetrics metrics{.step = line.at("step"),
-                      .loss = real("loss"),
-                      .gradient_norm = real("gradient_norm"),
-                      .lr = real("lr"),
-                      .tokens_per_second = real("tokens_per_second"),
-                      .seconds = real("seconds"),
-                      .wait = real("wait_seconds"),
-                      .epochs = real("epochs"),
-                      .memory_bytes = line.value("memory_bytes", std::int64_t{0})};
-  if (line.contains("validation_loss")) metrics.validation_loss = real("validation_loss");
-  if (line.contains("accuracy")) metrics.accuracy = real("accuracy");
+  StepMetrics metrics{.step = count_of(line, "step", 1),
+                      .loss = real_of(line, "loss"),
+                      .gradient_norm = amount_of(line, "gradient_norm"),
+                      .lr = amount_of(line, "lr"),
+                      .tokens_per_second = amount_of(line, "tokens_per_second"),
+                      .seconds = amount_of(line, "seconds"),
+                      .wait = amount_of(line, "wait_seconds"),
+                      .epochs = amount_of(line, "epochs"),
+                      .memory_bytes = count_of(line, "memory_bytes", 0)};
+  if (line.contains("validation_loss")) metrics.validation_loss = real_of(line, "validation_loss");
+  if (line.contains("accuracy")) metrics.accuracy = amount_of(line, "accuracy");
   return metrics;
 }
 
-/// "after step 12: lost: device 3 …"
+/// "after step 12: lost: device 3 …"; throws as metrics_of() does.
 std::string event_text(const json& event) {
-  return fmt::format("after step {}: {}", event.value("after_step", std::int64_t{0}),
+  const auto text = event.find("text");
+  if (text != event.end() && !text->is_string()) refuse("text", *text);
+  return fmt::format("after step {}: {}", count_of(event, "after_step", 0),
                      event.value("text", std::string()));
 }
 
@@ -134,13 +165,21 @@ void read_log(const std::filesystem::path& log, RunHistory& run) {
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);) {
     const json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (train::MetricsLog::is_event(line) && parsed.is_object()) {
-      note_event(run, event_text(parsed));
-      continue;
+    const bool is_event = train::MetricsLog::is_event(line) && parsed.is_object();
+    const auto beginning = [&] {
+      return detail::concat(log.string(), " has a line \"", line.substr(0, 40), "\", ");
+    };
+    require(is_event || (parsed.is_object() && parsed.contains("step")), beginning(),
+            "which is not of a step; it was changed, or cut off");
+    try {
+      if (is_event) {
+        note_event(run, event_text(parsed));
+      } else {
+        run.lines.push_back(metrics_of(parsed));
+      }
+    } catch (const UserError& error) {
+      throw UserError(detail::concat(beginning(), "and ", error.what(), "; it was changed"));
     }
-    require(parsed.is_object() && parsed.contains("step"), log.string(), " has a line \"",
-            line.substr(0, 40), "\", which is not of a step; it was changed, or cut off");
-    run.lines.push_back(metrics_of(parsed));
   }
 }
 

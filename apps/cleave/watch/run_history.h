@@ -65,7 +65,7 @@ void note_step(RunHistory& run, const train::StepMetrics& metrics);
 void note_event(RunHistory& run, const std::string& text);
 
 /// Adds the steps and events of a log.jsonl, all of them. Throws UserError on a line that is
-/// neither.
+/// neither, or that has a number which no run writes.
 void read_log(const std::filesystem::path& log, RunHistory& run);
 
 /// What a run has left in its directory. Throws UserError if there is no log.jsonl in it.
