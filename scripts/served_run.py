@@ -53,13 +53,16 @@ class Code:
             self._relocated = struct.unpack_from("<H", file.read(20), 16)[0] == 3  # ET_DYN
 
     def places(self):
+        """Where each of PLACES begins. One that the program does not have was renamed: it would never be struck."""
         found = {}
         for place, name in PLACES.items():
             whole = "cleave::" + name
             matches = [at for text, at in self._at.items() if (text + "(").startswith(whole.rstrip("(") + "(")
                        and "[clone" not in text]
-            if matches:
-                found[place] = matches
+            found[place] = matches
+        missing = [f"{place} (cleave::{PLACES[place]})" for place, matches in found.items() if not matches]
+        if missing:
+            raise SystemExit("the program has no function at these places of a run: " + ", ".join(missing))
         return found
 
     def hold(self, pid, addresses):
