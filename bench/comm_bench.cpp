@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include "cleave/base/median.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/comm/mpi/session.h"
 #include "cleave/comm/pinning.h"
@@ -29,6 +30,7 @@
 namespace {
 
 using namespace cleave::comm;
+using cleave::median;
 using Bytes = std::vector<std::byte>;
 
 constexpr int kTrials = 15;
@@ -38,11 +40,6 @@ double seconds(const std::function<void()>& act) {
   const auto start = Clock::now();
   act();
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
 }
 
 // There and back, `rounds` times.

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <vector>
 
-#include "bench/median.h"
 #include "files.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cleave/base/median.h"
 #include "cleave/comm/local/local_world.h"
 #include "cleave/engine/run/device.h"
 #include "cleave/model/presets.h"

@@ -1,13 +1,13 @@
 #include <memory>
 #include <vector>
 
-#include "bench/median.h"
 #include "bench/step_flags.h"
 #include "bench/trial_device.h"
 #include "command.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cleave/base/median.h"
 #include "cleave/base/units.h"
 #include "cleave/comm/local/local_world.h"
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "bench/bench_overhead.h"
-#include "bench/median.h"
 #include "command.h"
 #include "files.h"
 #include "ranks.h"
@@ -16,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/median.h"
 #include "cleave/base/philox.h"
 #include "cleave/base/units.h"
 #include "cleave/comm/local/local_world.h"
@@ -108,7 +108,7 @@ MeasuredPipeline measure(const schedule::Program& program, const PipelineFlags& 
 }
 
 nlohmann::json json_of(const MeasuredPipeline& measured) {
-  const double median = app::median(measured.steps);
+  const double median = cleave::median(measured.steps);
   return {{"schedule", measured.kind},
           {"measured_seconds", median},
           {"simulated_seconds", measured.simulated},
@@ -124,7 +124,7 @@ void print(const std::vector<MeasuredPipeline>& all, const PipelineFlags& flags,
       {"schedule", "simulated ms", "measured ms", "ratio", "link us"}};
   double worst = 0;
   for (const MeasuredPipeline& each : all) {
-    const double median = app::median(each.steps);
+    const double median = cleave::median(each.steps);
     list.push_back(json_of(each));
     worst = std::max(worst, median / each.simulated);
     rows.push_back({each.kind, fmt::format("{:.2f}", 1e3 * each.simulated),

@@ -2,13 +2,13 @@
 #include <memory>
 #include <vector>
 
-#include "bench/median.h"
 #include "bench/step_flags.h"
 #include "bench/trial_device.h"
 #include "command.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cleave/base/median.h"
 #include "cleave/comm/launcher.h"
 #include "cleave/ops/gemm_limit.h"
 

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "command.h"
 #include "files.h"
@@ -9,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cleave/base/median.h"
 #include "cleave/base/units.h"
 #include "cleave/report/text_table.h"
 
@@ -38,11 +41,9 @@ RunFigures figures_of(const RunHistory& run) {
     figures.loss = line.loss;
     figures.seconds += line.seconds;
     if (line.validation_loss) figures.validation = line.validation_loss;
-    rates.push_back(line.tokens_per_second);
+    if (!std::isnan(line.tokens_per_second)) rates.push_back(line.tokens_per_second);
   }
-  if (rates.empty()) return figures;
-  std::ranges::nth_element(rates, rates.begin() + std::ssize(rates) / 2);
-  figures.tokens_per_second = rates[rates.size() / 2];
+  if (!rates.empty()) figures.tokens_per_second = median(std::move(rates));
   return figures;
 }
 

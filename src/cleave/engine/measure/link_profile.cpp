@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cleave/base/median.h"
 #include "cleave/comm/tensor_adder.h"
 #include "cleave/engine/measure/shared_link.h"
 
@@ -31,12 +32,6 @@ constexpr std::chrono::duration<double> kLongestTrips{0.5};
 
 // In a pipeline the receiver has mostly waited for a while and sleeps when the message comes.
 constexpr std::chrono::microseconds kWaitedFor{1000}, kNotAtAll{0};
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 bool measures(const comm::Communicator& world, int first, int second) {
   return world.rank() == first || world.rank() == second;

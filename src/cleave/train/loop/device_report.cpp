@@ -4,6 +4,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "cleave/base/median.h"
+
 namespace cleave::train {
 
 namespace {
@@ -29,11 +31,7 @@ void RecentValues::note(double value) {
 }
 
 double RecentValues::median() const {
-  if (values_.empty()) return 0;
-  std::vector<double> values = values_;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+  return values_.empty() ? 0 : cleave::median(values_);
 }
 
 void StepTimes::note(double seconds, std::span<const plan::Span> spans,
