@@ -1,21 +1,19 @@
 #include "cleave/train/loop/round_times.h"
 
-#include <algorithm>
-
 #include "cleave/train/step/owner_flow.h"
 #include "cleave/train/step/round_clients.h"
 #include "cleave/train/step/round_forecast.h"
 
 namespace cleave::train {
 
+void RoundTimes::note_end() {
+  const Clock::time_point now = Clock::now();
+  if (last_end_) seconds_.note(std::chrono::duration<double>(now - *last_end_).count());
+  last_end_ = now;
+}
+
 std::optional<double> RoundTimes::median() const {
-  std::vector<double> seconds;
-  for (std::size_t i = 1; i < ends_.size(); ++i)
-    seconds.push_back(std::chrono::duration<double>(ends_[i] - ends_[i - 1]).count());
-  if (seconds.empty()) return std::nullopt;
-  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
-  std::ranges::nth_element(seconds, middle);
-  return *middle;
+  return seconds_.empty() ? std::nullopt : std::optional(seconds_.median());
 }
 
 RunReport::Averaged before_the_first_round(const Job& job) {

@@ -2,23 +2,24 @@
 
 #include <chrono>
 #include <optional>
-#include <vector>
 
+#include "cleave/train/loop/device_report.h"
 #include "cleave/train/loop/job.h"
 
 namespace cleave::train {
 
-/// When the rounds of a server whose clients are apart ended.
+/// How long the rounds of a server whose clients are apart take, of a run of any length.
 class RoundTimes {
  public:
-  void note_end() { ends_.push_back(Clock::now()); }
+  void note_end();
 
-  /// Seconds from one end to the next; nothing before the second.
+  /// Seconds from one end to the next, of the newest rounds; nothing before the second.
   std::optional<double> median() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::vector<Clock::time_point> ends_;
+  std::optional<Clock::time_point> last_end_;
+  RecentValues seconds_;
 };
 
 /// What rounds have come to before the first, and after one more.
