@@ -93,10 +93,6 @@ std::int64_t FeatureShape::file_bytes() const {
   return offset_of(*this, images);
 }
 
-std::string feature_input(std::int64_t feature) {
-  return std::string(kFeatureInput) + std::to_string(feature);
-}
-
 std::int64_t feature_of(std::string_view input) {
   if (!input.starts_with(kFeatureInput)) return -1;
   std::int64_t feature = -1;

@@ -26,9 +26,8 @@ struct FeatureShape {
   friend bool operator==(const FeatureShape&, const FeatureShape&) = default;
 };
 
-/// The input "features k" of a model: what it reads of feature k in place of images.
-std::string feature_input(std::int64_t feature);
-/// k; -1 if the input is none of these.
+/// k of the input "features k" of a model, which reads feature k in place of images; -1 if the
+/// input is none of these.
 std::int64_t feature_of(std::string_view input);
 
 /// The features of the images of a packed set, computed once and read by number.

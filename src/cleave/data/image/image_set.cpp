@@ -74,16 +74,6 @@ SetDescription read_description(const std::string& text, const std::string& path
   }
 }
 
-bool ImageSet::is_one(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return false;
-  const File file = File::open(path);
-  std::uint64_t magic = 0;
-  if (file.size() < static_cast<std::int64_t>(sizeof(magic))) return false;
-  file.read(std::as_writable_bytes(std::span(&magic, 1)), 0);
-  return magic == kSetMagic;
-}
-
 ImageSet::ImageSet(const std::filesystem::path& path) : file_(File::open(path)) {
   const SetHeader header = read_header(file_);
   std::string text(header.description_bytes, '\0');

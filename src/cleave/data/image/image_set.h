@@ -52,9 +52,6 @@ class ImageSet {
   /// Throws UserError: no packed set, cut off, damaged.
   explicit ImageSet(const std::filesystem::path& path);
 
-  /// Whether the file begins as a packed set does.
-  static bool is_one(const std::filesystem::path& path);
-
   const SetDescription& description() const { return description_; }
   std::int64_t size() const { return std::ssize(index_); }
   const SampleEntry& entry(std::int64_t sample) const { return index_[sample]; }

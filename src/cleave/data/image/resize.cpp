@@ -116,10 +116,6 @@ Image resize_rows(const Image& columns, const Taps& taps, std::int64_t first) {
 
 }  // namespace
 
-std::span<const ResizeFilter> resize_filters() {
-  return kResizeFilters;
-}
-
 const ResizeFilter& find_resize_filter(std::string_view name) {
   std::string names;
   for (const ResizeFilter& filter : kResizeFilters) {

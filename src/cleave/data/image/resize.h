@@ -15,8 +15,6 @@ struct ResizeFilter {
   double (*weight)(double distance);
 };
 
-std::span<const ResizeFilter> resize_filters();
-
 /// Throws UserError that lists the known names.
 const ResizeFilter& find_resize_filter(std::string_view name);
 
