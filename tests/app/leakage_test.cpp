@@ -43,6 +43,16 @@ TEST(Leakage, FindsTokensAfterAShallowCutAndSaysTheSameTwice) {
   EXPECT_GT(told["distance_correlation"], 0.3);
 }
 
+TEST(Leakage, TakesOneValueAfterEachSet) {
+  const EdgeRun run = run_with_layers("1, 1");
+  const Answer answer =
+      run_cleave("edge leakage --set train.seed=7 --set train.lr=0.1 " + run.path("run.toml") +
+                 " --probe " + run.path("client1.txt") + " --rows 256 --json");
+
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+  EXPECT_EQ(json::parse(answer.out)["owner"], "clinic-0");
+}
+
 TEST(Leakage, LooksAtTheCutThatTheClientHas) {
   const EdgeRun run = run_with_layers("2, 0");
   const Answer answer = leakage(run, "--probe " + run.path("client1.txt") + " --rows 256 --json");

@@ -67,7 +67,7 @@ void add_edge_leakage_command(CLI::App& edge) {
                       "A checkpoint with the weights; default: those that the run begins with");
   command->add_option("--rows", flags->rows, "Tokens, patches or samples to look at, at most")
       ->capture_default_str();
-  command->add_option("--set", flags->set, "KEY=VALUE, over what the config says");
+  command->add_option("--set", flags->set, "Override a key (repeatable)")->allow_extra_args(false);
   command->add_flag("--json", flags->json, "One JSON object on stdout");
   command->callback([flags] {
     const train::Config config = train::load_config(flags->config, {.overrides = flags->set});
