@@ -119,6 +119,10 @@ std::int64_t BatchSource::step_targets() const {
   return sum;
 }
 
+float BatchSource::loss_scale() const {
+  return static_cast<float>(1.0 / static_cast<double>(std::max<std::int64_t>(1, step_targets())));
+}
+
 /// The window that is this sample of the batch.
 std::int64_t BatchSource::window(std::int64_t sample) const {
   if (clients_ == nullptr) return data_->window(step_, sample);

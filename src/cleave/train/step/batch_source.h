@@ -115,6 +115,10 @@ class BatchSource : public engine::MicrobatchSource {
 
   /// How many tokens or labels the whole batch has to predict; the same on every replica.
   std::int64_t step_targets() const;
+
+  /// What the loss of one of them counts for; a batch that happens to have none has loss 0.
+  float loss_scale() const;
+
   void load(int index, std::string_view input, View tensor) override;
   std::int64_t items(int index) const override;
 

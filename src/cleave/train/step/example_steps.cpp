@@ -92,12 +92,10 @@ engine::StepResult ExampleSteps::run(const Of& of, engine::Device& device, Batch
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     optimizer_.begin({.first = i == 0, .last = i + 1 == chosen.size(), .counts = counts}, key);
     source.begin_batch_of(clients_, of.client, chosen[i]);
-    const auto losses = static_cast<double>(std::max<std::int64_t>(1, source.step_targets()));
-    const engine::StepResult one =
-        device.executor().run({.source = &source,
-                               .optimizer = &optimizer_,
-                               .loss_scale = static_cast<float>(1.0 / losses),
-                               .stop = stop});
+    const engine::StepResult one = device.executor().run({.source = &source,
+                                                          .optimizer = &optimizer_,
+                                                          .loss_scale = source.loss_scale(),
+                                                          .stop = stop});
     mean.loss += one.loss / static_cast<double>(chosen.size());
     mean.gradient_norm += one.gradient_norm / static_cast<double>(chosen.size());
     mean.stop = mean.stop || one.stop;

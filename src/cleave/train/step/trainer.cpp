@@ -1,5 +1,3 @@
-#include "cleave/train/step/trainer.h"
-
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -11,6 +9,7 @@
 #include "cleave/train/step/random_source.h"
 #include "cleave/train/step/round_server.h"
 #include "cleave/train/step/round_slots.h"
+#include "cleave/train/step/trainer.h"
 
 namespace cleave::train {
 namespace {
@@ -93,10 +92,9 @@ void Trainer::share_start() {
 
 engine::StepResult Trainer::train_batch(const ClientTurn& turn, std::int64_t step, bool stop) {
   source_.begin_batch_of(*clients_, turn.client, turn.first + step * config_->train.batch);
-  const auto losses = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
   return device_.executor().run({.source = &source_,
                                  .optimizer = &optimizer_,
-                                 .loss_scale = static_cast<float>(1.0 / losses),
+                                 .loss_scale = source_.loss_scale(),
                                  .stop = stop});
 }
 
@@ -170,11 +168,9 @@ StepReport Trainer::step(bool stop) {
   optimizer_.begin_step(steps_done_);
   source_.begin_step(steps_done_);
   pattern_ = compiled_->pattern_of(source_.with_images());
-  // A batch may happen to have nothing to predict; its loss is 0 then.
-  const auto losses = static_cast<double>(std::max<std::int64_t>(1, source_.step_targets()));
   engine::StepInput input{.source = &source_,
                           .optimizer = &optimizer_,
-                          .loss_scale = static_cast<float>(1.0 / losses),
+                          .loss_scale = source_.loss_scale(),
                           .stop = stop,
                           .pattern = pattern_,
                           .watch = watch_,
