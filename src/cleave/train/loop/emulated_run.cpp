@@ -97,7 +97,7 @@ RunReport run_emulated(const Config& config, const RunOptions& options, RunObser
   engine::CompiledStep compiled;
   comm::together(launcher.processes(), [&] {
     require_fresh(options.start);
-    check_cached_tower(config, true);
+    check_cached_tower(config, FileAccess::Shared);
     compiled = engine::compile_emulated(model_of(config), compile_options(config));
   });
   if (launcher.processes().rank() == 0) observer.on_compiled(compiled);

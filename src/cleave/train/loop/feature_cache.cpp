@@ -165,10 +165,10 @@ void fill_features(const data::ImageTexts& texts, const data::FeatureShape& shap
 
 }  // namespace
 
-void check_cached_tower(const Config& config, bool shares_files) {
+void check_cached_tower(const Config& config, FileAccess files) {
   if (!config.model.vision.cached) return;
   require(
-      shares_files && config.edge.client_count() == 0,
+      files == FileAccess::Shared && config.edge.client_count() == 0,
       "data.cache keeps what a tower gives in a file beside the set, and the devices of this run "
       "read no common files; leave it out");
   Config whole = config;

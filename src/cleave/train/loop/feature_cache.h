@@ -1,12 +1,17 @@
 #pragma once
 
+#include <cstdint>
+
 #include "cleave/data/dataset.h"
 #include "cleave/train/loop/run.h"
 
 namespace cleave::train {
 
+/// Whether the devices of a run read the same files.
+enum class FileAccess : std::uint8_t { Shared, Apart };
+
 /// Throws UserError if data.cache is true and the tower learns, or the devices share no files.
-void check_cached_tower(const Config& config, bool shares_files);
+void check_cached_tower(const Config& config, FileAccess files);
 
 /// With data.cache: what the tower gives for every image of the run's packed sets is computed once,
 /// into a file beside each set, and `data` reads it from there. The name of the file is made of all

@@ -1,5 +1,3 @@
-#include "cleave/train/loop/run.h"
-
 #include <filesystem>
 
 #include "cleave/base/hash.h"
@@ -10,6 +8,7 @@
 #include "cleave/train/loop/emulated_run.h"
 #include "cleave/train/loop/feature_cache.h"
 #include "cleave/train/loop/forecast.h"
+#include "cleave/train/loop/run.h"
 #include "cleave/train/loop/starting.h"
 #include "cleave/train/loop/state_in_memory.h"
 #include "cleave/train/save/own_part.h"
@@ -67,7 +66,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   const bool in_turns = in_rounds && config.edge.in_order;
   std::optional<engine::CompiledStep> held;
   comm::together(world, [&] {
-    check_cached_tower(config, launcher.shares_files());
+    check_cached_tower(config, launcher.shares_files() ? FileAccess::Shared : FileAccess::Apart);
     data::Query query = data_query(config);
     // Nobody else looks at an owner's tokens.
     query.process = options.part ? 0 : world.rank();
@@ -79,7 +78,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
     if (clients) check_examples(config, *clients);
     if (world.rank() == 0 || options.part) start.data = to_hex(data->digest());
     compiled.emplace(in_rounds && !in_turns && world.rank() == 0
-                         ? compile_server(config, server_evaluates(*data))
+                         ? compile_server(config, *data)
                          : compile_step(config, inputs_of(config, model_of(config), *data,
                                                           clients ? &*clients : nullptr)));
     if (in_turns && world.rank() == 0) held.emplace(compile_held(config, *compiled));

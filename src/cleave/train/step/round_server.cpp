@@ -31,8 +31,8 @@ bool server_evaluates(const data::Data& data) {
   return data.validation() != nullptr && data.held_out().empty();
 }
 
-engine::CompiledStep compile_server(const Config& config, bool evaluates) {
-  const Config held = evaluates ? config : without_evaluation(config);
+engine::CompiledStep compile_server(const Config& config, const data::Data& data) {
+  const Config held = server_evaluates(data) ? config : without_evaluation(config);
   engine::CompiledStep step = engine::compile(model_of(held), server_options(held, config));
   check_rounds(config);
   check_flow(config, step);

@@ -14,8 +14,8 @@ namespace cleave::train {
 bool server_evaluates(const data::Data& data);
 
 /// What the server of rounds holds, whose clients train elsewhere: the weights, the slots of the
-/// outer rule, and what evaluating takes, if it does.
-engine::CompiledStep compile_server(const Config& config, bool evaluates);
+/// outer rule, and what evaluating takes, if server_evaluates().
+engine::CompiledStep compile_server(const Config& config, const data::Data& data);
 
 /// The same where clients take turns at the server's layers, of the layers of `step`, which they
 /// run together, that are theirs. Throws DoesNotFit, with the numbers, if the server has no room
