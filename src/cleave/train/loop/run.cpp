@@ -1,3 +1,5 @@
+#include "cleave/train/loop/run.h"
+
 #include <filesystem>
 
 #include "cleave/base/hash.h"
@@ -8,7 +10,6 @@
 #include "cleave/train/loop/emulated_run.h"
 #include "cleave/train/loop/feature_cache.h"
 #include "cleave/train/loop/forecast.h"
-#include "cleave/train/loop/run.h"
 #include "cleave/train/loop/starting.h"
 #include "cleave/train/loop/state_in_memory.h"
 #include "cleave/train/save/own_part.h"
@@ -47,6 +48,90 @@ void check_tokenizer(const Config& config, const data::Data& data) {
           "belongs to the model");
 }
 
+/// How the owners of a run take part in it; all false where it has none on machines of their own.
+struct OwnerRoles {
+  bool in_rounds = false;  ///< clients train by themselves, and the server averages
+  bool in_turns = false;   ///< … one after another, at layers that the server has
+  bool in_parts = false;   ///< all owners have a part of every step
+};
+
+OwnerRoles owner_roles(const Config& config, const RunOptions& options) {
+  if (!options.part) return {};
+  const bool rounds = config.edge.averages();
+  return {.in_rounds = rounds, .in_turns = rounds && config.edge.in_order, .in_parts = !rounds};
+}
+
+/// What is there before a device begins.
+struct Prepared {
+  std::optional<data::Data> data;
+  std::optional<ClientData> clients;
+  std::optional<engine::CompiledStep> compiled;
+  std::optional<engine::CompiledStep> held;  ///< of clients that take turns, on the server
+};
+
+/// A process of a run, and what is known of it before anything is opened.
+struct ProcessOfRun {
+  const Config& config;
+  const RunOptions& options;
+  OwnerRoles roles;
+  comm::Launcher& launcher;
+  comm::Communicator& world;
+
+  bool is_server() const { return roles.in_rounds && world.rank() == 0; }
+};
+
+/// Opens the data and compiles the step. `elsewhere`: what other owners announced of their data.
+void prepare(const ProcessOfRun& in, const std::vector<std::optional<data::Announced>>& elsewhere,
+             Prepared& run) {
+  const Config& config = in.config;
+  check_cached_tower(config, in.launcher.shares_files() ? FileAccess::Shared : FileAccess::Apart);
+  data::Query query = data_query(config);
+  // Nobody else looks at an owner's tokens.
+  query.process = in.options.part ? 0 : in.world.rank();
+  query.processes = in.options.part ? 1 : in.world.size();
+  query.elsewhere = elsewhere;
+  run.data.emplace(query);
+  check_tokenizer(config, *run.data);
+  run.clients = client_data(config, *run.data);
+  if (run.clients) check_examples(config, *run.clients);
+  if (in.is_server() && !in.roles.in_turns) {
+    run.compiled.emplace(compile_server(config, *run.data));
+  } else {
+    run.compiled.emplace(compile_step(config, inputs_of(config, model_of(config), *run.data,
+                                                        run.clients ? &*run.clients : nullptr)));
+  }
+  if (in.is_server() && in.roles.in_turns) run.held.emplace(compile_held(config, *run.compiled));
+  if (!in.roles.in_rounds) engine::check_devices(*run.compiled, in.launcher);
+}
+
+/// What this process saves, and what it begins with.
+checkpoint::CheckpointLayout layout_of(const ProcessOfRun& in, const Prepared& run) {
+  const Config& config = in.config;
+  checkpoint::CheckpointLayout layout = checkpoint_layout(run.compiled->model, config.model);
+  if (run.held)
+    layout = joined_layout(layout, checkpoint_layout(run.held->model, config.model),
+                           shared_part(config, run.compiled->model).tensors);
+  if (in.roles.in_parts) layout = part_layout(*run.compiled, layout, in.world.rank());
+  return layout;
+}
+
+/// Runs the devices of this process, `here`; what device 0 reports, or this process's own.
+RunReport run_devices(const ProcessOfRun& in, const Job& job, comm::Launcher& here) {
+  RunReport report;
+  in.launcher.set_pin(in.config.devices.pin ? comm::Pin::Yes : comm::Pin::No);
+  or_remove_drafts(in.config, in.world, [&] {
+    here.run(
+        in.roles.in_turns ? 1 : job.compiled.devices(), static_cast<int>(in.config.devices.threads),
+        [&](comm::Communicator& devices) {
+          RunReport mine = run_device(job, devices);
+          if (devices.rank() == 0 || here.devices()) report = std::move(mine);
+        },
+        [&](const std::exception& error) { job.observer.on_stuck(error); });
+  });
+  report.exact = *in.config.numerics.exact;
+  return report;
+}
+
 }  // namespace
 
 RunReport run(const Config& given, const RunOptions& options, RunObserver& observer,
@@ -58,98 +143,66 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   resolve_numerics(config, ops::instruction_set(), world);
   std::vector<std::optional<data::Announced>> elsewhere;
   if (options.part) elsewhere = exchange_announcements(config, *options.part, world);
-  std::optional<data::Data> data;
-  std::optional<ClientData> clients;
-  std::optional<engine::CompiledStep> compiled;
+  const OwnerRoles roles = owner_roles(config, options);
+  const ProcessOfRun process{config, options, roles, launcher, world};
+  Prepared prepared;
   StartOptions start = options.start;
-  const bool in_rounds = options.part && config.edge.averages();
-  const bool in_turns = in_rounds && config.edge.in_order;
-  std::optional<engine::CompiledStep> held;
   comm::together(world, [&] {
-    check_cached_tower(config, launcher.shares_files() ? FileAccess::Shared : FileAccess::Apart);
-    data::Query query = data_query(config);
-    // Nobody else looks at an owner's tokens.
-    query.process = options.part ? 0 : world.rank();
-    query.processes = options.part ? 1 : world.size();
-    query.elsewhere = elsewhere;
-    data.emplace(query);
-    check_tokenizer(config, *data);
-    clients = client_data(config, *data);
-    if (clients) check_examples(config, *clients);
-    if (world.rank() == 0 || options.part) start.data = to_hex(data->digest());
-    compiled.emplace(in_rounds && !in_turns && world.rank() == 0
-                         ? compile_server(config, *data)
-                         : compile_step(config, inputs_of(config, model_of(config), *data,
-                                                          clients ? &*clients : nullptr)));
-    if (in_turns && world.rank() == 0) held.emplace(compile_held(config, *compiled));
-    if (!in_rounds) engine::check_devices(*compiled, launcher);
+    prepare(process, elsewhere, prepared);
+    if (world.rank() == 0 || options.part) start.data = to_hex(prepared.data->digest());
   });
   if (agree_to_stop(world)) return stopped_at_start({});
-  checkpoint::CheckpointLayout layout = checkpoint_layout(compiled->model, config.model);
-  if (held)
-    layout = joined_layout(layout, checkpoint_layout(held->model, config.model),
-                           shared_part(config, compiled->model).tensors);
-  const bool in_parts = options.part && !in_rounds;
+  const engine::CompiledStep& compiled = *prepared.compiled;
+  const checkpoint::CheckpointLayout layout = layout_of(process, prepared);
   std::optional<RoundExchange> exchange;
-  if (in_rounds)
+  if (roles.in_rounds)
     exchange.emplace(world, config.edge.client_count(), client_of(config, *options.part));
   std::optional<Turns> turns;
-  if (in_turns) turns.emplace(world, *exchange, options.patience);
+  if (roles.in_turns) turns.emplace(world, *exchange, options.patience);
   comm::LocalLauncher alone;
-  comm::Launcher& devices_here = in_rounds ? alone : launcher;
-  if (in_parts) layout = part_layout(*compiled, layout, world.rank());
-  const bool keeps = in_parts && keeps_part(*compiled, config, world.rank());
+  comm::Launcher& devices_here = roles.in_rounds ? alone : launcher;
+  const bool keeps = roles.in_parts && keeps_part(compiled, config, world.rank());
   std::string back;
   std::optional<MovedState> moved;
   if (keeps_state(options)) {
     moved = state_in_memory({.kept = *options.kept,
                              .everyone = options.everyone != nullptr ? *options.everyone : world,
-                             .compiled = *compiled,
+                             .compiled = compiled,
                              .layout = layout},
                             config, start);
   }
-  const Job job{config,
-                options,
-                *data,
-                clients,
-                *compiled,
-                layout,
-                std::move(moved),
-                in_rounds  ? start_of_rounds(config, start, layout, world)
-                : in_parts ? prepare_parts({&config, &layout, keeps, &world}, start, back)
-                           : start_of(config, start, layout, launcher),
-                at_once_of(*compiled, config, devices_here),
-                observer,
-                in_rounds || devices_here.has_own_processes(compiled->devices()),
-                devices_here.shares_files(),
-                keeps,
-                exchange ? &*exchange : nullptr,
-                turns ? &*turns : nullptr,
-                held ? &*held : nullptr,
-                start.data};
+  const Job job{
+      .config = config,
+      .options = options,
+      .data = *prepared.data,
+      .clients = prepared.clients,
+      .compiled = compiled,
+      .layout = layout,
+      .moved = std::move(moved),
+      .start = roles.in_rounds  ? start_of_rounds(config, start, layout, world)
+               : roles.in_parts ? prepare_parts({&config, &layout, keeps, &world}, start, back)
+                                : start_of(config, start, layout, launcher),
+      .at_once = at_once_of(compiled, config, devices_here),
+      .observer = observer,
+      .own_process = roles.in_rounds || devices_here.has_own_processes(compiled.devices()),
+      .shares_files = devices_here.shares_files(),
+      .keeps_part = keeps,
+      .exchange = exchange ? &*exchange : nullptr,
+      .turns = turns ? &*turns : nullptr,
+      .held = prepared.held ? &*prepared.held : nullptr,
+      .data_digest = start.data};
   if (world.rank() == 0) {
-    observer.on_compiled(*compiled);
-    for (const std::string& warning : {back, validation_warning(*data, data_query(config))})
+    observer.on_compiled(compiled);
+    for (const std::string& warning :
+         {back, validation_warning(*prepared.data, data_query(config))})
       if (!warning.empty()) observer.on_warning(warning);
   }
-  provide_features(config, job.start, *data, world, observer);
+  provide_features(config, job.start, *prepared.data, world, observer);
   // Within a turn a client has a pipeline of its own, with this patience; between turns it waits
   // for those of all others.
-  world.set_patience(in_turns && world.rank() > 0 ? comm::Clock::duration::max()
-                                                  : options.patience);
-  RunReport report;
-  launcher.set_pin(config.devices.pin ? comm::Pin::Yes : comm::Pin::No);
-  or_remove_drafts(config, world, [&] {
-    devices_here.run(
-        in_turns ? 1 : compiled->devices(), static_cast<int>(config.devices.threads),
-        [&](comm::Communicator& devices) {
-          RunReport mine = run_device(job, devices);
-          if (devices.rank() == 0 || devices_here.devices()) report = std::move(mine);
-        },
-        [&](const std::exception& error) { observer.on_stuck(error); });
-  });
-  report.exact = *config.numerics.exact;
-  return report;
+  world.set_patience(roles.in_turns && world.rank() > 0 ? comm::Clock::duration::max()
+                                                        : options.patience);
+  return run_devices(process, job, devices_here);
 }
 
 }  // namespace cleave::train
