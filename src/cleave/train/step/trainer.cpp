@@ -1,3 +1,5 @@
+#include "cleave/train/step/trainer.h"
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -9,7 +11,6 @@
 #include "cleave/train/step/random_source.h"
 #include "cleave/train/step/round_server.h"
 #include "cleave/train/step/round_slots.h"
-#include "cleave/train/step/trainer.h"
 
 namespace cleave::train {
 namespace {
@@ -162,44 +163,54 @@ comm::Sent Trainer::planned_sent() const {
   return fullest - of_room + engine::layer_traffic(parts);
 }
 
+/// Nothing was updated, and the next step follows.
+StepReport Trainer::leave_out_step() {
+  ++skipped_;
+  ++steps_done_;
+  return {.step = steps_done_,
+          .loss = std::numeric_limits<double>::quiet_NaN(),
+          .gradient_norm = std::numeric_limits<double>::quiet_NaN(),
+          .lr = optimizer_.lr(),
+          .skipped = true};
+}
+
+/// Runs the step again, looking at every tensor for the first that has `error`.
+void Trainer::throw_where_it_began(engine::StepInput input, const NonFinite& error) {
+  const std::string what = detail::concat("step ", steps_done_ + 1, ": ", error.what());
+  input.search = engine::Search::NonFinite;
+  try {
+    device_.executor().run(input);
+  } catch (const NonFinite& where) {
+    throw NonFinite(what + "; " + where.what() +
+                    "; lower train.lr, lengthen train.warmup, or set train.clip");
+  }
+  throw NonFinite(what);
+}
+
 StepReport Trainer::step(bool stop) {
   if (rounds_) return play_round(stop);
   const Clock::time_point start = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   optimizer_.begin_step(steps_done_);
   source_.begin_step(steps_done_);
   pattern_ = compiled_->pattern_of(source_.with_images());
-  engine::StepInput input{.source = &source_,
-                          .optimizer = &optimizer_,
-                          .loss_scale = source_.loss_scale(),
-                          .stop = stop,
-                          .pattern = pattern_,
-                          .watch = watch_,
-                          .number = steps_done_};
+  const engine::StepInput input{.source = &source_,
+                                .optimizer = &optimizer_,
+                                .loss_scale = source_.loss_scale(),
+                                .stop = stop,
+                                .pattern = pattern_,
+                                .watch = watch_,
+                                .number = steps_done_};
   const comm::Sent before = world_.sent();
   engine::StepResult result;
   try {
     result = device_.executor().run(input);
   } catch (const NonFinite& error) {
     // All devices have the same numbers at NORM, so all of them come here, and none has updated.
-    if (skipped_ < config_->train.skip_nonfinite) {
-      ++skipped_;
-      ++steps_done_;
-      return {.step = steps_done_,
-              .loss = std::numeric_limits<double>::quiet_NaN(),
-              .gradient_norm = std::numeric_limits<double>::quiet_NaN(),
-              .lr = optimizer_.lr(),
-              .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
-              .skipped = true};
-    }
-    const std::string step = "step " + std::to_string(steps_done_ + 1) + ": ";
-    input.search = engine::Search::NonFinite;
-    try {
-      device_.executor().run(input);
-    } catch (const NonFinite& where) {
-      throw NonFinite(step + error.what() + "; " + where.what() +
-                      "; lower train.lr, lengthen train.warmup, or set train.clip");
-    }
-    throw NonFinite(step + error.what());
+    if (skipped_ >= config_->train.skip_nonfinite) throw_where_it_began(input, error);
+    StepReport left_out = leave_out_step();
+    left_out.seconds = seconds();
+    return left_out;
   }
   ++steps_done_;
   sent_ = world_.sent() - before;
@@ -207,7 +218,7 @@ StepReport Trainer::step(bool stop) {
           .loss = result.loss,
           .gradient_norm = result.gradient_norm,
           .lr = optimizer_.lr(),
-          .seconds = std::chrono::duration<double>(Clock::now() - start).count(),
+          .seconds = seconds(),
           .stop = result.stop};
 }
 

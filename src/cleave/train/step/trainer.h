@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cleave/base/check.h"
 #include "cleave/data/dataset.h"
 #include "cleave/engine/compile/compile.h"
 #include "cleave/engine/run/device.h"
@@ -122,6 +123,8 @@ class Trainer {
 
  private:
   StepReport play_round(bool stop);
+  StepReport leave_out_step();
+  [[noreturn]] void throw_where_it_began(engine::StepInput input, const NonFinite& error);
   ClientResult train_client(const ClientTurn& turn, bool stop);
   engine::StepResult train_batch(const ClientTurn& turn, std::int64_t step, bool stop);
 
