@@ -52,14 +52,9 @@ class Slots {
   int count_ = 0;
 };
 
-}  // namespace
-
-LinkedProgram link(const schedule::Program& program, int device, const LinkOptions& options,
-                   Arena& arena) {
-  const Linker linker(program, device, arena);
-  LinkedProgram linked;
-  const auto& list = program.lists[device];
-  linked.instructions.resize(list.size());
+/// Where the buffers of a device are, and which instructions they live between.
+void link_buffers(const schedule::Program& program, int device, Arena& arena,
+                  LinkedProgram& linked) {
   for (const Buffer& buffer : program.buffers) {
     if (buffer.device != device) continue;
     const Block block{buffer.offset, buffer.bytes};
@@ -84,21 +79,39 @@ LinkedProgram link(const schedule::Program& program, int device, const LinkOptio
     linked.instructions[buffer.first].acquire.push_back(block);
     linked.instructions[buffer.last].release.push_back(block);
   }
+}
 
+/// A compute instruction after `before`; null: it is the first of its list.
+void link_compute(const Linker& linker, const LinkOptions& options, const Instruction* before,
+                  std::byte* work, LinkedInstruction& entry) {
+  const Instruction& instruction = entry.instruction;
+  entry.stage = options.stages[instruction.stage];
+  entry.pass.segment = std::max(instruction.segment, 0);
+  if (entry.stage != nullptr) linker.join(entry);
+  entry.pass.frame[static_cast<int>(Region::Work)] = work;
+  entry.pass.collected = linker.collected(instruction);
+  entry.pass.number = linker.number_of(instruction.microbatch);
+  entry.pass.begins_step = entry.pass.collected != nullptr && instruction.op == Op::Forward &&
+                           before != nullptr &&
+                           !(before->op == Op::Forward && before->segment == instruction.segment);
+}
+
+}  // namespace
+
+LinkedProgram link(const schedule::Program& program, int device, const LinkOptions& options,
+                   Arena& arena) {
+  const Linker linker(program, device, arena);
+  LinkedProgram linked;
+  const auto& list = program.lists[device];
+  linked.instructions.resize(list.size());
+  link_buffers(program, device, arena, linked);
   Slots slots;
   for (std::size_t i = 0; i < list.size(); ++i) {
     LinkedInstruction& entry = linked.instructions[i];
     entry.instruction = list[i];
     if (schedule::is_compute(list[i].op)) {
-      entry.stage = options.stages[list[i].stage];
-      entry.pass.segment = std::max(list[i].segment, 0);
-      if (entry.stage != nullptr) linker.join(entry);
-      entry.pass.frame[static_cast<int>(Region::Work)] = linked.scratch + options.kernel_scratch;
-      entry.pass.collected = linker.collected(list[i]);
-      entry.pass.number = linker.number_of(list[i].microbatch);
-      entry.pass.begins_step =
-          entry.pass.collected != nullptr && list[i].op == Op::Forward && i > 0 &&
-          !(list[i - 1].op == Op::Forward && list[i - 1].segment == list[i].segment);
+      link_compute(linker, options, i > 0 ? &list[i - 1] : nullptr,
+                   linked.scratch + options.kernel_scratch, entry);
     } else if (list[i].op == Op::Send || list[i].op == Op::Receive) {
       entry.message = linker.message(list[i]);
       entry.slices = linker.slices(list[i], options.peers);
