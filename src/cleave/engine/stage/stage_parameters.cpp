@@ -55,60 +55,71 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
                                      std::span<const StageParameters* const> others) {
   const plan::SegmentState& at = layout_.segments[segment];
   const OwnElements part = part_of(at, place);
+  ParameterState state{
+      .spec = place.spec, .first = part.begin - place.at, .borrowed = place.borrowed};
+  gradients_.emplace_back();
+  if (place.spec->trainable && layout_.options.sums > 0) bind_gradient(segment, place, part, state);
+  if (place.spec->held == Held::Packed) {
+    const Shape& shape = place.spec->shape;
+    const std::int64_t begin = at.owned_at(place.at) * size_of(layout_.options.dtype);
+    state.value = View(memory_.weights + at.values + begin, DType::I32,
+                       {shape[0], packed_row_words(shape[1])});
+    values_.push_back(state.value);
+  } else if (place.borrowed) {
+    borrow_values(others, state);
+  } else {
+    bind_values(segment, place, part, state);
+  }
+  shares_.push_back(state);
+}
+
+void StageParameters::bind_gradient(int segment, const plan::ParameterPlace& place,
+                                    const OwnElements& part, ParameterState& state) {
+  gradients_.back() =
+      View(sums_of(segment) + place.at * size_of(DType::F32), DType::F32, place.spec->shape);
+  const bool apart = keeps_shares_apart();
+  state.gradient = View((apart ? memory_.shares[segment] : sums_of(segment)) +
+                            (apart ? part.at : part.begin) * size_of(DType::F32),
+                        DType::F32, {part.end - part.begin});
+}
+
+void StageParameters::bind_values(int segment, const plan::ParameterPlace& place,
+                                  const OwnElements& part, ParameterState& state) {
+  const plan::SegmentState& at = layout_.segments[segment];
   const DType dtype = layout_.options.dtype;
-  const auto whole = [&](std::byte* base, DType type) {
-    return View(base + at.owned_at(place.at) * size_of(type), type, place.spec->shape);
-  };
   // Among all elements of the segment, or among this replica's share of them.
   const auto share = [&](std::byte* base, DType type, bool only_shares) {
     const std::int64_t begin = only_shares ? part.at : at.owned_at(part.begin);
     return View(base + begin * size_of(type), type, {part.end - part.begin});
   };
-  ParameterState state{
-      .spec = place.spec, .first = part.begin - place.at, .borrowed = place.borrowed};
-  gradients_.emplace_back();
-  if (place.spec->trainable && layout_.options.sums > 0) {
-    gradients_.back() =
-        View(sums_of(segment) + place.at * size_of(DType::F32), DType::F32, place.spec->shape);
-    const bool apart = keeps_shares_apart();
-    state.gradient = View((apart ? memory_.shares[segment] : sums_of(segment)) +
-                              (apart ? part.at : part.begin) * size_of(DType::F32),
-                          DType::F32, {part.end - part.begin});
+  const auto lasting = [&](std::byte* base) {
+    return share(base, DType::F32, layout_.shares_state());
+  };
+  std::byte* const values = memory_.weights + at.values;
+  values_.push_back(layout_.shares_values() ? View()
+                                            : View(values + at.owned_at(place.at) * size_of(dtype),
+                                                   dtype, place.spec->shape));
+  state.value = share(values, dtype, layout_.shares_values());
+  const auto [in_step, at_rest] = optimizer_bases(segment);
+  if (dtype == DType::F32) {
+    state.master = state.master_at_rest = state.value;
+  } else if (place.spec->trainable) {
+    const bool moves = layout_.options.masters_with_slots;
+    state.master = lasting((moves ? in_step : memory_.weights) + at.masters);
+    state.master_at_rest = lasting((moves ? at_rest : memory_.weights) + at.masters);
   }
+  for (std::size_t i = 0; i < place.spec->slots.size(); ++i)
+    state.slots.push_back(
+        {place.spec->slots[i], lasting(in_step + at.slots[i]), lasting(at_rest + at.slots[i])});
+}
 
-  if (place.spec->held == Held::Packed) {
-    const Shape& shape = place.spec->shape;
-    state.value = View(memory_.weights + at.values + at.owned_at(place.at) * size_of(dtype),
-                       DType::I32, {shape[0], packed_row_words(shape[1])});
-    values_.push_back(state.value);
-    shares_.push_back(state);
-    return;
-  }
-  if (!place.borrowed) {
-    std::byte* const values = memory_.weights + at.values;
-    values_.push_back(layout_.shares_values() ? View() : whole(values, dtype));
-    state.value = share(values, dtype, layout_.shares_values());
-    const auto [in_step, at_rest] = optimizer_bases(segment);
-    const auto lasting = [&](std::byte* base) {
-      return share(base, DType::F32, layout_.shares_state());
-    };
-    if (dtype == DType::F32) {
-      state.master = state.master_at_rest = state.value;
-    } else if (place.spec->trainable) {
-      const bool moves = layout_.options.masters_with_slots;
-      state.master = lasting((moves ? in_step : memory_.weights) + at.masters);
-      state.master_at_rest = lasting((moves ? at_rest : memory_.weights) + at.masters);
-    }
-    for (std::size_t i = 0; i < place.spec->slots.size(); ++i)
-      state.slots.push_back(
-          {place.spec->slots[i], lasting(in_step + at.slots[i]), lasting(at_rest + at.slots[i])});
-    shares_.push_back(state);
-    return;
-  }
+void StageParameters::borrow_values(std::span<const StageParameters* const> others,
+                                    ParameterState& state) {
+  const std::string& name = state.spec->tied_to;
   const auto borrow = [&](const StageParameters& from) {
     for (std::size_t i = 0; i < from.shares_.size(); ++i) {
       const ParameterState& owner = from.shares_[i];
-      if (owner.spec->name != place.spec->tied_to) continue;
+      if (owner.spec->name != name) continue;
       state.value = owner.value;
       state.master = owner.master;
       state.master_at_rest = owner.master_at_rest;
@@ -118,8 +129,7 @@ void StageParameters::bind_parameter(int segment, const plan::ParameterPlace& pl
   };
   for (const StageParameters* other : others) borrow(*other);
   if (values_.size() == shares_.size()) borrow(*this);
-  CLEAVE_CHECK(values_.size() == shares_.size() + 1, place.spec->tied_to, " is not bound yet");
-  shares_.push_back(state);
+  CLEAVE_CHECK(values_.size() == shares_.size() + 1, name, " is not bound yet");
 }
 
 std::span<const ParameterState> StageParameters::of_segment(int segment) const {

@@ -95,8 +95,6 @@ class StageParameters {
     return keeps_shares_apart() ? memory_.sums[segment]
                                 : memory_.gradients + layout_.segments[segment].gradients;
   }
-  void bind_parameter(int segment, const plan::ParameterPlace& place,
-                      std::span<const StageParameters* const> others);
   /// Elements [begin, end) of the flat order that this replica updates, and where they begin among
   /// its shares.
   struct OwnElements {
@@ -104,6 +102,14 @@ class StageParameters {
     std::int64_t end = 0;
     std::int64_t at = 0;
   };
+  void bind_parameter(int segment, const plan::ParameterPlace& place,
+                      std::span<const StageParameters* const> others);
+  /// Each sets what its name says in `state`, and what layers see of it in values_ or gradients_.
+  void bind_gradient(int segment, const plan::ParameterPlace& place, const OwnElements& part,
+                     ParameterState& state);
+  void bind_values(int segment, const plan::ParameterPlace& place, const OwnElements& part,
+                   ParameterState& state);
+  void borrow_values(std::span<const StageParameters* const> others, ParameterState& state);
   OwnElements part_of(const plan::SegmentState& segment, const plan::ParameterPlace& place) const;
   /// Where offsets into the Optimizer buffer are counted from, for a segment: in STEP, at rest.
   std::pair<std::byte*, std::byte*> optimizer_bases(int segment) const;
