@@ -75,6 +75,7 @@ TEST(ElasticSameBits, WithoutADeviceThatLeaves) {
   const Answer left = device.wait(kServedPatience);
   EXPECT_EQ(left.exit, 0) << left.err;
   EXPECT_NE(left.out.find(" leaves: "), std::string::npos) << left.out;
+  EXPECT_EQ(left.out.find(" -"), std::string::npos) << "less than nothing sent: " << left.out;
   EXPECT_EQ(served.report()["weights"], alone.report()["weights"]);
   EXPECT_TRUE(has_event(events_of(run), "left", "device 1 (guest) has left"));
 }

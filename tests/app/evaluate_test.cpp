@@ -131,7 +131,11 @@ TEST_F(EvaluateCommand, RefusesWhatItCannotDo) {
                  "\"auto\" is for training");
   const std::filesystem::path latest = out_ + "/checkpoints/latest";
   std::filesystem::resize_file(latest / "model.safetensors", 1000);
-  expect_refused(evaluate(held_out_), "model.safetensors");
+  const Answer truncated = evaluate(held_out_);
+  expect_refused(truncated, "model.safetensors has 1000 bytes instead of ");
+  EXPECT_EQ(truncated.err.find("; use another checkpoint"),
+            truncated.err.rfind("; use another checkpoint"))
+      << truncated.err;
 }
 
 }  // namespace

@@ -119,7 +119,10 @@ EvaluateReport evaluate_here(const EvaluateJob& job, comm::Communicator& world) 
 
 void check_undamaged(const fs::path& checkpoint) {
   const auto problems = checkpoint::verify_checkpoint(checkpoint, checkpoint::Load::WeightsOnly);
-  require(problems.empty(), problems.empty() ? "" : problems.front(), "; use another checkpoint");
+  if (problems.empty()) return;
+  constexpr std::string_view remedy = "; use another checkpoint";
+  const std::string& problem = problems.front();
+  throw UserError(problem.ends_with(remedy) ? problem : detail::concat(problem, remedy));
 }
 
 data::Query query_of(const Config& config, const EvaluateOptions& options,

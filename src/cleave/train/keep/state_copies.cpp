@@ -86,16 +86,19 @@ void StateCopies::exchange_descriptions() {
 
 void StateCopies::begin_step(std::int64_t done) {
   live_ = done_ = done;
-  sent_ = 0;
-  if (arrived_ == done || holders_.empty()) return;
+  sent_ = send(done);
+}
+
+std::int64_t StateCopies::send(std::int64_t done) {
+  if (arrived_ == done || holders_.empty()) return 0;
   travels_ = done;
-  sent_ = std::ssize(holders_) * own_.bytes();
   for (Held& held : held_) receive(held);
   for (const int holder : holders_) {
     for (std::size_t i = 0; i < own_.regions.size(); ++i)
       flights_.push_back(world_->send(std::as_bytes(own_.regions[i]), holder,
                                       kFirstRegionTag + static_cast<int>(i)));
   }
+  return std::ssize(holders_) * own_.bytes();
 }
 
 /// In place of the older of the two versions.
@@ -118,7 +121,8 @@ void StateCopies::before_norm() {
 }
 
 void StateCopies::copy_now(std::int64_t done) {
-  begin_step(done);
+  live_ = done_ = done;
+  send(done);
   before_norm();
 }
 

@@ -63,6 +63,8 @@ class StateCopies final : public engine::StateWatch {
 
   static std::span<float> take_room(std::int64_t elements, std::span<float>& room);
   void exchange_descriptions();
+  /// Begins to send the state after `done` steps and to receive others'; returns the bytes sent.
+  std::int64_t send(std::int64_t done);
   void receive(Held& held);
 
   std::unique_ptr<comm::Communicator> world_;
