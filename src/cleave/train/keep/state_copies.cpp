@@ -86,11 +86,7 @@ void StateCopies::exchange_descriptions() {
 
 void StateCopies::begin_step(std::int64_t done) {
   live_ = done_ = done;
-  sent_ = send(done);
-}
-
-std::int64_t StateCopies::send(std::int64_t done) {
-  if (arrived_ == done || holders_.empty()) return 0;
+  if (arrived_ == done || holders_.empty()) return;
   travels_ = done;
   for (Held& held : held_) receive(held);
   for (const int holder : holders_) {
@@ -98,7 +94,6 @@ std::int64_t StateCopies::send(std::int64_t done) {
       flights_.push_back(world_->send(std::as_bytes(own_.regions[i]), holder,
                                       kFirstRegionTag + static_cast<int>(i)));
   }
-  return std::ssize(holders_) * own_.bytes();
 }
 
 /// In place of the older of the two versions.
@@ -121,8 +116,7 @@ void StateCopies::before_norm() {
 }
 
 void StateCopies::copy_now(std::int64_t done) {
-  live_ = done_ = done;
-  send(done);
+  begin_step(done);
   before_norm();
 }
 

@@ -47,9 +47,6 @@ class StateCopies final : public engine::StateWatch {
 
   std::int64_t own_bytes() const { return own_.bytes(); }
 
-  /// Bytes that the last step has sent for copies.
-  std::int64_t sent() const { return sent_; }
-
  private:
   /// Two versions of another device's state.
   struct Held {
@@ -63,8 +60,6 @@ class StateCopies final : public engine::StateWatch {
 
   static std::span<float> take_room(std::int64_t elements, std::span<float>& room);
   void exchange_descriptions();
-  /// Begins to send the state after `done` steps and to receive others'; returns the bytes sent.
-  std::int64_t send(std::int64_t done);
   void receive(Held& held);
 
   std::unique_ptr<comm::Communicator> world_;
@@ -78,7 +73,6 @@ class StateCopies final : public engine::StateWatch {
   std::optional<std::int64_t> travels_;  ///< the state whose copies are on their way
   std::optional<std::int64_t> arrived_;  ///< the last whose copies have all come
   std::int64_t done_ = 0;                ///< steps before the present one
-  std::int64_t sent_ = 0;
 };
 
 }  // namespace cleave::train

@@ -259,7 +259,7 @@ class DeviceRun {
         .library_bytes = library_bytes(),
         .resident_bytes = job_.own_process ? peak_resident_bytes() : 0,
         .parameters = trainer_.device().parameter_count(),
-        .sent = trainer_.sent() - comm::Sent{.message = copies_ ? copies_->sent() : 0},
+        .sent = trainer_.sent(),
         .planned_sent = trainer_.planned_sent()};
     if (engine::Device* const held = trainer_.held()) {
       report.peak_bytes += held->arena().peak();
