@@ -70,6 +70,12 @@ TEST(Config, KeepsSizesThatADoubleDoesNotHold) {
   EXPECT_EQ(parse_config(to_toml(config), "again").devices.memory[0], 9007199254740993);
 }
 
+TEST(Config, HoldsSizesWithoutAUnitToTheLimitOfThoseWithOne) {
+  const Config most = config_with({"devices.host_memory=4611686018427387904"});
+  EXPECT_EQ(parse_config(to_toml(most), "again"), most);
+  EXPECT_THROW(config_with({"devices.host_memory=4611686018427387905"}), UserError);
+}
+
 TEST(Config, ReadsAnOverrideThatIsNotTomlAsAString) {
   EXPECT_EQ(config_with({"data.path=some/dir with blanks"}).data.path[0].path,
             "some/dir with blanks");

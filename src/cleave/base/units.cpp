@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <span>
 
@@ -55,7 +56,8 @@ double parse(std::string_view text, std::span<const Unit> units) {
   return scale < 0 ? -1 : number * scale;
 }
 
-/// The same for a whole number of bytes, which a double does not hold above 2^53.
+/// The same for a whole number of bytes, which a double does not hold above 2^53; the largest
+/// integer stands for all that are larger.
 std::optional<std::int64_t> parse_whole_bytes(std::string_view text) {
   std::int64_t number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -64,18 +66,18 @@ std::optional<std::int64_t> parse_whole_bytes(std::string_view text) {
   if (scale < 0) return std::nullopt;
   std::int64_t bytes = 0;
   const bool fits = !__builtin_mul_overflow(number, static_cast<std::int64_t>(scale), &bytes);
-  return fits && bytes <= kMostBytes ? std::optional(bytes) : std::nullopt;
+  return fits ? bytes : std::numeric_limits<std::int64_t>::max();
 }
 
 }  // namespace
 
 std::int64_t parse_bytes(std::string_view text) {
-  if (const auto whole = parse_whole_bytes(text)) return *whole;
+  const auto whole = parse_whole_bytes(text);
   const double bytes = parse(text, kByteUnits);
   require(bytes >= 0, "\"", text, "\" is not a size in bytes; write for example 96MiB or 2GiB");
-  require(bytes <= static_cast<double>(kMostBytes), "\"", text,
+  require(whole ? *whole <= kMostBytes : bytes <= static_cast<double>(kMostBytes), "\"", text,
           "\" is larger than any memory; the limit is 4 EiB");
-  return static_cast<std::int64_t>(std::llround(bytes));
+  return whole ? *whole : static_cast<std::int64_t>(std::llround(bytes));
 }
 
 std::string format_bytes(std::int64_t bytes) {

@@ -1,5 +1,7 @@
 #include "cleave/train/config/config_forms.h"
 
+#include <string>
+
 #include <fmt/format.h>
 
 #include "cleave/base/units.h"
@@ -10,11 +12,11 @@ namespace cleave::train {
 using namespace rules;  // NOLINT(google-build-using-namespace): one table, one vocabulary
 
 std::optional<std::int64_t> read_bytes(const Value& value) {
-  if (const auto* i = as<std::int64_t>(value)) return *i > 0 ? std::optional(*i) : std::nullopt;
+  const auto* number = as<std::int64_t>(value);
   const auto* text = as<std::string>(value);
-  if (text == nullptr) return std::nullopt;
+  if (number == nullptr && text == nullptr) return std::nullopt;
   try {
-    const std::int64_t bytes = parse_bytes(*text);
+    const std::int64_t bytes = parse_bytes(text != nullptr ? *text : std::to_string(*number));
     return bytes > 0 ? std::optional(bytes) : std::nullopt;
   } catch (const UserError&) {
     return std::nullopt;  // the caller's message states the rule, with the place
