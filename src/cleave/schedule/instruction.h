@@ -2,6 +2,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
@@ -85,5 +86,6 @@ constexpr bool is_state_move(const Instruction& i) {
 /// kept), "OUT:2.1" (its optimizer state), "OUT:3>0" (what SEND:3>0 carries), "TIE:0", "NORM",
 /// "STEP", "STEP:2.1".
 std::string to_string(const Instruction& instruction);
+std::ostream& operator<<(std::ostream& out, const Instruction& instruction);
 
 }  // namespace cleave::schedule

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ostream>
 
 #include "cleave/schedule/effects.h"
 
@@ -73,6 +74,10 @@ std::string to_string(const Instruction& instruction) {
       break;
   }
   return text;
+}
+
+std::ostream& operator<<(std::ostream& out, const Instruction& instruction) {
+  return out << to_string(instruction);
 }
 
 std::vector<SegmentRead> reads_of_edge(const Program& program, int edge) {

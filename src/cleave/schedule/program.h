@@ -167,8 +167,11 @@ class Topology {
   /// Which microbatch an instruction of a device names. A device counts those of the first replica
   /// that it stands for, then those of the next.
   OfReplica of_replica(DeviceId device, MicrobatchId microbatch) const {
-    return {.replica = ReplicaId{replica[device] + microbatch / microbatches_},
-            .microbatch = MicrobatchId{microbatch % microbatches_}};
+    OfReplica of{.replica = replica[device], .microbatch = microbatch};
+    if (microbatch < microbatches_) return of;  // most devices stand for one: spare them a division
+    of.replica = ReplicaId{of.replica + microbatch / microbatches_};
+    of.microbatch = MicrobatchId{microbatch % microbatches_};
+    return of;
   }
   OfReplica of_replica(int device, const Instruction& i) const {
     return of_replica(DeviceId{device}, MicrobatchId{i.microbatch});

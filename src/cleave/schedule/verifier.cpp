@@ -1,5 +1,7 @@
 #include "cleave/schedule/verifier.h"
 
+#include <utility>
+
 #include "cleave/schedule/checks/checks.h"
 
 namespace cleave::schedule {
@@ -12,14 +14,18 @@ std::vector<Violation> verify(const Program& program, Level level) {
   checks::check_operands(program, level, findings);
   if (findings.any()) return findings.take();
 
-  checks::Tables tables(program);
+  checks::Mentions mentions(program);
+  checks::check_segments(program, mentions, findings);
+  if (findings.any()) return findings.take();
+
+  checks::Tables tables(program, std::move(mentions));
   checks::check_compute(tables, level, findings);
   if (findings.any()) return findings.take();
 
   checks::check_local_edges(tables, findings);
   if (level != Level::Compute) {
     checks::check_messages(tables, findings);
-    checks::check_through_host(program, findings);
+    checks::check_through_host(tables, findings);
     checks::check_postings(tables, findings);
     checks::check_moves(tables, findings);
     if (level != Level::Forward) checks::check_gradients(tables, level, findings);

@@ -13,6 +13,9 @@ void check_header(const Program& program, Findings& findings);
 /// enough instructions to be complete, so that tables over all actions stay linear in the program.
 void check_operands(const Program& program, Level level, Findings& findings);
 
+/// There are not so many segments that tables over them outgrow the program.
+void check_segments(const Program& program, const Mentions& mentions, Findings& findings);
+
 /// Each F, I, W once per stage, replica and microbatch, in order. Fills units, pieces, last_weight.
 void check_compute(Tables& tables, Level level, Findings& findings);
 
@@ -22,7 +25,7 @@ void check_messages(Tables& tables, Findings& findings);
 
 /// Where messages pass through the host, OUT stands right before each SEND and IN right after each
 /// RECV; nowhere else is there one of a message.
-void check_through_host(const Program& program, Findings& findings);
+void check_through_host(const Tables& tables, Findings& findings);
 
 /// An edge inside a device: its producer runs before its consumer.
 void check_local_edges(const Tables& tables, Findings& findings);

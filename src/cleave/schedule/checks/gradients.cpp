@@ -14,8 +14,6 @@ class GradientWalk {
         final_(level == Level::Final),
         findings_(findings),
         tied_at_(p_.ties.size()) {
-    for (const auto& list : p_.lists)
-      has_norm_ |= std::ranges::any_of(list, [](const Instruction& i) { return i.op == Op::Norm; });
     ties_of_.resize(p_.stages);
     for (int tie = 0; tie < std::ssize(p_.ties); ++tie) {
       const auto [first, second, bytes] = p_.ties[tie];
@@ -147,7 +145,8 @@ class GradientWalk {
   }
 
   void finish_optimizer() {
-    if (has_norm_ && norm_ < 0) findings_.add(d_, -1, "NORM is missing; other devices take part");
+    if (t_.mentions(Op::Norm) && norm_ < 0)
+      findings_.add(d_, -1, "NORM is missing; other devices take part");
     for (const int stage : t_.topology.stages[d_])
       if (final_ && learns(stage) && steps_of(stage).empty()) {
         const auto what =
@@ -193,7 +192,6 @@ class GradientWalk {
   Tables& t_;
   const Program& p_;
   bool final_;
-  bool has_norm_ = false;
   Findings& findings_;
   std::vector<std::int32_t> tied_at_;  // [tie] on the present device
   std::vector<std::int32_t> ready_of_ = std::vector<std::int32_t>(p_.stages);   // [stage]

@@ -129,6 +129,7 @@ MovedBuffers buffers_of_moves(const Tables& t) {
 }  // namespace
 
 void check_moves(Tables& tables, Findings& findings) {
+  if (!tables.moves_anything()) return;
   MoveChecks checks(tables, findings);
   checks.collect();
   for (std::size_t k = 0; k < tables.moves.size() && !findings.full(); ++k)

@@ -175,17 +175,6 @@ void check_counts(const Program& p, Level level, Findings& findings) {
                  p.microbatches, " microbatches need at least four each");
 }
 
-// Tables over segments are made for stages of which an instruction names one; that may be a single
-// R, so completeness does not bound them.
-void check_segments(const Program& p, Findings& findings) {
-  std::int64_t named = 0;
-  for (const int segments : named_segments(p)) named += segments;
-  const std::int64_t most = std::max<std::int64_t>(1 << 20, 8 * instruction_count(p));
-  if (named > most / p.replicas)
-    findings.add(-1, -1, "tells ", named, " segments apart on ", p.replicas,
-                 " replicas; more than ", most, " for so few instructions are not taken");
-}
-
 }  // namespace
 
 void check_operands(const Program& program, Level level, Findings& findings) {
@@ -196,9 +185,18 @@ void check_operands(const Program& program, Level level, Findings& findings) {
       if (const auto complaint = operands.complaint(device, list[at]))
         findings.add(device, at, *complaint);
   }
-  if (findings.any()) return;
-  check_counts(program, level, findings);
-  if (!findings.any()) check_segments(program, findings);
+  if (!findings.any()) check_counts(program, level, findings);
+}
+
+// Tables over segments are made for stages of which an instruction names one; that may be a single
+// R, so completeness does not bound them.
+void check_segments(const Program& program, const Mentions& mentions, Findings& findings) {
+  std::int64_t named = 0;
+  for (const int segments : mentions.segments) named += segments;
+  const std::int64_t most = std::max<std::int64_t>(1 << 20, 8 * instruction_count(program));
+  if (named > most / program.replicas)
+    findings.add(-1, -1, "tells ", named, " segments apart on ", program.replicas,
+                 " replicas; more than ", most, " for so few instructions are not taken");
 }
 
 }  // namespace cleave::schedule::checks

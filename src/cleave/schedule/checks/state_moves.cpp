@@ -79,6 +79,7 @@ void check_state_move(const Tables& t, const StateMove& move, Findings& findings
 }  // namespace
 
 void check_state_moves(Tables& tables, Findings& findings) {
+  if (!tables.moves_anything()) return;
   collect_state_moves(tables, findings);
   for (const StateMove& move : tables.state_moves) {
     if (findings.full()) return;

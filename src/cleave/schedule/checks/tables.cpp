@@ -4,18 +4,20 @@
 #include <tuple>
 #include <utility>
 
+#include "cleave/schedule/effects.h"
+
 namespace cleave::schedule::checks {
 
-std::vector<int> named_segments(const Program& program) {
-  std::vector<int> segments(program.stages, 1);
-  for (const auto& list : program.lists)
-    for (const Instruction& i : list)
-      if (i.stage >= 0 && i.segment >= 0) segments[i.stage] = program.segments[i.stage];
-  return segments;
+Mentions::Mentions(const Program& sane) : segments(sane.stages, 1) {
+  for (const auto& list : sane.lists)
+    for (const Instruction& i : list) {
+      ops.set(static_cast<std::size_t>(subject(i)));
+      if (i.stage >= 0 && i.segment >= 0) segments[i.stage] = sane.segments[i.stage];
+    }
 }
 
-Tables::Tables(const Program& sane)
-    : program(sane), topology(sane), segments(named_segments(sane)) {
+Tables::Tables(const Program& sane, Mentions mentions)
+    : program(sane), topology(sane), segments(std::move(mentions.segments)), ops(mentions.ops) {
   std::int64_t total = 0;
   for (const int count : segments) {
     first_segment_.push_back(total);
@@ -37,31 +39,9 @@ Tables::Tables(const Program& sane)
     }
 }
 
-std::int64_t Tables::unit_index(int stage, const OfReplica& of) const {
-  return (static_cast<std::int64_t>(stage) * program.replicas + of.replica) * program.microbatches +
-         of.microbatch;
-}
-
-Unit& Tables::unit(int stage, const OfReplica& of) {
-  return units[unit_index(stage, of)];
-}
-
-const Unit& Tables::unit(int stage, const OfReplica& of) const {
-  return units[unit_index(stage, of)];
-}
-
 std::int64_t Tables::segment_index(StageId stage, ReplicaId replica) const {
   return first_segment_[stage] * program.replicas +
          static_cast<std::int64_t>(replica) * segments[stage];
-}
-
-Message& Tables::message(int edge, Direction direction, const OfReplica& of) {
-  return const_cast<Message&>(std::as_const(*this).message(edge, direction, of));
-}
-
-const Message& Tables::message(int edge, Direction direction, const OfReplica& of) const {
-  const std::int64_t row = slot[static_cast<std::int64_t>(edge) * program.replicas + of.replica];
-  return messages[(row * 2 + static_cast<int>(direction)) * program.microbatches + of.microbatch];
 }
 
 const StateMove* Tables::state_move(DeviceId device, StageId stage, SegmentId segment) const {

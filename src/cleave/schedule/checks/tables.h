@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <vector>
 
@@ -77,14 +78,28 @@ struct SegmentPosition {
   std::int32_t position = -1;
 };
 
+/// What the instructions of a program name, found in one walk.
+struct Mentions {
+  explicit Mentions(const Program& sane);
+
+  std::vector<int> segments;  ///< [stage] how many are told apart: 1 where no instruction names one
+  std::bitset<kOps> ops;      ///< of instructions and of what WAITs complete
+};
+
 /// Where everything is, as flat arrays. Built for a program whose header and operands are sane;
 /// the checks fill it in, each one relying on those before it.
 struct Tables {
-  explicit Tables(const Program& sane);
+  Tables(const Program& sane, Mentions mentions);
 
-  std::int64_t unit_index(int stage, const OfReplica& of) const;
-  Unit& unit(int stage, const OfReplica& of);
-  const Unit& unit(int stage, const OfReplica& of) const;
+  bool mentions(Op op) const { return ops[static_cast<std::size_t>(op)]; }
+  bool moves_anything() const { return mentions(Op::Out) || mentions(Op::In); }
+
+  std::int64_t unit_index(int stage, const OfReplica& of) const {
+    const std::int64_t row = static_cast<std::int64_t>(stage) * program.replicas + of.replica;
+    return row * program.microbatches + of.microbatch;
+  }
+  Unit& unit(int stage, const OfReplica& of) { return units[unit_index(stage, of)]; }
+  const Unit& unit(int stage, const OfReplica& of) const { return units[unit_index(stage, of)]; }
 
   /// Index of segment 0 in arrays over (stage, replica, segment). What a device has once for all
   /// replicas that it stands for is that of the first.
@@ -93,8 +108,16 @@ struct Tables {
   bool crosses(int edge, ReplicaId replica) const {
     return slot[edge * program.replicas + replica] >= 0;
   }
-  Message& message(int edge, Direction direction, const OfReplica& of);
-  const Message& message(int edge, Direction direction, const OfReplica& of) const;
+  std::int64_t message_index(int edge, Direction direction, const OfReplica& of) const {
+    const std::int64_t row = slot[static_cast<std::int64_t>(edge) * program.replicas + of.replica];
+    return (row * 2 + static_cast<int>(direction)) * program.microbatches + of.microbatch;
+  }
+  Message& message(int edge, Direction direction, const OfReplica& of) {
+    return messages[message_index(edge, direction, of)];
+  }
+  const Message& message(int edge, Direction direction, const OfReplica& of) const {
+    return messages[message_index(edge, direction, of)];
+  }
 
   static std::uint64_t piece_key(std::int64_t unit, int segment, Op op);
 
@@ -126,7 +149,8 @@ struct Tables {
 
   const Program& program;
   Topology topology;
-  std::vector<int> segments;  ///< [stage]; 1 where no instruction names one
+  std::vector<int> segments;  ///< as in Mentions
+  std::bitset<kOps> ops;      ///< as in Mentions
   std::vector<Unit> units;
   std::vector<std::int32_t> last_weight;       ///< [segment_index + segment] position of the last W
   std::vector<std::int32_t> reduced;           ///< [segment_index + segment] position of the REDUCE
@@ -147,8 +171,5 @@ struct Tables {
 inline int endpoint(const Edge& edge, Op post, Direction direction) {
   return (post == Op::Send) == (direction == Direction::Forward) ? edge.from : edge.to;
 }
-
-/// How many segments of each stage instructions tell apart: 1 where none names a segment.
-std::vector<int> named_segments(const Program& program);
 
 }  // namespace cleave::schedule::checks

@@ -25,16 +25,15 @@ ActionIndex::ActionIndex(const Program& program)
       if (!is_compute(written)) continue;
       require(stage >= 0 && stage < program.stages && microbatch >= 0 &&
                   microbatch < topology.microbatches(device),
-              "device ", device, ": ", to_string(list[at]), " is outside of ", program.stages,
-              " stages and ", topology.microbatches(device), " microbatches");
+              "device ", device, ": ", list[at], " is outside of ", program.stages, " stages and ",
+              topology.microbatches(device), " microbatches");
       require(std::ranges::binary_search(topology.stages[device], stage), "device ", device, ": ",
-              to_string(list[at]), " belongs to another device; see the placement of stage ",
-              stage);
+              list[at], " belongs to another device; see the placement of stage ", stage);
       const Op op = topology.acts_as(list[at]);
       if (op == Op::BackwardWeight || op == Op::Recompute) continue;
       const OfReplica of = topology.of_replica(device, list[at]);
       int& position = (op == Op::Forward ? forward_ : backward_)[slot(stage, of)];
-      require(position < 0, "device ", device, " runs ", to_string(list[at]), " twice");
+      require(position < 0, "device ", device, " runs ", list[at], " twice");
       position = at;
     }
   }
