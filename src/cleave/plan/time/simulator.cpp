@@ -88,8 +88,7 @@ class Simulation {
       messages_.post_implied(d, *ended, time);
     while (device.next < list.size()) {
       const Instruction& instruction = list[device.next];
-      if (messages_.blocks(d, instruction, time) || moves_.blocks(d, instruction, time) ||
-          collectives_.blocks(d, instruction, time)) {
+      if (blocks(d, instruction, time)) {
         if (!std::exchange(device.blocked, true)) device.blocked_since = time;
         return;
       }
@@ -97,6 +96,13 @@ class Simulation {
       ++device.next;
       if (start(d, instruction, time)) return;
     }
+  }
+
+  bool blocks(int d, const Instruction& instruction, double time) {
+    if (instruction.op != Op::Wait || schedule::is_message(instruction))
+      return messages_.blocks(d, instruction, time);
+    if (schedule::is_move(instruction)) return moves_.blocks(d, instruction, time);
+    return collectives_.blocks(d, instruction, time);
   }
 
   void end_wait(int d, const Instruction& instruction, double time) {

@@ -114,16 +114,13 @@ void Collectives::post(int device, const Instruction& instruction, double time) 
   for (const int waiting : std::exchange(meeting.waiting, {})) timeline_.wake(waiting, meeting.end);
 }
 
-bool Collectives::blocks(int device, const Instruction& instruction, double time) {
-  if (instruction.op != Op::Wait || schedule::is_message(instruction) ||
-      schedule::is_move(instruction))
-    return false;
+bool Collectives::blocks(int device, const Instruction& wait, double time) {
   std::vector<Posted>& posted = devices_[device].posted;
   const auto completed = std::ranges::find_if(posted, [&](const Posted& p) {
-    return p.instruction.op == instruction.completes && p.instruction.stage == instruction.stage &&
-           p.instruction.segment == instruction.segment;
+    return p.instruction.op == wait.completes && p.instruction.stage == wait.stage &&
+           p.instruction.segment == wait.segment;
   });
-  CLEAVE_CHECK(completed != posted.end(), to_string(instruction), " completes nothing");
+  CLEAVE_CHECK(completed != posted.end(), to_string(wait), " completes nothing");
   Meeting& meeting = *completed->meeting;
   if (meeting.end == kNotYet) {
     meeting.waiting.push_back(device);

@@ -24,8 +24,8 @@ class Collectives {
   /// TIE or NORM; `device` is woken when it ends.
   void enter(int device, const schedule::Instruction& instruction, double time);
 
-  /// True if `device` must stop in front of `instruction`, a WAIT; what it waits for wakes it.
-  bool blocks(int device, const schedule::Instruction& instruction, double time);
+  /// True if `device` must stop in front of `wait`, of a posted one; what it waits for wakes it.
+  bool blocks(int device, const schedule::Instruction& wait, double time);
 
   /// What posted collectives that have begun made the device do itself, and it has not done yet: it
   /// does so between the layers of the next pass, or while it waits.

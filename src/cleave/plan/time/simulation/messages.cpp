@@ -23,6 +23,7 @@ Messages::Messages(const SimulationContext& context, Timeline& timeline, Moves& 
   for (const auto& list : program.lists)
     for (const Instruction& i : list)
       if (i.op == Op::Send || i.op == Op::Receive) implied_[i.edge] = false;
+  any_implied_ = std::ranges::find(implied_, true) != implied_.end();
   for (std::size_t e = 0; e < program.edges.size(); ++e) {
     const schedule::Edge& edge = program.edges[e];
     const std::int64_t of_a_step =
@@ -44,14 +45,20 @@ Messages::Message& Messages::message(int edge, Direction direction, const OfRepl
 }
 
 bool Messages::blocks(int device, const Instruction& instruction, double time) {
+  if (instruction.op == Op::Wait) return blocks_at_wait(device, instruction, time);
+  return any_implied_ && schedule::is_compute(instruction.op) &&
+         blocks_at_start(device, instruction, time);
+}
+
+bool Messages::blocks_at_wait(int device, const Instruction& wait, double time) {
+  const bool sender = wait.completes == Op::Send;
+  if (sender && copied_[wait.edge]) return false;
+  Message& m = message(wait.edge, wait.direction, context_.topology.of_replica(device, wait));
+  return blocks_on(device, m, sender ? m.sender_waits : m.receiver_waits, time);
+}
+
+bool Messages::blocks_at_start(int device, const Instruction& instruction, double time) {
   const OfReplica of = context_.topology.of_replica(device, instruction);
-  if (instruction.op == Op::Wait) {
-    if (!schedule::is_message(instruction)) return false;
-    Message& m = message(instruction.edge, instruction.direction, of);
-    const bool sender = instruction.completes == Op::Send;
-    if (sender && copied_[instruction.edge]) return false;
-    return blocks_on(device, m, sender ? m.sender_waits : m.receiver_waits, time);
-  }
   const auto arrives = [&](const std::vector<int>& edges, Direction direction) {
     return std::ranges::any_of(edges, [&](int e) {
       if (!implied_[e] || !context_.topology.carries(e, direction, of)) return false;
@@ -59,7 +66,6 @@ bool Messages::blocks(int device, const Instruction& instruction, double time) {
       return blocks_on(device, m, m.receiver_waits, time);
     });
   };
-  if (!schedule::is_compute(instruction.op)) return false;
   const int stage = instruction.stage;
   const Op op = context_.topology.acts_as(instruction);
   if (op == Op::Forward && instruction.segment <= 0)
@@ -97,6 +103,7 @@ void Messages::post(int device, const Instruction& instruction, double time) {
 }
 
 void Messages::post_implied(int device, const Instruction& instruction, double time) {
+  if (!any_implied_) return;
   const bool forward = writes(instruction.op, Thing::Output);
   if (!forward && !writes(instruction.op, Thing::InputGradient)) return;
   const int last_piece = forward ? context_.program.segments[instruction.stage] - 1 : 0;
@@ -167,8 +174,8 @@ void Messages::arrive(Message& m, Instruction send, const OfReplica& of, double 
                       double arrival) {
   const int from = from_of(send, of.replica), to = to_of(send, of.replica);
   m.arrival = arrival;
-  send.microbatch = context_.topology.on_device(from, of);
   if (context_.options.record == Record::All && m.arrival > begin) {
+    send.microbatch = context_.topology.on_device(from, of);
     timeline_.add(from, SpanKind::Transfer, begin, m.arrival, send);
     timeline_.trace.spans.back().peer = to;
   }

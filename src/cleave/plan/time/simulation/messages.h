@@ -25,7 +25,8 @@ class Messages {
   /// What `instruction` sends at its end where the program does not say so.
   void post_implied(int device, const schedule::Instruction& instruction, double time);
 
-  /// True if `device` must stop in front of `instruction`; the message that it waits for wakes it.
+  /// True if `device` must stop in front of `instruction`, a WAIT for a message or what is no WAIT;
+  /// the message that it waits for wakes it.
   bool blocks(int device, const schedule::Instruction& instruction, double time);
 
   /// When something happens on a way that replicas share; kNever if nothing does.
@@ -53,6 +54,8 @@ class Messages {
   };
 
   Message& message(int edge, schedule::Direction direction, const schedule::OfReplica& of);
+  bool blocks_at_wait(int device, const schedule::Instruction& wait, double time);
+  bool blocks_at_start(int device, const schedule::Instruction& instruction, double time);
   bool blocks_on(int device, const Message& m, int& waiter, double time);
   void transfer(Message& m, schedule::Instruction send, const schedule::OfReplica& of, double time);
   void arrive(Message& m, schedule::Instruction send, const schedule::OfReplica& of, double begin,
@@ -64,9 +67,10 @@ class Messages {
   Timeline& timeline_;
   Moves& moves_;
   std::vector<Message> messages_;
-  std::vector<bool> implied_;  ///< [edge]
-  std::vector<bool> early_;    ///< [edge] whose messages leave whether their RECV is posted or not
-  std::vector<bool> copied_;   ///< [edge] whose sends are complete at once
+  std::vector<bool> implied_;  ///< [edge] for which the program has no SEND and RECV
+  bool any_implied_ = false;
+  std::vector<bool> early_;   ///< [edge] whose messages leave whether their RECV is posted or not
+  std::vector<bool> copied_;  ///< [edge] whose sends are complete at once
   std::vector<int> measured_on_;  ///< [edge] the replica whose devices name the shared way
   std::unordered_map<std::int64_t, Allowance> links_;  ///< (from, to)
   SharedWays shared_;

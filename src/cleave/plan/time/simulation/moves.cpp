@@ -50,9 +50,8 @@ double Moves::in(int device, Instruction message, double time) {
   return move_message(device, message, time);
 }
 
-bool Moves::blocks(int device, const Instruction& instruction, double time) {
-  if (instruction.op != Op::Wait || !schedule::is_move(instruction)) return false;
-  const auto posted = done_.find(key_of(device, instruction));
+bool Moves::blocks(int device, const Instruction& wait, double time) {
+  const auto posted = done_.find(key_of(device, wait));
   if (posted == done_.end() || posted->second <= time) return false;
   timeline_.wake(device, posted->second);
   return true;

@@ -24,8 +24,8 @@ class Moves {
   /// OUT or IN of what F keeps or of optimizer state.
   void post(int device, const schedule::Instruction& instruction, double time);
 
-  /// True if `device` must stop in front of `instruction`, a WAIT; it is woken when the move ends.
-  bool blocks(int device, const schedule::Instruction& instruction, double time);
+  /// True if `device` must stop in front of `wait`, of a move; it is woken when that ends.
+  bool blocks(int device, const schedule::Instruction& wait, double time);
 
  private:
   using Key = std::tuple<int, int, int, int>;  ///< device, stage, segment, microbatch
