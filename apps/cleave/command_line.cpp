@@ -40,17 +40,13 @@ void check_verbs(const CLI::App& app, const std::vector<std::string>& words) {
     const std::vector<const CLI::App*> verbs = at->get_subcommands({});
     if (verbs.empty() || word.starts_with('-')) return;
     std::vector<std::string_view> names;
-    std::string known;
-    for (const CLI::App* verb : verbs) {
-      names.push_back(verb->get_name());
-      known += (known.empty() ? "" : ", ") + verb->get_name();
-    }
+    for (const CLI::App* verb : verbs) names.push_back(verb->get_name());
     // A verb may take a file as well as verbs of its own.
     const bool takes_words = std::ranges::any_of(
         at->get_options(), [](const CLI::Option* option) { return option->get_positional(); });
     if (takes_words && std::ranges::count(names, word) == 0) return;
     require(std::ranges::count(names, word) == 1, "there is no verb '", word, "'",
-            did_you_mean(word, names), "; known are ", known);
+            known_are(word, names));
     at = at->get_subcommand(word);
   }
 }

@@ -94,5 +94,11 @@ TEST(Nearest, StaysSilentWhenNothingIsNear) {
   EXPECT_EQ(did_you_mean("train.step", kKnown), "; did you mean train.steps?");
 }
 
+TEST(Nearest, ListsWhatIsKnown) {
+  constexpr std::string_view kNames[] = {"gpipe", "1f1b"};
+  EXPECT_EQ(known_are("1f2b", kNames), "; did you mean 1f1b? Known are gpipe, 1f1b");
+  EXPECT_EQ(known_are("interleaved", kNames), "; known are gpipe, 1f1b");
+}
+
 }  // namespace
 }  // namespace cleave

@@ -44,7 +44,7 @@ TEST(GivenTokens, OutsideOfTheVocabularyAreNamed) {
   const TokenStream stream("memory:squares", TokenType::Auto, 49);
   EXPECT_EQ(testing::user_error([&] { stream.check_tokens(); }),
             "memory:squares has token 49 at position 7, but model.vocab is 49; set model.vocab to "
-            "at least 50, or check data.dtype");
+            "at least 50");
 }
 
 TEST(GivenTokens, HaveToBeGivenUnderANameThatIsNoFile) {

@@ -172,7 +172,7 @@ TEST(Generators, SayWhatTheyNeed) {
   EXPECT_EQ(error("interleaved", {.chunks = -1}), "chunks must be between 1 and 1024, got -1");
   EXPECT_TRUE(
       error("2f2b", {})
-          .starts_with("unknown schedule '2f2b'; did you mean 1f1b?; known are gpipe, 1f1b"));
+          .starts_with("unknown schedule '2f2b'; did you mean 1f1b? Known are gpipe, 1f1b"));
   EXPECT_EQ(error("1f1b", {.devices = 1 << 30, .microbatches = 1 << 30}),
             "1073741824 devices x 1 chunks x 1073741824 microbatches are more than the 100000000 "
             "forwards that a program may have");

@@ -163,7 +163,7 @@ TEST(ConfigRefusals, ChecksTheLayout) {
       "parallel.recompute lists 2 choices, but model.layers is 4; give one for each layer, or "
       "one for all");
   EXPECT_TRUE(refused_config({"parallel.schedule=1f2b"})
-                  .starts_with("unknown schedule '1f2b'; did you mean 1f1b?; known are gpipe,"));
+                  .starts_with("unknown schedule '1f2b'; did you mean 1f1b? Known are gpipe,"));
 }
 
 TEST(ConfigRefusals, AsksEmulatedDevicesHowFastTheyMoveThingsOut) {

@@ -109,13 +109,8 @@ const Purpose& find_purpose(std::string_view name) {
   const auto* found = std::ranges::find(kPurposes, name, &Purpose::name);
   if (found != kPurposes.end()) return *found;
   std::vector<std::string_view> names;
-  std::string known;
-  for (const Purpose& purpose : kPurposes) {
-    names.push_back(purpose.name);
-    known += (known.empty() ? "" : ", ") + std::string(purpose.name);
-  }
-  throw UserError(detail::concat("there is no config for '", name, "'", did_you_mean(name, names),
-                                 "; known are ", known));
+  for (const Purpose& purpose : kPurposes) names.push_back(purpose.name);
+  throw UserError(detail::concat("there is no config for '", name, "'", known_are(name, names)));
 }
 
 std::string sample_text() {

@@ -6,8 +6,6 @@
 #include <functional>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
 #include "cleave/base/nearest.h"
@@ -109,8 +107,7 @@ void read_cluster_file(const std::string& path, ClusterFile& file) {
   for (const Entry& entry : entries) {
     const auto key = std::ranges::find(cluster_keys(), entry.key, &ClusterKey::name);
     require(key != cluster_keys().end(), entry.key, " ", entry.place, " is no key of a cluster",
-            did_you_mean(entry.key, names), "; known are ",
-            fmt::format("{}", fmt::join(names, ", ")));
+            known_are(entry.key, names));
     key->set(file, entry);
     if (entry.key == "peak_tflops") file.hardware.matmul_flops = 0;
   }

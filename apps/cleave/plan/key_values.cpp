@@ -19,12 +19,8 @@ KeyValues::KeyValues(std::string_view flag, std::string_view text,
     require(equals != part.npos && equals > 0 && equals + 1 < part.size(), flag, ": '", part,
             "' is not of the form key=value");
     const std::string_view key = part.substr(0, equals);
-    if (std::ranges::count(known, key) == 0) {
-      std::string names;
-      for (const std::string_view name : known) (names += names.empty() ? "" : ", ") += name;
-      throw UserError(detail::concat(flag, " does not know '", key, "'", did_you_mean(key, known),
-                                     "; known are ", names));
-    }
+    require(std::ranges::count(known, key) > 0, flag, " does not know '", key, "'",
+            known_are(key, known));
     const bool fresh =
         values_.emplace(std::string(key), std::string(part.substr(equals + 1))).second;
     require(fresh, flag, " has '", key, "' twice; leave one out");

@@ -91,7 +91,7 @@ ScheduleFormat parse_format(const std::string& name, const std::string& path) {
   const auto find = [](std::string_view wanted) { return std::ranges::find(kFormatNames, wanted); };
   if (!name.empty()) {
     require(find(name) != kFormatNames.end(), "unknown format '", name, "'",
-            did_you_mean(name, kFormatNames), "; known are text, csv, svg, html and trace");
+            known_are(name, kFormatNames));
     return kFormats[find(name) - kFormatNames.begin()];
   }
   std::string ending = std::filesystem::path(path).extension();

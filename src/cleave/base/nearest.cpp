@@ -77,4 +77,11 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
   return best.empty() ? std::string() : "; did you mean " + std::string(best) + "?";
 }
 
+std::string known_are(std::string_view word, std::span<const std::string_view> known) {
+  const std::string hint = did_you_mean(word, known);
+  std::string text = hint.empty() ? "; known are " : hint + " Known are ";
+  for (std::size_t i = 0; i < known.size(); ++i) (text += i == 0 ? "" : ", ") += known[i];
+  return text;
+}
+
 }  // namespace cleave

@@ -25,10 +25,12 @@ std::int64_t number_of(const std::byte* at, const PackedLayout& layout) {
                              std::int64_t vocab) {
   require(value >= 0, piece.path.string(), " has ", value, " at position ", index,
           ", which is no token; save numbers from 0 on");
-  throw UserError(
-      detail::concat(piece.path.string(), " has token ", value, " at position ", index,
-                     ", but model.vocab is ", vocab, "; set model.vocab to at least ", value + 1,
-                     piece.layout.width == 1 ? " (256 for bytes)" : ", or check data.dtype"));
+  const char* hint = piece.given.read          ? ""  // its tokens come from a tokenizer
+                     : piece.layout.width == 1 ? " (256 for bytes)"
+                                               : ", or check data.dtype";
+  throw UserError(detail::concat(piece.path.string(), " has token ", value, " at position ", index,
+                                 ", but model.vocab is ", vocab, "; set model.vocab to at least ",
+                                 value + 1, hint));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cleave/base/check.h"
+#include "cleave/base/nearest.h"
 #include "cleave/model/add_family.h"
 
 namespace cleave::model {
@@ -30,12 +31,12 @@ void add_family(const Family& family) {
 }
 
 const Family* find_family(std::string_view name, std::span<const Family* const> known) {
-  std::string names;
+  std::vector<std::string_view> names;
   for (const Family* family : known) {
     if (family->name == name) return family;
-    names += detail::concat(names.empty() ? "" : ", ", family->name);
+    names.push_back(family->name);
   }
-  throw UserError(detail::concat("there is no model kind \"", name, "\"; known are ", names));
+  throw UserError(detail::concat("there is no model kind \"", name, "\"", known_are(name, names)));
 }
 
 Graph graph_of(const ModelShape& shape, const spec::Flow& flow, std::int64_t loss_blocks) {

@@ -1,8 +1,10 @@
 #include "cleave/model/presets.h"
 
-#include <string>
+#include <string_view>
+#include <vector>
 
 #include "cleave/base/check.h"
+#include "cleave/base/nearest.h"
 
 namespace cleave::model {
 
@@ -14,12 +16,13 @@ std::vector<Preset> presets(std::span<const Family* const> known) {
 }
 
 Preset find_preset(std::string_view name, std::span<const Family* const> known) {
-  std::string names;
+  std::vector<std::string_view> names;
   for (const Preset& preset : presets(known)) {
     if (preset.name == name) return preset;
-    names += detail::concat(names.empty() ? "" : ", ", preset.name);
+    names.push_back(preset.name);
   }
-  throw UserError(detail::concat("there is no model preset \"", name, "\"; known are ", names));
+  throw UserError(
+      detail::concat("there is no model preset \"", name, "\"", known_are(name, names)));
 }
 
 }  // namespace cleave::model

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <string>
+#include <string_view>
+#include <vector>
 
 #include "cleave/base/check.h"
+#include "cleave/base/nearest.h"
 #include "cleave/data/image/tap_sums.h"
 
 namespace cleave::data {
@@ -117,12 +119,12 @@ Image resize_rows(const Image& columns, const Taps& taps, std::int64_t first) {
 }  // namespace
 
 const ResizeFilter& find_resize_filter(std::string_view name) {
-  std::string names;
+  std::vector<std::string_view> names;
   for (const ResizeFilter& filter : kResizeFilters) {
     if (filter.name == name) return filter;
-    names += detail::concat(names.empty() ? "" : ", ", filter.name);
+    names.push_back(filter.name);
   }
-  throw UserError(detail::concat("there is no filter \"", name, "\"; known are ", names));
+  throw UserError(detail::concat("there is no filter \"", name, "\"", known_are(name, names)));
 }
 
 Image resize(const Image& image, const ResizedPart& part, const ResizeFilter& filter) {

@@ -87,14 +87,12 @@ const Hardware& find_hardware(std::string_view name) {
     if (alias.name == wanted) wanted = alias.stands_for;
   }
   std::vector<std::string_view> names;
-  std::string known;
   for (const Hardware& hardware : kCatalogue) {
     if (hardware.name == wanted) return hardware;
     names.push_back(hardware.name);
-    (known += known.empty() ? "" : ", ") += hardware.name;
   }
   throw UserError(detail::concat("--cluster does not know the hardware \"", name, "\"",
-                                 did_you_mean(wanted, names), "; known are ", known));
+                                 known_are(wanted, names)));
 }
 
 Cluster parse_cluster(std::string_view text) {

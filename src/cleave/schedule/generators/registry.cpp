@@ -137,10 +137,8 @@ void add_schedule(const Schedule& schedule) {
 const Schedule& schedule_named(std::string_view name) {
   const auto found = std::ranges::find(table(), name, &Schedule::name);
   if (found != table().end()) return *found;
-  std::string known;
-  for (const Schedule& schedule : table()) (known += known.empty() ? "" : ", ") += schedule.name;
-  throw UserError(detail::concat("unknown schedule '", name, "'",
-                                 did_you_mean(name, schedule_names()), "; known are ", known));
+  throw UserError(
+      detail::concat("unknown schedule '", name, "'", known_are(name, schedule_names())));
 }
 
 const Schedule& plainest_schedule(std::int64_t chunks) {
