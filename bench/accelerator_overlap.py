@@ -6,8 +6,8 @@
 
 PoCL's devices of one process share its threads, one for each core (two at most here). With --processes each device is a process with a
 single thread instead, under mpirun. 24 microbatches leave a pipeline of two 4 % of bubble. A round trains on one device with one
-thread, which says how many seconds of a core the kernels take; on one device as the two have it, which says what a half takes alone;
-and on two, in turns, a few steps each. Rounds end after --seconds, the first one excepted. Printed, with medians over the rounds: the
+thread, once for each core and at the same time, which says how many seconds the kernels take of a core whose neighbours are as busy
+as in the pipeline; on one device as the two have it, which says what a half takes alone; and on two, in turns, a few steps each. Rounds end after --seconds, the first one excepted. Printed, with medians over the rounds: the
 share of OUT and IN time in the trace of the last step in which a kernel ran, on the same device and on any; the step, against
 max(the slower half alone, kernel time of both halves / cores), where the whole model on one device, shared out as the two halves'
 kernel times are, says what a half takes alone. Exits 1 if less than 80 % is hidden behind kernels, if the step is more than 1.1 times
@@ -15,6 +15,7 @@ the bound, or if weights or bytes are not as they should be. Run it on a quiet m
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -43,6 +44,17 @@ def train(cleave, keys, directory, threads, processes=1):
     if done.returncode != 0:
         sys.exit(done.stderr)
     return json.loads(done.stdout), json.loads(trace.read_text())["traceEvents"]
+
+
+def train_beside(cleave, keys, directory):
+    """The reports of as many runs at once as there are cores, on one device with one thread each."""
+    def one(core):
+        own = pathlib.Path(directory, f"core{core}")
+        own.mkdir(exist_ok=True)
+        return train(cleave, keys + [f"train.out={own}/out"], own, 1)[0]
+
+    with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+        return list(pool.map(one, range(CORES)))
 
 
 def measured(events):
@@ -89,8 +101,8 @@ def main():
                 f"model.context=128 train.sequence=128 train.batch={args.microbatches} train.microbatch=1 train.steps=3 train.warmup=1 "
                 f"data.validation=0 devices.kind=opencl data.path={text} train.out={directory}/out").split()
         while not rows or (len(rows) < args.rounds and time.perf_counter() < end):
-            one_thread, _ = train(args.cleave, keys, directory, 1)
-            alone = one_thread if own_threads == 1 else train(args.cleave, keys, directory, own_threads)[0]
+            beside = train_beside(args.cleave, keys, directory)
+            alone = beside[0] if own_threads == 1 else train(args.cleave, keys, directory, own_threads)[0]
             both, events = train(args.cleave, keys + ["parallel.pipeline=2"], directory, own_threads,
                                  processes=2 if args.processes else 1)
             if args.trace:
@@ -102,7 +114,7 @@ def main():
             kernels, moves = measured(events)
             parts = [d["compute"] for d in both["devices"]]
             slower = alone["step_seconds"] * max(parts) / sum(parts)
-            kernel_time = one_thread["devices"][0]["compute"]
+            kernel_time = statistics.mean(run["devices"][0]["compute"] for run in beside)
             step, bound = both["step_seconds"], max(slower, kernel_time / CORES)
             rows.append((hidden(moves, kernels, True), hidden(moves, kernels, False), len(moves), step, bound, step / bound))
             print(f"kernels {kernel_time * 1e3:.1f} ms of a core, one device {alone['step_seconds'] * 1e3:.1f} ms, slower half "
