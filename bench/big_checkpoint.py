@@ -4,24 +4,23 @@ with shards (1.1 billion parameters unless told otherwise), plans it for eight d
 budget, and trains one step on eight processes. Beside it, in the same run: a cold read of the files and the first touch
 of the planned bytes; then an export, beside a cold read and a write of as many bytes.
 
-    python3 -m venv /tmp/venv && /tmp/venv/bin/pip install numpy
-    /tmp/venv/bin/python bench/big_checkpoint.py --program build/release/cleave --place /var/tmp/big
+    bench/big_checkpoint.py --program build/release/cleave --place /var/tmp/big
 
 Files are taken out of the page cache one by one before each cold read; nobody else's are. `--train all` trains all of it,
 which takes 14 bytes per parameter with sgd; without it adapters of rank 4 are trained beside frozen weights.
 """
 import argparse
 import json
+import math
 import mmap
 import os
 import pathlib
+import random
 import shutil
 import struct
 import subprocess
 import threading
 import time
-
-import numpy
 
 SHARD_BYTES = 500_000_000
 LLAMA = dict(hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32,
@@ -46,20 +45,26 @@ def shapes(c):
     yield "lm_head.weight", (c["vocab_size"], wide)
 
 
+def random_values(size, draw):
+    """Bytes of bf16 with any sign and mantissa and one exponent: values of 1/64 to 1/32."""
+    bits = int.from_bytes(draw.randbytes(size), "little")
+    every = lambda half: int.from_bytes(half.to_bytes(2, "little") * (size // 2), "little")
+    return (bits & every(0x807F) | every(0x3C80)).to_bytes(size, "little")
+
+
 def write_shard(path, tensors, draw):
     header, at = {}, 0
     for name, shape in tensors:
-        count = 2 * int(numpy.prod(shape))
+        count = 2 * math.prod(shape)
         header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [at, at + count]}
         at += count
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for _, shape in tensors:
-            # Any sign and mantissa, and one exponent: values of 1/64 to 1/32.
-            bits = draw.integers(0, 1 << 16, int(numpy.prod(shape)), dtype=numpy.uint16)
-            file.write(((bits & 0x807F) | 0x3C80).tobytes())
+        while at > 0:
+            file.write(random_values(min(at, 1 << 20), draw))
+            at -= 1 << 20
         file.flush()
         os.fsync(file.fileno())
 
@@ -70,19 +75,19 @@ def make_checkpoint(directory, layers):
                   tie_word_embeddings=False, torch_dtype="bfloat16", bos_token_id=1, eos_token_id=2)
     shards, size = [[]], 0
     for name, shape in shapes(config):
-        count = 2 * int(numpy.prod(shape))
+        count = 2 * math.prod(shape)
         if shards[-1] and size + count > SHARD_BYTES:
             shards.append([])
             size = 0
         shards[-1].append((name, shape))
         size += count
     directory.mkdir(parents=True)
-    draw, index = numpy.random.default_rng(1), {}
+    draw, index = random.Random(1), {}
     for i, tensors in enumerate(shards):
         name = f"model-{i + 1:05}-of-{len(shards):05}.safetensors"
         write_shard(directory / name, tensors, draw)
         index.update({tensor: name for tensor, _ in tensors})
-    total = sum(2 * int(numpy.prod(shape)) for shard in shards for _, shape in shard)
+    total = sum(2 * math.prod(shape) for shard in shards for _, shape in shard)
     (directory / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {"total_size": total}, "weight_map": index}))
     (directory / "config.json").write_text(json.dumps(config, indent=2))
@@ -249,7 +254,8 @@ def main():
     place = given.place
     if not (place / "in").exists():
         make_checkpoint(place / "in", given.layers)
-        numpy.random.default_rng(2).integers(0, 32000, 4096, dtype=numpy.uint16).tofile(place / "tokens.u16.bin")
+        draw = random.Random(2)
+        (place / "tokens.u16.bin").write_bytes(struct.pack("<4096H", *(draw.randrange(32000) for _ in range(4096))))
     measure_load(given)
     measure_export(given)
 

@@ -48,6 +48,7 @@ BLOCKS = 32
 
 def disk_bandwidth(directory):
     """Bytes per second of writes and reads in turns, past the system's cache."""
+    pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
     path = pathlib.Path(directory, "cleave-bandwidth")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
     try:
