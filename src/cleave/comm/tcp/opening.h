@@ -9,6 +9,7 @@
 #include "cleave/comm/exchange_log.h"
 #include "cleave/comm/tcp/letter_box.h"
 #include "cleave/comm/tcp/stream.h"
+#include "cleave/comm/transport.h"
 
 namespace cleave::comm {
 
@@ -41,9 +42,15 @@ class Opening {
   Opening(Stream stream, Clock::time_point deadline);                     ///< it called us
   Opening(Stream stream, Greeting greeting, Clock::time_point deadline);  ///< we call
 
-  /// The stream leads to the server, which is asked by this letter to connect it to the other end.
-  void go_through_server(Letter request) { request_ = std::move(request); }
+  /// The stream leads to the server, which is asked by this letter to connect it to device `other`.
+  void go_through_server(Letter request, int other) {
+    request_ = std::move(request);
+    vouched_ = other;
+  }
   bool relayed() const { return !request_.empty(); }
+
+  /// The device to which the server connects a relayed opening.
+  int vouched() const { return vouched_; }
 
   /// TLS vouches for bytes as far as it reaches, which is to the server where that passes them on.
   Integrity integrity() const {
@@ -77,6 +84,7 @@ class Opening {
   Clock::time_point deadline_;
   LetterBox letters_;
   Letter request_;  ///< to the server; empty: the connection is direct
+  int vouched_ = kNobody;
   enum class At : std::uint8_t { Handshake, Server, Letters, Answered } at_ = At::Handshake;
 };
 

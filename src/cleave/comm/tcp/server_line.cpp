@@ -154,8 +154,8 @@ std::optional<Letter> ServerLine::take() {
 
 /// False if it is none that may come at any time.
 bool ServerLine::read_news(const Letter& letter) {
-  if (letter.size() == 2 && letter[0] == "call") {
-    calls_.push_back(letter[1]);
+  if (letter.size() == 3 && letter[0] == "call") {
+    calls_.push_back({.number = letter[1], .from = static_cast<int>(number_in(letter[2]))});
   } else if (letter.size() == 4 && letter[0] == "lost") {
     if (number_in(letter[1]) == epoch_ && epoch_over_.empty())
       epoch_over_ = detail::concat("device ", number_in(letter[2]), " is lost (", letter[3], ")");

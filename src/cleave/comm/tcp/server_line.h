@@ -101,8 +101,14 @@ class ServerLine {
   /// What the server has not taken yet goes with the next letter.
   void say(const Letter& letter);
 
-  /// Numbers of calls that wait for an answer.
-  std::vector<std::string> take_calls() { return std::exchange(calls_, {}); }
+  /// A device that asks the server to connect it to this one.
+  struct Call {
+    std::string number;  ///< by which it is answered
+    int from = 0;        ///< the device that calls; the server has checked that it is
+  };
+
+  /// Those that wait for an answer.
+  std::vector<Call> take_calls() { return std::exchange(calls_, {}); }
 
   /// Why the present epoch cannot be finished; empty while it can.
   const std::string& epoch_over() const { return epoch_over_; }
@@ -123,7 +129,7 @@ class ServerLine {
   std::optional<Stream> stream_;
   LetterBox letters_{kLongestLetter};
   ServerGone::Before before_ = ServerGone::Before::NothingWasHeard;
-  std::vector<std::string> calls_;
+  std::vector<Call> calls_;
   std::uint32_t epoch_ = 0;
   std::string epoch_over_;
   bool run_over_ = false;

@@ -196,7 +196,7 @@ asio::awaitable<void> Server::State::relay(SessionPointer session, const Letter&
   admit(from->fingerprint == fingerprint, "it is not device ", from->device);
   log(detail::concat("device ", from->device, " reaches device ", to->device,
                      " through the server"));
-  switchboard.call(session, *to->session, count_between(from->device, to->device));
+  switchboard.call(session, from->device, *to->session, count_between(from->device, to->device));
   co_return;
 }
 

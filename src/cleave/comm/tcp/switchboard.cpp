@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <string>
 #include <utility>
 
 #include <asio/co_spawn.hpp>
@@ -19,12 +20,12 @@ constexpr std::chrono::seconds kLongestRelayWait{10};
 
 }  // namespace
 
-void Switchboard::call(const SessionPointer& caller, Session& callee, Count count) {
+void Switchboard::call(const SessionPointer& caller, int from, Session& callee, Count count) {
   std::erase_if(calls_, [](const auto& call) { return call.second.caller->was_late(); });
   const std::string number = random_token();
   calls_[number] = {caller, std::move(count)};
   caller->limit(kLongestRelayWait);
-  callee.post({"call", number});
+  callee.post({"call", number, std::to_string(from)});
 }
 
 Switchboard::Call Switchboard::take(const std::string& number) {

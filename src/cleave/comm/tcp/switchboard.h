@@ -23,8 +23,8 @@ class Switchboard {
   using Count = std::function<void(std::size_t bytes)>;
 
   /// `caller` waits until the one whom `callee` is the server's line to has opened a connection of
-  /// its own.
-  void call(const std::shared_ptr<Session>& caller, Session& callee, Count count);
+  /// its own. The callee is told that device `from` calls: it sees only the server.
+  void call(const std::shared_ptr<Session>& caller, int from, Session& callee, Count count);
 
   /// Of a call, by its number. Ends when one of the two ends. Throws Refusal if nobody has called.
   asio::awaitable<void> answer(std::shared_ptr<Session> session, const std::string& number);

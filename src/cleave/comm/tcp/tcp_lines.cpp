@@ -136,7 +136,7 @@ void TcpLines::call(Line& line) {
                                              Clock::now() + kLongestCall);
     if (relayed)
       opening->go_through_server(
-          {"relay", std::string(version()), std::to_string(device()), std::to_string(peer)});
+          {"relay", std::string(version()), std::to_string(device()), std::to_string(peer)}, peer);
     openings_.push_back(std::move(opening));
   } catch (const ConnectionBroken& error) {
     line.last_error = error.what();
@@ -148,11 +148,11 @@ void TcpLines::call(Line& line) {
 void TcpLines::listen_to_server() {
   ServerLine& server = *setup_.server;
   server.advance();
-  for (const std::string& call : server.take_calls()) {
+  for (const ServerLine::Call& call : server.take_calls()) {
     try {
       auto opening = std::make_unique<Opening>(Stream::connect(server.server().address, setup_.tls),
                                                Clock::now() + kLongestCall);
-      opening->go_through_server({"answer", std::string(version()), call});
+      opening->go_through_server({"answer", std::string(version()), call.number}, call.from);
       openings_.push_back(std::move(opening));
     } catch (const ConnectionBroken&) {
       // The one who called tries again.
@@ -193,10 +193,17 @@ void TcpLines::note_failure(const Opening& opening, const std::string& reason) {
   if (opening.calls()) ++lines_[static_cast<std::size_t>(other)].failed_calls;
 }
 
-/// That of the device itself, or of the server which vouches for it.
-void TcpLines::check_certificate(int device, const Opening& opening) const {
+/// By its own certificate, or by the word of the server, which has seen that. Otherwise every
+/// device of the run could take the place of another.
+void TcpLines::check_identity(int device, const Opening& opening) const {
+  if (opening.relayed()) {
+    check_is_server(opening.stream(), setup_.server->server());
+    if (device != opening.vouched())
+      throw ProtocolError(detail::concat("it says that it is device ", device,
+                                         ", and the server that it is device ", opening.vouched()));
+    return;
+  }
   if (setup_.tls == nullptr) return;
-  if (opening.relayed()) return check_is_server(opening.stream(), setup_.server->server());
   const std::optional<PeerCertificate> certificate = opening.stream().peer();
   if (!certificate) throw ProtocolError(detail::concat("device ", device, " shows no certificate"));
   if (certificate->fingerprint != setup_.peers[static_cast<std::size_t>(device)].fingerprint)
@@ -212,7 +219,7 @@ std::uint64_t TcpLines::judge(const Greeting& greeting, const Opening& opening) 
     throw ProtocolError(detail::concat("a greeting from device ", greeting.from, " to device ",
                                        greeting.to, " reached device ", device(), " of ",
                                        devices()));
-  check_certificate(greeting.from, opening);
+  check_identity(greeting.from, opening);
   if (greeting.epoch != setup_.epoch)
     throw ProtocolError(
         detail::concat("it is in epoch ", greeting.epoch, ", this is epoch ", setup_.epoch));

@@ -75,7 +75,7 @@ class TcpLines {
   void look_after_openings();
   void note_failure(const Opening& opening, const std::string& reason);
   std::uint64_t judge(const Greeting& greeting, const Opening& opening);
-  void check_certificate(int device, const Opening& opening) const;
+  void check_identity(int device, const Opening& opening) const;
   void listen_to_server();
 
   TcpSetup setup_;
