@@ -70,7 +70,7 @@ TEST(Integrity, IsOfChecksumsThroughTheServer) {
   const TcpSetup& setup = devices.setup(1);
   Opening opening(Stream::connect(setup.peers[0].address, setup.tls), Clock::now() + 1s);
   EXPECT_EQ(opening.integrity(), Integrity::Connection);
-  opening.go_through_server({"answer"}, 1);
+  opening.go_through_server({.request = {"answer"}, .other = 1});
   EXPECT_EQ(opening.integrity(), Integrity::Checksum);
 }
 

@@ -84,5 +84,57 @@ TEST_F(RelayedPeer, CannotTakeThePlaceOfAnother) {
                                   "2"}));
 }
 
+/// How a device fares that is to reach another through a server.
+struct Attempt {
+  std::string failure;
+  std::optional<Letter> request;  ///< what the server has heard
+};
+
+/// It expects `expected`, at whose address somebody shows `shown` and answers with `answer`.
+Attempt go_through(const ServerContact& expected, const Tls* shown, const Letter& answer) {
+  Listener listener({"127.0.0.1", 0});
+  Opening opening(Stream::connect({"127.0.0.1", listener.port()}, expected.tls),
+                  Clock::now() + 10s);
+  opening.go_through_server({.server = expected, .request = {"answer", "0", "token"}, .other = 0});
+  std::optional<Stream> server;
+  LetterBox letters(4096);
+  Attempt attempt;
+  for (;;) {
+    try {
+      opening.advance([](const Greeting&, const Opening&) { return 0; });
+    } catch (const ProtocolError& error) {
+      attempt.failure = error.what();
+      return attempt;
+    }
+    if (!server) server = listener.accept(shown);
+    if (!server || !server->open()) continue;
+    if (attempt.request || !(attempt.request = letters.take(*server))) continue;
+    letters.put(answer);
+    letters.flush(*server);
+  }
+}
+
+TEST(RelayedOpening, TellsNothingToAServerThatIsAnother) {
+  const Identity device = make_authority("device", kDay), server = make_authority("server", kDay),
+                 impostor = make_authority("impostor", kDay);
+  const Tls own(device), shown(impostor);
+
+  const Attempt attempt =
+      go_through({.tls = &own, .fingerprint = read_certificate(server.certificate).fingerprint},
+                 &shown, {"connected"});
+
+  EXPECT_EQ(attempt.failure,
+            "it is not the server that invited this device: its certificate has another "
+            "fingerprint");
+  EXPECT_FALSE(attempt.request.has_value());
+}
+
+TEST(RelayedOpening, FailsWithWhatTheServerSays) {
+  EXPECT_EQ(go_through({}, nullptr, {"refused", "nobody has called"}).failure,
+            "the server does not connect: nobody has called");
+  EXPECT_EQ(go_through({}, nullptr, {}).failure,
+            "the server does not connect: it answers with nothing");
+}
+
 }  // namespace
 }  // namespace cleave::comm

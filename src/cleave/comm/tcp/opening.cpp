@@ -69,7 +69,8 @@ bool Opening::advance(const Judge& judge) {
   if (at_ == At::Handshake) {
     if (!stream_.open()) return false;
     if (relayed()) {
-      letters_.put(request_);
+      check_is_server(stream_, relay_->server);
+      letters_.put(relay_->request);
       at_ = At::Server;
     } else {
       begin_letters(judge);
@@ -80,7 +81,8 @@ bool Opening::advance(const Judge& judge) {
     const std::optional<Letter> letter = letters_.take(stream_);
     if (!letter) return false;
     if (*letter != Letter{kConnected})
-      throw ProtocolError("the server does not connect: " + letter->back());
+      throw ProtocolError("the server does not connect: " +
+                          (letter->empty() ? "it answers with nothing" : letter->back()));
     begin_letters(judge);
     if (!letters_.flush(stream_)) return false;
   }

@@ -8,6 +8,7 @@
 
 #include "cleave/comm/exchange_log.h"
 #include "cleave/comm/tcp/letter_box.h"
+#include "cleave/comm/tcp/server_line.h"
 #include "cleave/comm/tcp/stream.h"
 #include "cleave/comm/transport.h"
 
@@ -42,15 +43,17 @@ class Opening {
   Opening(Stream stream, Clock::time_point deadline);                     ///< it called us
   Opening(Stream stream, Greeting greeting, Clock::time_point deadline);  ///< we call
 
-  /// The stream leads to the server, which is asked by this letter to connect it to device `other`.
-  void go_through_server(Letter request, int other) {
-    request_ = std::move(request);
-    vouched_ = other;
-  }
-  bool relayed() const { return !request_.empty(); }
+  /// How the other end is reached where the stream leads to the server.
+  struct Relay {
+    ServerContact server;  ///< nothing is said to another
+    Letter request;        ///< by which it is asked to connect the two ends
+    int other = kNobody;   ///< the device at the other end
+  };
+  void go_through_server(Relay relay) { relay_ = std::move(relay); }
+  bool relayed() const { return relay_.has_value(); }
 
   /// The device to which the server connects a relayed opening.
-  int vouched() const { return vouched_; }
+  int vouched() const { return relay_->other; }
 
   /// TLS vouches for bytes as far as it reaches, which is to the server where that passes them on.
   Integrity integrity() const {
@@ -83,8 +86,7 @@ class Opening {
   Greeting greeting_;
   Clock::time_point deadline_;
   LetterBox letters_;
-  Letter request_;  ///< to the server; empty: the connection is direct
-  int vouched_ = kNobody;
+  std::optional<Relay> relay_;  ///< nothing: the connection is direct
   enum class At : std::uint8_t { Handshake, Server, Letters, Answered } at_ = At::Handshake;
 };
 

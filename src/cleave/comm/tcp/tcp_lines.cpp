@@ -135,8 +135,10 @@ void TcpLines::call(Line& line) {
     auto opening = std::make_unique<Opening>(Stream::connect(to, setup_.tls), greeting,
                                              Clock::now() + kLongestCall);
     if (relayed)
-      opening->go_through_server(
-          {"relay", std::string(version()), std::to_string(device()), std::to_string(peer)}, peer);
+      opening->go_through_server({.server = setup_.server->server(),
+                                  .request = {"relay", std::string(version()),
+                                              std::to_string(device()), std::to_string(peer)},
+                                  .other = peer});
     openings_.push_back(std::move(opening));
   } catch (const ConnectionBroken& error) {
     line.last_error = error.what();
@@ -152,7 +154,9 @@ void TcpLines::listen_to_server() {
     try {
       auto opening = std::make_unique<Opening>(Stream::connect(server.server().address, setup_.tls),
                                                Clock::now() + kLongestCall);
-      opening->go_through_server({"answer", std::string(version()), call.number}, call.from);
+      opening->go_through_server({.server = server.server(),
+                                  .request = {"answer", std::string(version()), call.number},
+                                  .other = call.from});
       openings_.push_back(std::move(opening));
     } catch (const ConnectionBroken&) {
       // The one who called tries again.
@@ -197,7 +201,6 @@ void TcpLines::note_failure(const Opening& opening, const std::string& reason) {
 /// device of the run could take the place of another.
 void TcpLines::check_identity(int device, const Opening& opening) const {
   if (opening.relayed()) {
-    check_is_server(opening.stream(), setup_.server->server());
     if (device != opening.vouched())
       throw ProtocolError(detail::concat("it says that it is device ", device,
                                          ", and the server that it is device ", opening.vouched()));
