@@ -1,7 +1,9 @@
 // A device that was let in and then breaks the protocol: the one that it talks to says how, and
 // nothing is written where it does not belong.
 
+#include <atomic>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "comm/bytes.h"
@@ -12,6 +14,7 @@
 #include "cleave/base/check.h"
 #include "cleave/comm/communicator.h"
 #include "cleave/comm/tcp/opening.h"
+#include "cleave/comm/tcp/tcp_lines.h"
 #include "cleave/comm/tcp/tcp_transport.h"
 
 namespace cleave::comm {
@@ -168,6 +171,53 @@ TEST(BadPeer, CannotAnnounceMoreThanAMessage) {
          std::span(bytes).first<kHeaderBytes>());
   const std::string said = complaint(bytes);
   EXPECT_TRUE(said.starts_with("device 1 broke the protocol: a frame of ")) << said;
+}
+
+/// Greets as device 1 and returns the answer.
+Letter greet(Stream& stream) {
+  LetterBox letters(4096);
+  const auto look = [&] {
+    pollfd polled{.fd = stream.socket(), .events = POLLIN, .revents = 0};
+    poll(&polled, 1, 10);
+  };
+  while (!stream.open()) look();
+  letters.put(letter_of({.from = 1, .to = 0, .epoch = 1, .program = "5eed"}));
+  while (!letters.flush(stream)) look();
+  for (;;) {
+    if (std::optional<Letter> answer = letters.take(stream)) return *answer;
+    look();
+  }
+}
+
+// A message that was given up in the middle would be sent again from memory that is gone.
+TEST(BadPeer, CannotComeBackOverALinkThatIsLost) {
+  Listener listener({"127.0.0.1", 0});
+  Letter first, second;
+  std::atomic<bool> came = false, is_lost = false, done = false;
+  const std::jthread peer([&] {
+    Stream one = Stream::connect({"127.0.0.1", listener.port()}, nullptr);
+    first = greet(one);
+    came = true;
+    while (!is_lost) std::this_thread::sleep_for(1ms);
+    Stream other = Stream::connect({"127.0.0.1", listener.port()}, nullptr);
+    second = greet(other);
+    done = true;
+  });
+  TcpLines lines(
+      {.device = 0,
+       .peers = {{.address = {"127.0.0.1", listener.port()}}, {.address = {"127.0.0.1", 1}}},
+       .listener = &listener,
+       .program = "5eed",
+       .resume_within = 1h});
+  while (!came) lines.await_sockets(1ms);
+
+  lines.to(1)->lose("device 0 gave up a message in the middle");
+  is_lost = true;
+  while (!done) lines.await_sockets(1ms);
+
+  EXPECT_EQ(first, (Letter{"welcome", "0"}));
+  EXPECT_EQ(second, (Letter{"refused", "device 0 gave up a message in the middle"}));
+  EXPECT_FALSE(lines.to(1)->connected());
 }
 
 }  // namespace

@@ -233,8 +233,10 @@ std::uint64_t TcpLines::judge(const Greeting& greeting, const Opening& opening) 
     throw ProtocolError(detail::concat("its payloads are vouched for by ",
                                        name_of(greeting.integrity), ", on this connection by ",
                                        name_of(opening.integrity())));
-  // What is still on its way over an older connection will come again over this one.
   TcpLink& link = *lines_[static_cast<std::size_t>(greeting.from)].link;
+  // Frames of a lost link may be of messages whose memory is no longer there.
+  if (!link.why_lost().empty()) throw ProtocolError(link.why_lost());
+  // What is still on its way over an older connection will come again over this one.
   link.disconnect("replaced by another");
   return link.seen();
 }

@@ -121,6 +121,7 @@ void TcpLink::check_alive(const TcpTransfer& transfer) const {
 // ── The connection ───────────────────────────────────────────────────────────────────────────────
 
 void TcpLink::attach(Stream stream, FrameReader reader, std::uint64_t seen, Integrity integrity) {
+  if (!lost_.empty()) return;
   if (!frames_.can_go_on_after(seen)) {
     lose(detail::concat("device ", peer_, " has lost track of the messages: it saw ", seen,
                         " frames"));

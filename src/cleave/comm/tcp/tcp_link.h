@@ -30,8 +30,8 @@ class TcpLink final : private FrameSink {
   /// For so many more frames at once, so that none of them allocates.
   void make_room(std::size_t frames);
 
-  /// Goes on over `stream`; `seen` is the number of the last frame that the peer has. `reader` may
-  /// hold what it sent already.
+  /// Goes on over `stream`, unless the link is lost; `seen` is the number of the last frame that
+  /// the peer has. `reader` may hold what it sent already.
   void attach(Stream stream, FrameReader reader, std::uint64_t seen, Integrity integrity);
 
   /// Reads and writes what can be without waiting. A connection that breaks is dropped.
