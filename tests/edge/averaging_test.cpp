@@ -134,6 +134,33 @@ TEST(Outer, FollowsTheClientWithTheNearestOthers) {
   EXPECT_EQ(nearest_of(squares, 5, 1), 2u);
 }
 
+// One client of five may send anything, and sends what compares with nothing.
+TEST(Outer, IsNotSwayedByAClientThatSendsNoNumber) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (std::size_t bad = 0; bad < 5; ++bad) {
+    std::vector<float> values = {5, 2, 3, 4, 1};
+    values[bad] = nan;
+    std::vector<float> copy = values;
+    EXPECT_GE(median_of(values), 2) << bad;
+    EXPECT_LE(median_of(values), 4) << bad;
+    EXPECT_GE(trimmed_mean_of(copy, 1), 2) << bad;
+    EXPECT_LE(trimmed_mean_of(copy, 1), 5) << bad;
+  }
+}
+
+TEST(Outer, NeverFollowsAClientThatSendsNoNumber) {
+  for (std::size_t bad = 0; bad < 5; ++bad) {
+    double at[] = {100, 2, 1, 10, 0};
+    at[bad] = std::numeric_limits<double>::quiet_NaN();
+    std::vector<double> squares;
+    for (const double a : at)
+      for (const double b : at) squares.push_back((a - b) * (a - b));
+    // Of 100, 2, 1, 10 and 0 the one with the nearest two others, where one is not there.
+    const std::size_t nearest[] = {2, 2, 1, 2, 1};
+    EXPECT_EQ(nearest_of(squares, 5, 1), nearest[bad]) << bad;
+  }
+}
+
 TEST(FixedPoint, AddsToTheSameBitsInAnyOrderAndTakesOutAgain) {
   std::vector<double> values;
   for (int i = 0; i < 200; ++i) values.push_back(std::sin(i * 1.7) * std::ldexp(1.0, i % 24 - 12));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "cleave/base/check.h"
@@ -61,6 +62,14 @@ void follow_yogi(const OuterRun& run, const OuterHyper& hyper) {
   });
 }
 
+/// What is no number has no place in an order, and one client's would unsettle that of all. It
+/// counts as the largest, of which a robust rule leaves out as many as may lie.
+template <class Number>
+void place_last(std::span<Number> values) {
+  for (Number& value : values)
+    if (std::isnan(value)) value = std::numeric_limits<Number>::infinity();
+}
+
 double middle_of(std::span<float> values, std::size_t /*faulty*/) {
   return median_of(values);
 }
@@ -98,6 +107,7 @@ const OuterKind* find_outer(std::string_view name) {
 
 double trimmed_mean_of(std::span<float> values, std::size_t faulty) {
   CLEAVE_CHECK(values.size() > 2 * faulty, values.size(), " values without ", faulty, " twice");
+  place_last(values);
   std::ranges::sort(values);
   const auto left = values.subspan(faulty, values.size() - 2 * faulty);
   double sum = 0;
@@ -114,6 +124,7 @@ std::size_t nearest_of(std::span<const double> squares, std::size_t clients, std
     others.clear();
     for (std::size_t other = 0; other < clients; ++other)
       if (other != client) others.push_back(squares[client * clients + other]);
+    place_last(std::span(others));
     std::ranges::sort(others);
     double score = 0;
     for (std::size_t i = 0; i < clients - faulty - 2; ++i) score += others[i];
@@ -126,6 +137,7 @@ std::size_t nearest_of(std::span<const double> squares, std::size_t clients, std
 
 double median_of(std::span<float> values) {
   CLEAVE_CHECK(!values.empty(), "a median of nothing");
+  place_last(values);
   const std::size_t middle = values.size() / 2;
   std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(middle));
   const double upper = values[middle];

@@ -50,6 +50,8 @@ std::span<const OuterKind> outer_kinds();
 /// Null if there is none of that name.
 const OuterKind* find_outer(std::string_view name);
 
+// These three count what is no number as infinitely large, or far.
+
 /// The middle of the values, or the mean of the two in the middle; reorders them.
 double median_of(std::span<float> values);
 
