@@ -1,6 +1,8 @@
 // What a tokenizer.json may not say.
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "support/errors.h"
 #include <gtest/gtest.h>
@@ -61,6 +63,29 @@ TEST(RefusedTokenizer, PutsNoTokenAroundATextThatIsNone) {
   EXPECT_EQ(refused_with(R"("post_processor": {"type": "BertProcessing", "sep": ["a", -1],
                              "cls": ["b", 1]})"),
             "token \"a\" has number -1, which must be from 0 to 16777215");
+}
+
+/// A BPE model behind a sentencepiece table (four units of a double array, then the replacements)
+/// and what reads characters by their first byte.
+std::string behind_table(const std::string& base64) {
+  return R"({"model": {"type": "BPE", "vocab": {"é": 0, "b": 1}, "merges": []}, "normalizer":
+      {"type": "Sequence", "normalizers": [{"type": "Lowercase"}, {"type": "Precompiled",
+      "precompiled_charsmap": ")" +
+         base64 + R"("}, {"type": "Lowercase"}]}})";
+}
+
+TEST(RefusedTokenizer, ReplacesCharactersByHalves) {
+  // "a" by "é"
+  const auto sound = parse_tokenizer_json(behind_table("EAAAAACAAQBhCQAAAAAAAAAAAIDDqQA="));
+  EXPECT_EQ(sound->encode("Ab"), (std::vector<std::int32_t>{0, 1}));
+
+  // "a" by a byte that begins a character of four, and by the second byte of "é"
+  EXPECT_EQ(
+      user_error([] { parse_tokenizer_json(behind_table("EAAAAACAAQBhCQAAAAAAAAAAAIDwAA==")); }),
+      "precompiled_charsmap has replacements that are not UTF-8");
+  const auto halves = parse_tokenizer_json(behind_table("EAAAAACAAQBhCQAAAAAAAAEAAIDDqQA="));
+  EXPECT_EQ(user_error([&] { halves->encode("ba"); }),
+            "precompiled_charsmap points into the middle of a character");
 }
 
 TEST(RefusedTokenizer, IsOfAnotherVersion) {

@@ -11,6 +11,11 @@ inline int character_length(char lead) {
   return byte < 0x80 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
 }
 
+/// Whether `byte` is one of a character, in valid UTF-8, that begins before it.
+inline bool is_within_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
+}
+
 /// The code point at `at` in valid UTF-8; `at` moves past it.
 inline char32_t next_code_point(const char*& at) {
   const auto byte = [&](int i) { return static_cast<char32_t>(static_cast<unsigned char>(at[i])); };

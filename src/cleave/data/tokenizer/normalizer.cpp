@@ -44,7 +44,7 @@ class StripNormalizer : public Normalizer {
     }
     while (right_ && begin != end) {
       const char* last = end - 1;
-      while ((static_cast<unsigned char>(*last) & 0xc0) == 0x80) --last;
+      while (is_within_character(*last)) --last;
       const char* at = last;
       if (!is_white_space(next_code_point(at))) break;
       end = last;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cleave/base/check.h"
+#include "cleave/base/utf8.h"
 #include "cleave/data/tokenizer/code_point.h"
 
 namespace cleave::data::tokenizer {
@@ -55,6 +56,8 @@ PrecompiledNormalizer::PrecompiledNormalizer(std::string_view base64)
   units_.resize(size / 4);
   std::memcpy(units_.data(), bytes.data() + sizeof size, size);
   replacements_ = bytes.substr(sizeof size + size);
+  // What comes after reads characters by their first byte.
+  require(is_utf8(replacements_), "precompiled_charsmap has replacements that are not UTF-8");
 }
 
 /// For the shortest prefix of `text` that the table has; null if it has none.
@@ -68,7 +71,10 @@ const char* PrecompiledNormalizer::replacement(std::string_view text) const {
     at ^= offset_of(unit);
     if (!has_leaf(unit)) continue;
     const std::uint32_t place = at < units_.size() ? units_[at] & 0x7fffffffu : 0x7fffffffu;
-    return place < replacements_.size() ? replacements_.c_str() + place : nullptr;
+    if (place >= replacements_.size()) return nullptr;
+    require(!is_within_character(replacements_[place]),
+            "precompiled_charsmap points into the middle of a character");
+    return replacements_.c_str() + place;
   }
   return nullptr;
 }

@@ -16,6 +16,7 @@ class PrecompiledNormalizer : public Normalizer {
   /// Throws UserError for what is no such table.
   explicit PrecompiledNormalizer(std::string_view base64);
 
+  /// Throws UserError where the table points into the middle of a character.
   void apply(std::string& text, RegexScratch& scratch) const override;
 
  private:
