@@ -17,9 +17,8 @@ using testing::write_idx;
 
 /// The set of 300 images of 4 x 4 with the values 7 i + 3 p, and the labels i % 10.
 std::string packed_idx(const TemporaryDirectory& dir) {
-  PackOptions options = small_options("idx");
+  PackOptions options = small_options("idx", 1);
   options.shape.width = options.shape.height = 4;
-  options.shape.channels = 1;
   pack(write_idx(dir, 300), dir.path("a.set"), options);
   return dir.path("a.set");
 }

@@ -101,8 +101,7 @@ class Interrupted : public SampleSource {
 TEST(ImageSet, GoesOnAfterAnInterruptionAndIsTheSame) {
   const TemporaryDirectory dir;
   const auto source = open_source(write_idx(dir, 300), {});
-  PackOptions options = small_options("idx");
-  options.shape.channels = 1;
+  PackOptions options = small_options("idx", 1);
   const PackObserver quiet{[](std::int64_t) {}, [](const std::string&) {}};
   pack_samples(*source, dir.path("a.set"), options, quiet);
 
@@ -121,8 +120,7 @@ TEST(ImageSet, GoesOnAfterAnInterruptionAndIsTheSame) {
 TEST(ImageSet, BeginsAnewWhereTheWorkWasOfAnotherKind) {
   const TemporaryDirectory dir;
   const auto source = open_source(write_idx(dir, 300), {});
-  PackOptions options = small_options("idx");
-  options.shape.channels = 1;
+  PackOptions options = small_options("idx", 1);
   const PackObserver quiet{[](std::int64_t) {}, [](const std::string&) {}};
   EXPECT_THROW(pack_samples(Interrupted(*source, 290), dir.path("b.set"), options, quiet),
                std::runtime_error);

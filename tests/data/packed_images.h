@@ -9,12 +9,12 @@
 
 namespace cleave::testing {
 
-inline data::PackOptions small_options(const std::string& input) {
+inline data::PackOptions small_options(const std::string& input, int channels = 3) {
   return {.shape = {.width = 12,
                     .height = 10,
-                    .channels = 3,
-                    .mean = {0.5, 0.5, 0.5},
-                    .deviation = {0.5, 0.5, 0.5}},
+                    .channels = channels,
+                    .mean = std::vector<double>(static_cast<std::size_t>(channels), 0.5),
+                    .deviation = std::vector<double>(static_cast<std::size_t>(channels), 0.5)},
           .filter = &data::find_resize_filter("bilinear"),
           .input = input};
 }

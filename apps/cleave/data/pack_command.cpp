@@ -1,5 +1,6 @@
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <thread>
@@ -55,8 +56,11 @@ void set_normalising(const PackFlags& flags, data::SetDescription& set) {
     require(flags.mean.size() == channels && flags.deviation.size() == channels, "--mean has ",
             flags.mean.size(), " and --std ", flags.deviation.size(), " numbers, and there are ",
             flags.channels, " channels; give one number for each");
+    for (const double mean : flags.mean)
+      require(std::isfinite(mean), "--mean ", mean, " must be finite");
     for (const double deviation : flags.deviation)
-      require(deviation > 0, "--std ", deviation, " must be above 0");
+      require(deviation > 0 && std::isfinite(deviation), "--std ", deviation,
+              " must be above 0 and finite");
     set.mean = flags.mean;
     set.deviation = flags.deviation;
     return;

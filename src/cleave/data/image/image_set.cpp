@@ -1,6 +1,7 @@
 #include "cleave/data/image/image_set.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,20 @@ SetHeader read_header(const File& file) {
               header.index + header.samples * sizeof(SampleEntry) == size,
           path, " was cut off or damaged; pack it again");
   return header;
+}
+
+/// Whether every image of the set has pixels, and every channel its numbers.
+bool is_sound(const SetDescription& d) {
+  const auto one_per_channel = [&](const std::vector<double>& numbers) {
+    return std::ssize(numbers) == d.channels &&
+           std::ranges::all_of(numbers, [](double number) { return std::isfinite(number); });
+  };
+  constexpr std::int64_t kLongestSide = 1 << 20;
+  const auto is_side = [](std::int64_t side) { return 1 <= side && side <= kLongestSide; };
+  return is_side(d.width) && is_side(d.height) && (d.channels == 1 || d.channels == 3) &&
+         d.capacity >= 1 && d.labels >= 0 && one_per_channel(d.mean) &&
+         one_per_channel(d.deviation) &&
+         std::ranges::all_of(d.deviation, [](double deviation) { return deviation > 0; });
 }
 
 }  // namespace
@@ -68,6 +83,7 @@ SetDescription read_description(const std::string& text, const std::string& path
     read(d.labels, "labels");
     read(d.images, "images");
     read(d.skipped, "skipped");
+    require(is_sound(d), "a description that describes nothing");
     return d;
   } catch (const std::exception&) {
     throw UserError(path + " has a description that cannot be read; pack it again");
@@ -87,6 +103,10 @@ ImageSet::ImageSet(const std::filesystem::path& path) : file_(File::open(path)) 
   digest_ = hasher.digest();
   require(digest_ == header.digest, path.string(), " is damaged; pack it again");
   description_ = read_description(text, path.string());
+  for (const SampleEntry& entry : index_)
+    require(entry.label >= kNoLabel && entry.label < description_.labels, path.string(),
+            " has a label ", entry.label, ", and its labels end before ", description_.labels,
+            "; pack it again");
 }
 
 void ImageSet::read_image(std::int64_t sample, std::int64_t image,
