@@ -63,6 +63,20 @@ TEST(Compression, IsUnpackedForTextAndTokens) {
   EXPECT_EQ(user_error([&] { tokens_in(cut); }), cut + " is a gzip file that was cut off");
 }
 
+// What comes of a step of unpacking fills the room for it exactly.
+TEST(Compression, IsUnpackedWhateverTheSize) {
+  const TemporaryDirectory dir;
+  for (const std::size_t size : {std::size_t{1} << 20, std::size_t{2} << 20}) {
+    const std::string text(size, 'a');
+    const Tokens once(size, 'a'), twice(2 * size, 'a');
+    EXPECT_EQ(tokens_in(dir.write("a.txt.zst", zstd(text))), once);
+    EXPECT_EQ(tokens_in(dir.write("b.txt.zst", zstd(text) + zstd(text))), twice);
+    EXPECT_EQ(tokens_in(dir.write("c.txt.gz", gzip(text) + gzip(text))), twice);
+    const auto cut = dir.write("cut.txt.zst", zstd(text) + zstd(text).substr(0, 30));
+    EXPECT_EQ(user_error([&] { tokens_in(cut); }), cut + " is a zstd file that was cut off");
+  }
+}
+
 TEST(JsonLines, AreDocumentsOfTheirTexts) {
   const TemporaryDirectory dir;
   const auto good = dir.write("a.jsonl", "{\"text\": \"ab\"}\n\n{\"text\": \"c\\u00e9\"}\n");

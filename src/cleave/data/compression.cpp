@@ -73,7 +73,7 @@ std::string unpack_zstd(std::string_view packed, const fs::path& path) {
     require(ZSTD_isError(left) == 0, path.string(), " is no zstd file, or a damaged one");
     out.append(part, 0, to.pos);
     check_unpacked(out.size(), path);
-    more = to.pos == to.size;
+    more = left != 0 && to.pos == to.size;
   }
   require(left == 0, path.string(), " is a zstd file that was cut off");
   return out;
