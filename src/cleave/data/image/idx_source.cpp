@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "cleave/base/check.h"
 #include "cleave/data/compression.h"
 #include "cleave/data/image/sample_source.h"
@@ -22,11 +20,13 @@ IdxFile read_idx(const std::string& path, int dims) {
           path, " does not begin as an IDX file of bytes in ", dims, " dims does (00 00 08 0", dims,
           ")");
   std::int64_t elements = 1;
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 40;  // instead of what 64 bits lose
   for (int d = 0; d < dims; ++d) {
     const std::size_t at = 4 + 4 * static_cast<std::size_t>(d);
-    file.sizes.push_back(std::int64_t{byte(at)} << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 |
-                         byte(at + 3));
-    elements *= std::min<std::int64_t>(file.sizes.back(), 1 << 20);
+    const std::int64_t size =
+        std::int64_t{byte(at)} << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 | byte(at + 3);
+    file.sizes.push_back(size);
+    elements = size > 0 && elements > kMostElements / size ? kMostElements : elements * size;
   }
   require(std::ssize(file.bytes) - std::ssize(file.sizes) * 4 - 4 == elements, path, " holds ",
           file.bytes.size() - file.begin, " values, and its header says ", elements,
@@ -37,6 +37,8 @@ IdxFile read_idx(const std::string& path, int dims) {
 class IdxSource : public SampleSource {
  public:
   explicit IdxSource(const std::string& path) : path_(path), images_(read_idx(path, 3)) {
+    require(images_.sizes[1] > 0 && images_.sizes[2] > 0, path, " has images of ", images_.sizes[2],
+            " x ", images_.sizes[1], " pixels");
     std::string labels = path;
     const std::string_view images = "images-idx3";
     const std::size_t at = labels.rfind(images);

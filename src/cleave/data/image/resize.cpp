@@ -138,6 +138,7 @@ Image resize(const Image& image, const ResizedPart& part, const ResizeFilter& fi
 
 ResizedPart fitted(std::int64_t image_width, std::int64_t image_height, std::int64_t width,
                    std::int64_t height, Fit fit) {
+  CLEAVE_CHECK(image_width > 0 && image_height > 0, image_width, " x ", image_height);
   if (fit == Fit::Stretch) return {width, height, 0, 0, width, height};
   ResizedPart part{.width = width, .height = height};
   // The side that would be too short otherwise is the one that fits.
