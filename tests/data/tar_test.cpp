@@ -101,5 +101,23 @@ TEST(Tar, SaysWhatIsWrong) {
             dir.path("a-{3..1}.tar") + " has a range {3..1} that does not count upwards");
 }
 
+TEST(Tar, HasLabelsThatAreClassNumbers) {
+  const TemporaryDirectory dir;
+  const auto said = [&](const std::string& name, const std::string& text) {
+    return complaint_about_source(dir.write(
+        "a.tar", tar_file("0.png", golden_image("grey.png")) + tar_file("0" + name, text) + kEnd));
+  };
+  const std::string sample = "0 of " + dir.path("a.tar");
+
+  for (const char* text : {"0", " 7\r\n", "2147483646"}) EXPECT_EQ(said(".cls", text), "") << text;
+  for (const char* text : {"7abc", "7 8", "", "-1", "2147483647", "4294967299"})
+    EXPECT_EQ(said(".cls", text), "the .cls of " + sample + " is no class number") << text;
+  EXPECT_EQ(said(".json", R"({"label": 2147483646})"), "");
+  EXPECT_EQ(said(".json", R"({"label": 4294967299})"),
+            "the .json of " + sample + " has \"label\": 4294967299, which is no class number");
+  EXPECT_EQ(said(".json", R"({"cls": 2147483647})"),
+            "the .json of " + sample + " has \"cls\": 2147483647, which is no class number");
+}
+
 }  // namespace
 }  // namespace cleave::data

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <charconv>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -51,13 +49,6 @@ std::vector<CsvRow> parse_csv(const std::string& text, const std::string& name) 
   return rows;
 }
 
-std::optional<std::int32_t> label_number(const std::string& text) {
-  std::int32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
-
 /// Lines of a path and a label or a caption; the first line names the columns.
 class CsvSource : public SampleSource {
  public:
@@ -104,7 +95,7 @@ class CsvSource : public SampleSource {
   void name_classes() {
     if (label_ < 0) return;
     const bool numbers = std::ranges::all_of(
-        rows_, [&](const CsvRow& row) { return label_number(row[label_]).has_value(); });
+        rows_, [&](const CsvRow& row) { return class_number(row[label_]).has_value(); });
     if (numbers) return;
     std::set<std::string> words;
     for (const CsvRow& row : rows_) words.insert(row[label_]);
@@ -112,7 +103,7 @@ class CsvSource : public SampleSource {
   }
 
   std::int32_t label_of(const std::string& text) const {
-    if (classes_.empty()) return *label_number(text);
+    if (classes_.empty()) return *class_number(text);
     return static_cast<std::int32_t>(std::ranges::lower_bound(classes_, text) - classes_.begin());
   }
 

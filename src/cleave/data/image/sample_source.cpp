@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <limits>
 
 #include "cleave/base/check.h"
 #include "cleave/base/utf8.h"
@@ -50,6 +52,15 @@ bool is_image_name(const fs::path& path) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
   return std::ranges::find(kEndings, ending) != kEndings.end();
+}
+
+std::optional<std::int32_t> class_number(std::string_view digits) {
+  std::int32_t number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [at, error] = std::from_chars(digits.data(), end, number);
+  const bool is_one = error == std::errc() && at == end && number >= 0 &&
+                      number < std::numeric_limits<std::int32_t>::max();
+  return is_one ? std::optional(number) : std::nullopt;
 }
 
 void check_caption(const std::string& text, const std::string& sample) {

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cleave/data/image/image.h"
@@ -62,6 +64,10 @@ std::unique_ptr<SampleSource> open_conversations(const std::string& input,
 
 /// Whether the name ends as those of images do.
 bool is_image_name(const std::filesystem::path& path);
+
+/// The class number that digits are, with nothing around them; nothing if they are none. One more
+/// than a class number is a number too, that of the classes.
+std::optional<std::int32_t> class_number(std::string_view digits);
 
 /// Throws UserError that names the sample unless `text` is UTF-8.
 void check_caption(const std::string& text, const std::string& sample);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 
 #include <nlohmann/json.hpp>
@@ -108,10 +109,12 @@ class TarSource : public SampleSource {
   }
 
   std::int32_t label_in(const std::string& text, std::int64_t index) const {
-    std::int32_t label = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
-    require(error == std::errc() && label >= 0, "the .cls of ", name(index), " is no class number");
-    return label;
+    constexpr std::string_view kSpace = " \t\r\n";
+    const std::size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
+    const std::size_t end = std::max(text.find_last_not_of(kSpace) + 1, begin);
+    const auto label = class_number(std::string_view(text).substr(begin, end - begin));
+    require(label.has_value(), "the .cls of ", name(index), " is no class number");
+    return *label;
   }
 
   void read_json(const std::string& text, std::int64_t index, Sample& sample) const {
@@ -120,7 +123,12 @@ class TarSource : public SampleSource {
     for (const char* key : {"caption", "text"})
       if (json.contains(key) && json[key].is_string()) sample.text = json[key];
     for (const char* key : {"label", "cls"})
-      if (json.contains(key) && json[key].is_number_unsigned()) sample.label = json[key];
+      if (json.contains(key) && json[key].is_number_unsigned()) {
+        const auto label = class_number(json[key].dump());
+        require(label.has_value(), "the .json of ", name(index), " has \"", key,
+                "\": ", json[key].dump(), ", which is no class number");
+        sample.label = *label;
+      }
   }
 
   std::vector<File> tars_;
