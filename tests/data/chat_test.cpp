@@ -61,6 +61,13 @@ TEST(Chat, KnowsTheTemplatesOfPublishedModels) {
   EXPECT_EQ(learned(gemma), (std::vector<std::string>{"Yes?<end_of_turn>", "4<end_of_turn>"}));
 }
 
+TEST(Chat, KeepsEverySystemMessageWhereTheTemplateHasNoTurnForThem) {
+  const std::vector<ChatMessage> messages = {
+      {"system", "Be brief."}, {"system", "Be kind."}, {"user", "Hi"}, {"assistant", "Yes?"}};
+  EXPECT_EQ(chat_text(messages, *find_chat_template("mistral"), "here").text,
+            "<s>[INST] Be brief.\n\nBe kind.\n\nHi[/INST] Yes?</s>");
+}
+
 TEST(Chat, RefusesWhatHasNothingToLearn) {
   const ChatTemplate& chatml = *find_chat_template("chatml");
   const std::vector<ChatMessage> asked = {{"user", "Hi"}};

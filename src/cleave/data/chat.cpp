@@ -45,7 +45,7 @@ class ChatWriter {
   void add(const ChatMessage& message) {
     const std::string_view content = how_.trims ? trimmed(message.content) : message.content;
     if (message.role == "system" && how_.system.empty()) {
-      waiting_ = std::string(content) + "\n\n";
+      waiting_.append(content).append("\n\n");
       return;
     }
     const std::string_view format = format_of(message.role);
