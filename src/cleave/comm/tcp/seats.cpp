@@ -112,16 +112,18 @@ void Seats::begin(const EpochSetup& setup) {
   ++epoch_;
   relayed_.clear();
   for (Seat& seat : all_) seat.device = kNobody;
-  std::vector<Seat*> devices;
-  for (const std::int64_t number : setup.seats) {
-    Seat& seat = *std::ranges::find(all_, number, &Seat::number);
-    seat.device = static_cast<int>(devices.size());
-    devices.push_back(&seat);
-  }
+  std::vector<Seat*> devices;  // null: lost since it was chosen, and forgotten
   Letter peers;
-  for (const Seat* seat : devices)
-    peers.insert(peers.end(), {seat->host, std::to_string(seat->port), seat->fingerprint});
+  for (const std::int64_t number : setup.seats) {
+    const auto found = std::ranges::find(all_, number, &Seat::number);
+    Seat* const seat = found == all_.end() ? nullptr : &*found;
+    peers.insert(peers.end(), {seat ? seat->host : "", std::to_string(seat ? seat->port : 0),
+                               seat ? seat->fingerprint : ""});
+    if (seat != nullptr) seat->device = static_cast<int>(devices.size());
+    devices.push_back(seat);
+  }
   for (Seat* seat : devices) {
+    if (seat == nullptr) continue;
     Letter letter = {"run",     std::to_string(epoch_), std::to_string(seat->device),
                      setup.run, setup.program,          setup.signature};
     letter.insert(letter.end(), peers.begin(), peers.end());
@@ -130,9 +132,9 @@ void Seats::begin(const EpochSetup& setup) {
   }
   // Whoever was lost since it was chosen has its part in the epoch all the same: so it ends at
   // once.
-  for (const Seat* seat : devices) {
-    if (!seat->is_here())
-      tell_all({"lost", std::to_string(epoch_), std::to_string(seat->device), "it left"});
+  for (std::size_t device = 0; device < devices.size(); ++device) {
+    if (devices[device] == nullptr || !devices[device]->is_here())
+      tell_all({"lost", std::to_string(epoch_), std::to_string(device), "it left"});
   }
 }
 
