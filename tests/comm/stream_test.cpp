@@ -142,5 +142,34 @@ TEST(Stream, ReadsAFewRecordsOfTlsTogether) {
   EXPECT_LE(most, 4 * kSealed);
 }
 
+// As of "localhost", which is ::1 as well where there is IPv6.
+TEST(Stream, ConnectsToWhicheverAddressAnswers) {
+  const Identity identity = make_authority("server", std::chrono::hours(1));
+  const Tls tls(identity);
+  const std::uint16_t closed = Listener({"127.0.0.1", 0}).port();
+  for (const Tls* const with : {static_cast<const Tls*>(nullptr), &tls}) {
+    Listener listener({"127.0.0.1", 0});
+    Stream calls =
+        Stream::connect_to_any({{"127.0.0.1", closed}, {"127.0.0.1", listener.port()}}, with);
+    std::optional<Stream> called;
+    for (bool open = false; !open;) {
+      const bool one = calls.open();
+      if (!called) called = listener.accept(with);
+      open = called && called->open() && one;
+    }
+    EXPECT_EQ(calls.remote(), "127.0.0.1:" + std::to_string(listener.port()));
+  }
+}
+
+TEST(Stream, FailsOnceNoAddressAnswers) {
+  const std::uint16_t closed = Listener({"127.0.0.1", 0}).port();
+  Stream stream = Stream::connect_to_any({{"127.0.0.1", closed}, {"127.0.0.1", closed}}, nullptr);
+  const auto open = [&] {
+    while (!stream.open()) continue;
+  };
+  EXPECT_THROW(open(), ConnectionBroken);
+  EXPECT_TRUE(stream.is_connecting()) << "nobody is there";
+}
+
 }  // namespace
 }  // namespace cleave::comm

@@ -99,10 +99,8 @@ struct Stream::Session {
 
 // ── One connection ───────────────────────────────────────────────────────────────────────────────
 
-Stream::Stream(int socket, Role role, const Tls* tls) : socket_(socket) {
-  fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
-  const int on = 1;
-  setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+Stream::Stream(int socket, Role role, const Tls* tls) {
+  use(socket);
   if (role == Role::Accepts) fit_within_machine(socket_);
   if (tls == nullptr) return;
   session_ = std::make_unique<Session>();
@@ -117,21 +115,38 @@ Stream::Stream(int socket, Role role, const Tls* tls) : socket_(socket) {
   shaking_hands_ = true;
 }
 
+void Stream::use(int socket) {
+  socket_ = socket;
+  fcntl(socket_, F_SETFL, fcntl(socket_, F_GETFL) | O_NONBLOCK);
+  const int on = 1;
+  setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
 Stream Stream::connect(const Address& address, const Tls* tls) {
-  const AddressList found = resolve(address, 0);
-  int error = EADDRNOTAVAIL;
-  for (const addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
-    const int socket = new_socket(*at);
-    if (socket < 0) continue;
-    if (::connect(socket, at->ai_addr, at->ai_addrlen) == 0 || errno == EINPROGRESS) {
-      Stream stream(socket, Role::Connects, tls);
-      stream.connecting_ = true;
-      return stream;
-    }
-    error = errno;
-    ::close(socket);
-  }
-  throw ConnectionBroken("cannot connect to " + to_string(address) + ": " + std::strerror(error));
+  return connect_to_any({address}, tls);
+}
+
+Stream Stream::connect_to_any(const std::vector<Address>& addresses, const Tls* tls) {
+  auto dialling = std::make_unique<Dialling>(addresses);
+  const int socket = dialling->next_socket();
+  if (socket < 0)
+    throw ConnectionBroken("cannot connect to " + to_string(addresses.front()) + ": " +
+                           std::strerror(dialling->error()));
+  Stream stream(socket, Role::Connects, tls);
+  stream.connecting_ = true;
+  stream.dialling_ = std::move(dialling);
+  return stream;
+}
+
+/// False if no address is left. Nothing was said yet, so that the session needs no other beginning.
+bool Stream::connect_next() {
+  const int socket = dialling_ ? dialling_->next_socket() : -1;
+  if (socket < 0) return false;
+  ::close(socket_);
+  use(socket);
+  if (session_ != nullptr) SSL_set_fd(session_->ssl.get(), socket_);
+  awaits_room_ = true;
+  return true;
 }
 
 Stream::Stream(Stream&& other) noexcept
@@ -139,7 +154,8 @@ Stream::Stream(Stream&& other) noexcept
       connecting_(other.connecting_),
       shaking_hands_(other.shaking_hands_),
       awaits_room_(other.awaits_room_),
-      session_(std::move(other.session_)) {}
+      session_(std::move(other.session_)),
+      dialling_(std::move(other.dialling_)) {}
 
 Stream& Stream::operator=(Stream&& other) noexcept {
   if (this == &other) return *this;
@@ -149,6 +165,7 @@ Stream& Stream::operator=(Stream&& other) noexcept {
   shaking_hands_ = other.shaking_hands_;
   awaits_room_ = other.awaits_room_;
   session_ = std::move(other.session_);
+  dialling_ = std::move(other.dialling_);
   return *this;
 }
 
@@ -166,12 +183,14 @@ bool Stream::open() {
     int error = 0;
     socklen_t size = sizeof error;
     getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0 && connect_next()) return false;
     if (error != 0) throw ConnectionBroken(std::strerror(error));
     sockaddr_storage end{};
     size = sizeof end;
     awaits_room_ = true;
     if (getpeername(socket_, reinterpret_cast<sockaddr*>(&end), &size) != 0) return false;
     connecting_ = false;
+    dialling_.reset();
     fit_within_machine(socket_);
   }
   awaits_room_ = false;

@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "cleave/comm/tcp/address.h"
 #include "cleave/comm/tcp/frame.h"
@@ -36,6 +37,8 @@ class Tls {
   std::unique_ptr<State> state_;
 };
 
+class Dialling;
+
 /// Who is at the other end of a stream with TLS.
 struct PeerCertificate {
   std::string name;
@@ -51,14 +54,17 @@ class Stream final : public ByteSource {
   /// Takes over a socket. `tls` null: plaintext; else it must outlive the stream.
   Stream(int socket, Role role, const Tls* tls);
 
-  /// Begins to connect. Throws ConnectionBroken if that fails at once.
+  /// Begins to connect, to whichever address of the host answers first in their order. Throws
+  /// ConnectionBroken if that fails at once for all of them.
   static Stream connect(const Address& address, const Tls* tls);
+  static Stream connect_to_any(const std::vector<Address>& addresses, const Tls* tls);
 
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;
   ~Stream() override;
 
-  /// True once bytes can flow. Throws ConnectionBroken.
+  /// True once bytes can flow. Goes on with the next address, over another socket, where nobody
+  /// answers. Throws ConnectionBroken.
   bool open();
 
   /// Whether nobody has answered yet.
@@ -90,6 +96,8 @@ class Stream final : public ByteSource {
  private:
   struct Session;
   void close() noexcept;
+  void use(int socket);
+  bool connect_next();
   std::size_t outcome(int result, const char* doing);
   std::size_t write_sealed(std::span<const std::byte> bytes, Then then);
 
@@ -98,6 +106,7 @@ class Stream final : public ByteSource {
   bool shaking_hands_ = false;
   bool awaits_room_ = false;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<Dialling> dialling_;  ///< while it connects
 };
 
 }  // namespace cleave::comm
