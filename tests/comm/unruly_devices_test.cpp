@@ -6,6 +6,8 @@
 
 #include "comm/server_fixture.h"
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace cleave::comm {
 namespace {
@@ -32,6 +34,23 @@ TEST_F(UnrulyDevices, ComeAndGoWhileTheServerPlansWithOneThatHasLeft) {
 
   EXPECT_EQ(own.epoch(), 1u);
   EXPECT_EQ(own.over(), "device 1 is lost (it left)");
+}
+
+TEST_F(UnrulyDevices, WaitAtTheDoorWhileTheServerMayOpenNoMoreFiles) {
+  start(1, /*insecure=*/true);
+  const int next = dup(STDERR_FILENO);
+  close(next);
+  rlimit usual{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  rlimit one_more = usual;
+  one_more.rlim_cur = static_cast<rlim_t>(next) + 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &one_more), 0);
+  const Stream caller = Stream::connect(server_->address(), nullptr);
+  const bool told = logged("cannot let anybody in: Too many open files; see ulimit -n");
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+
+  EXPECT_TRUE(told);
+  EXPECT_EQ(ask_server({.address = server_->address()}, {"status"}).at(1), "waiting");
 }
 
 }  // namespace

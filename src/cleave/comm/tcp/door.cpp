@@ -7,6 +7,7 @@
 
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
+#include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include "cleave/base/check.h"
@@ -26,6 +27,8 @@ constexpr std::size_t kMostStrangers = 128;
 constexpr std::uint64_t kLongestFirstLetter = 4096;
 
 constexpr std::chrono::hours kCertificateValid{90 * 24};
+
+constexpr std::chrono::milliseconds kLookForRoom{100};
 
 }  // namespace
 
@@ -54,9 +57,20 @@ Door::~Door() {
 asio::awaitable<void> Door::accept() {
   for (;;) {
     co_await waiter_.async_wait(asio::posix::stream_descriptor::wait_read, asio::use_awaitable);
-    while (std::optional<Stream> stream = listener_.accept(tls_ ? &*tls_ : nullptr))
+    while (std::optional<Stream> stream = listener_.accept(tls_ ? &*tls_ : nullptr)) {
+      lacks_room_ = false;
       welcome(std::move(*stream));
+    }
+    if (!listener_.lack().empty()) co_await await_room();
   }
+}
+
+/// Who cannot be let in stays at the door, which would be opened again and again.
+asio::awaitable<void> Door::await_room() {
+  if (!std::exchange(lacks_room_, true))
+    setup_.log("cannot let anybody in: " + listener_.lack() + "; see ulimit -n");
+  asio::steady_timer timer(context_, kLookForRoom);
+  co_await timer.async_wait(asio::use_awaitable);
 }
 
 void Door::welcome(Stream stream) {

@@ -60,6 +60,7 @@ class Door {
 
  private:
   asio::awaitable<void> accept();
+  asio::awaitable<void> await_room();
   asio::awaitable<void> serve(std::shared_ptr<Session> session);
   asio::awaitable<void> answer(std::shared_ptr<Session> session, const Letter& letter);
   asio::awaitable<void> enrol(std::shared_ptr<Session> session, const Letter& letter);
@@ -77,6 +78,7 @@ class Door {
   Listener listener_;
   asio::posix::stream_descriptor waiter_;
   std::deque<std::weak_ptr<Session>> strangers_;
+  bool lacks_room_ = false;  ///< and has said so
 };
 
 }  // namespace cleave::comm

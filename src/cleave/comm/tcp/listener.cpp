@@ -48,6 +48,9 @@ std::uint16_t Listener::port() const {
 
 std::optional<Stream> Listener::accept(const Tls* tls) {
   const int socket = accept4(socket_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  const int error = socket < 0 ? errno : 0;
+  const bool lacks = error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+  lack_ = lacks ? std::strerror(error) : "";
   if (socket < 0) return std::nullopt;
   return Stream(socket, Stream::Role::Accepts, tls);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "cleave/comm/tcp/address.h"
 #include "cleave/comm/tcp/stream.h"
@@ -23,8 +24,13 @@ class Listener {
   /// The next connection, or nothing at the moment.
   std::optional<Stream> accept(const Tls* tls);
 
+  /// Why the last accept() left a connection waiting, which the process has no room for; empty if
+  /// it did not.
+  const std::string& lack() const { return lack_; }
+
  private:
   int socket_ = -1;
+  std::string lack_;
 };
 
 }  // namespace cleave::comm
