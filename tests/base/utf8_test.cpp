@@ -28,6 +28,11 @@ TEST(Utf8Stream, EscapesWhatIsNoTextOrNoGoodForATerminal) {
   EXPECT_EQ(printable("\xe6\xbc"), "\\xe6\\xbc") << "cut off";
 }
 
+TEST(PrintableLine, EndsNowhere) {
+  EXPECT_EQ(printable_line("naïve 漢字 🙂"), "naïve 漢字 🙂");
+  EXPECT_EQ(printable_line("a\nb\tc\x1b[2J"), "a\\x0ab\\x09c\\x1b[2J");
+}
+
 // As Python's decode("utf-8", "replace") has it.
 TEST(Utf8, ReplacesEveryBrokenPartOnce) {
   EXPECT_EQ(with_broken_replaced("plain ascii, long enough"), "plain ascii, long enough");

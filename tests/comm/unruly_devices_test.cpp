@@ -14,6 +14,25 @@ namespace {
 
 using UnrulyDevices = ServerTest;
 
+TEST_F(UnrulyDevices, KeepTheirInvitationWhenTheyAskForWhatCannotBe) {
+  start(1);
+  const Invitation invitation = parse_invitation(registry_.invite(10min));
+  const Tls stranger({});
+  const auto enrol_as = [&](const std::string& key, const std::string& name) {
+    return ask_server(contact(stranger), {"enrol", invitation.token, key, name}).front();
+  };
+  const std::string key = public_key_of(make_key());
+
+  EXPECT_EQ(testing::user_error([&] { enrol_as(key, std::string(65, 'x')); }),
+            "the server refuses: the name of a device has 1 to 64 bytes, not 65");
+  EXPECT_EQ(testing::user_error([&] { enrol_as(key, "caf\xe9"); }),
+            "the server refuses: the name of a device is a line of UTF-8, not \"caf\\xe9\"; choose "
+            "another with --name");
+  EXPECT_EQ(testing::user_error([&] { enrol_as("no key", "phone"); }),
+            "the server refuses: a certificate was asked for something that is not an Ed25519 key");
+  EXPECT_EQ(enrol_as(key, "phone"), "certificate");
+}
+
 // Of those who are gone the server remembers the last 32.
 TEST_F(UnrulyDevices, ComeAndGoWhileTheServerPlansWithOneThatHasLeft) {
   start(2, /*insecure=*/true, Latecomers::Welcome);

@@ -99,6 +99,13 @@ std::string printable(std::string_view bytes) {
   return text + stream.finish();
 }
 
+std::string printable_line(std::string_view bytes) {
+  std::string line;
+  for (const char c : printable(bytes))
+    line += c == '\n' || c == '\t' ? escaped({&c, 1}) : std::string(1, c);
+  return line;
+}
+
 bool is_utf8(std::string_view bytes) {
   std::size_t length = 0;
   for (; !bytes.empty(); bytes.remove_prefix(length)) {

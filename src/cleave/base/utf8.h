@@ -22,6 +22,9 @@ class Utf8Stream {
 /// All of `bytes` at once.
 std::string printable(std::string_view bytes);
 
+/// The same as one line: tabs and newlines are escaped too.
+std::string printable_line(std::string_view bytes);
+
 /// Control characters are UTF-8 too.
 bool is_utf8(std::string_view bytes);
 

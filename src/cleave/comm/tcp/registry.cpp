@@ -7,6 +7,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
+#include "cleave/base/utf8.h"
 
 namespace cleave::comm {
 namespace {
@@ -130,6 +131,9 @@ std::string Registry::invite(std::chrono::minutes valid) {
 
 std::string Registry::enrol(const std::string& token, const std::string& public_key,
                             const std::string& name, hours valid) {
+  // What is wrong with the request must not cost the invitation.
+  check_device_name(name);
+  const std::string certificate = certify(authority_, public_key, name, valid);
   const std::string hash = sha256(token);
   // One statement decides, so that two who come at once cannot both have it.
   Statement(database_->handle,
@@ -145,21 +149,21 @@ std::string Registry::enrol(const std::string& token, const std::string& public_
     require(look.is_null(0), "that invitation was used already; ask for another");
     throw UserError("that invitation has expired; ask for another");
   }
-  return certify_and_note(public_key, name, valid, "");
+  note(certificate, name, "");
+  return certificate;
 }
 
 std::string Registry::renew(const std::string& fingerprint, const std::string& public_key,
                             hours valid) {
   Statement look(database_->handle, "SELECT name, first FROM devices WHERE fingerprint = ?");
   require(look.bind(fingerprint).step(), "this server has enrolled no such device");
-  return certify_and_note(public_key, look.text(0), valid, look.text(1));
+  const std::string certificate = certify(authority_, public_key, look.text(0), valid);
+  note(certificate, look.text(0), look.text(1));
+  return certificate;
 }
 
-std::string Registry::certify_and_note(const std::string& public_key, const std::string& name,
-                                       hours valid, const std::string& first) {
-  require(!name.empty() && name.size() <= 64, "the name of a device has 1 to 64 bytes, not ",
-          name.size());
-  const std::string certificate = certify(authority_, public_key, name, valid);
+void Registry::note(const std::string& certificate, const std::string& name,
+                    const std::string& first) {
   const CertificateFacts facts = read_certificate(certificate);
   Statement(database_->handle,
             "INSERT INTO devices(fingerprint, name, enrolled, expires, first)"
@@ -170,7 +174,6 @@ std::string Registry::certify_and_note(const std::string& public_key, const std:
       .bind(seconds_of(facts.ends))
       .bind(first.empty() ? facts.fingerprint : first)
       .step();
-  return certificate;
 }
 
 std::string Registry::fault_of(const std::string& fingerprint) const {
@@ -214,6 +217,13 @@ DeviceRecord Registry::revoke(const std::string& which) {
       .bind(matching[0].first)
       .step();
   return matching[0];
+}
+
+void check_device_name(const std::string& name) {
+  require(!name.empty() && name.size() <= 64, "the name of a device has 1 to 64 bytes, not ",
+          name.size());
+  require(printable_line(name) == name, "the name of a device is a line of UTF-8, not \"",
+          printable_line(name), "\"; choose another with --name");
 }
 
 Invitation parse_invitation(const std::string& text) {

@@ -37,7 +37,8 @@ class Registry {
   std::string invite(std::chrono::minutes valid);
 
   /// A certificate for the holder of `public_key`, if `token` is one that nobody used. Throws
-  /// UserError saying what is wrong with it.
+  /// UserError saying what is wrong with it; where that is the key or the name, the token stays
+  /// good.
   std::string enrol(const std::string& token, const std::string& public_key,
                     const std::string& name, std::chrono::hours valid);
 
@@ -56,12 +57,14 @@ class Registry {
 
  private:
   struct Database;
-  std::string certify_and_note(const std::string& public_key, const std::string& name,
-                               std::chrono::hours valid, const std::string& first);
+  void note(const std::string& certificate, const std::string& name, const std::string& first);
 
   Identity authority_;
   std::unique_ptr<Database> database_;
 };
+
+/// Throws UserError unless a device may have the name: it stands in logs and tables, and in JSON.
+void check_device_name(const std::string& name);
 
 /// The two halves of what Registry::invite() returns. Throws UserError.
 struct Invitation {
