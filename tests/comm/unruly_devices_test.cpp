@@ -33,6 +33,22 @@ TEST_F(UnrulyDevices, KeepTheirInvitationWhenTheyAskForWhatCannotBe) {
   EXPECT_EQ(enrol_as(key, "phone"), "certificate");
 }
 
+TEST_F(UnrulyDevices, WriteNothingToTheServersTerminalButText) {
+  start(2, /*insecure=*/true);
+  const ServerContact contact{.address = server_->address()};
+  EXPECT_EQ(testing::user_error([&] { Caller(*server_, "x\n\x1b[2J").epoch(); }),
+            "the server refuses: the name of a device is a line of UTF-8, not \"x\\x0a\\x1b[2J\"; "
+            "choose another with --name");
+  Caller own(*server_, "a", server_->own_key()), other(*server_, "b");
+  begin(2);
+  EXPECT_EQ(other.epoch(), 1u);
+  other.line().say({"failed", "\x1b]0;title\x07 disk\nfull"});
+
+  EXPECT_EQ(own.epoch(), 1u);
+  EXPECT_EQ(own.over(), "device 1 is lost (\\x1b]0;title\\x07 disk\\x0afull)");
+  EXPECT_TRUE(logged("device 1 (b) is lost: \\x1b]0;title\\x07 disk\\x0afull"));
+}
+
 // Of those who are gone the server remembers the last 32.
 TEST_F(UnrulyDevices, ComeAndGoWhileTheServerPlansWithOneThatHasLeft) {
   start(2, /*insecure=*/true, Latecomers::Welcome);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/units.h"
+#include "cleave/base/utf8.h"
 
 namespace cleave::checkpoint {
 namespace {
@@ -25,8 +26,8 @@ std::int64_t bytes_in(const CheckpointReader& checkpoint) {
 std::string list_of_tensors(const CheckpointReader& checkpoint) {
   std::string text;
   for (const TensorEntry& tensor : checkpoint.model().tensors) {
-    text += fmt::format("{:<44} {:<20} {:>10}\n", tensor.name, to_string(tensor.shape),
-                        format_bytes(tensor.bytes()));
+    text += fmt::format("{:<44} {:<20} {:>10}\n", printable_line(tensor.name),
+                        to_string(tensor.shape), format_bytes(tensor.bytes()));
   }
   return text;
 }
@@ -47,9 +48,9 @@ std::string inspect_text(const CheckpointReader& checkpoint) {
   std::string text = fmt::format(
       "{}\nstep {}, seed {}, saved by cleave {}\n{} parameters in {} tensors, {} with the "
       "optimizer\n\n",
-      checkpoint.path().string(), state.step, state.seed, state.version, parameters_in(checkpoint),
-      tensors.size(), format_bytes(bytes_in(checkpoint)));
-  return text + list_of_tensors(checkpoint) + "\n" + state.config;
+      checkpoint.path().string(), state.step, state.seed, printable_line(state.version),
+      parameters_in(checkpoint), tensors.size(), format_bytes(bytes_in(checkpoint)));
+  return text + list_of_tensors(checkpoint) + "\n" + printable(state.config);
 }
 
 std::string inspect_json(const CheckpointReader& checkpoint) {

@@ -67,6 +67,7 @@ void Server::State::sit_down(const SessionPointer& session, const Letter& letter
   const std::int64_t threads = number_in(letter[5]);
   admit(threads == 0 || threads >= setup.threads, "it offers ", threads,
         " threads, and devices.threads is ", setup.threads);
+  check_device_name(letter[2]);
   if (!own) check_owner(*session, letter[7]);
   seats.take({.session = session,
               .name = letter[2],

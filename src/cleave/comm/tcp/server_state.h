@@ -12,6 +12,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include "cleave/base/utf8.h"
 #include "cleave/comm/tcp/door.h"
 #include "cleave/comm/tcp/roll.h"
 #include "cleave/comm/tcp/seats.h"
@@ -42,12 +43,15 @@ struct Server::State {
   void sit_down(const SessionPointer& session, const Letter& letter);
   void check_owner(Session& session, const std::string& owner) const;
   void hear(Session& session, const Letter& said);
-  void lose(const Session& session, const std::string& why) { note(seats.lose(session, why)); }
+  void lose(const Session& session, const std::string& why) {
+    note(seats.lose(session, printable_line(why)));
+  }
   void give_up(const SessionPointer& session, const std::string& why);
   void give_up_revoked();
   void note(const std::optional<MemberEvent>& event);
+  /// Lines may have words of strangers in them.
   void log(const std::string& line) const {
-    if (setup.log) setup.log(line);
+    if (setup.log) setup.log(printable_line(line));
   }
 
   ServerSetup setup;

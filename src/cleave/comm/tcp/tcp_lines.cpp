@@ -5,6 +5,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/units.h"
+#include "cleave/base/utf8.h"
 #include "cleave/base/version.h"
 
 namespace cleave::comm {
@@ -193,7 +194,7 @@ void TcpLines::look_after_openings() {
 void TcpLines::note_failure(const Opening& opening, const std::string& reason) {
   const int other = opening.calls() ? opening.callee() : opening.greeting().from;
   if (other < 0 || other >= devices()) return;
-  lines_[static_cast<std::size_t>(other)].last_error = reason;
+  lines_[static_cast<std::size_t>(other)].last_error = printable_line(reason);
   if (opening.calls()) ++lines_[static_cast<std::size_t>(other)].failed_calls;
 }
 
