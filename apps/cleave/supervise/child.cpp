@@ -17,10 +17,10 @@ namespace {
 
 // Signal handlers reach nothing else.
 std::atomic<pid_t> child = 0;
-std::atomic<bool> told_to_end = false;
+std::atomic<int> told = 0;  // the signal that said to end
 
 void pass_on(int signal) {
-  told_to_end = true;
+  told = signal;
   if (child > 0) kill(child, signal);
 }
 
@@ -43,6 +43,8 @@ int run_child(const std::vector<std::string>& words) {
       posix_spawnp(&started, arguments[0], nullptr, nullptr, arguments.data(), environ);
   require(error == 0, "cannot start ", words.front(), ": ", std::strerror(error));
   child = started;
+  // One that came before the child was known was for it as well.
+  if (const int signal = told; signal != 0) kill(started, signal);
   int status = 0;
   while (waitpid(started, &status, 0) < 0 && errno == EINTR) continue;
   child = 0;
@@ -50,7 +52,7 @@ int run_child(const std::vector<std::string>& words) {
 }
 
 bool was_told_to_end() {
-  return told_to_end;
+  return told != 0;
 }
 
 }  // namespace cleave::app

@@ -16,6 +16,7 @@ namespace {
 
 // A launcher that has just ended may still be giving its ports and files back.
 constexpr std::chrono::seconds kPause{1};
+constexpr std::chrono::milliseconds kLook{20};
 
 struct SuperviseFlags {
   int restarts = 10;
@@ -31,6 +32,14 @@ bool was_loss(int code) {
 /// Whether so many ranks make no layout within the grid of the run.
 bool was_impossible(int code) {
   return code == static_cast<int>(Exit::Usage) || code == static_cast<int>(Exit::DoesNotFit);
+}
+
+/// False if it was told to end meanwhile.
+bool pause() {
+  const auto end = std::chrono::steady_clock::now() + kPause;
+  while (!was_told_to_end() && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(kLook);
+  return !was_told_to_end();
 }
 
 /// The code of the last attempt, or DeviceLost where it was a loss too many.
@@ -52,7 +61,7 @@ int supervise(const SuperviseFlags& flags, const LaunchLine& first) {
     line = first.resumed(fewer ? ranks : std::nullopt);
     complain("cleave supervise: code {}; restart {} of {}{} from the last checkpoint\n", code,
              restart, flags.restarts, fewer ? fmt::format(" with {} ranks", *ranks) : "");
-    std::this_thread::sleep_for(kPause);
+    if (!pause()) return code;
   }
 }
 
