@@ -212,6 +212,25 @@ TEST(TrainInitFrom, TakesWeightsOnlyAndNamesTheTensorThatDiffers) {
   EXPECT_FALSE(fs::exists(wide.out()));
 }
 
+// As cleave supervise restarts a run that began so.
+TEST(TrainInitFrom, GivesWayToTheCheckpointThatARunGoesOnFrom) {
+  const TinyRun source({"train.steps=5"});
+  source.report();
+  const Keys both = {"--resume", "--init-from", source.out()};
+  const TinyRun run({"train.steps=4", "train.checkpoint_every=2"});
+  const json whole = run.report({}, both);
+  EXPECT_EQ(whole["weights"],
+            run.report({}, {"--overwrite", "--init-from", source.out()})["weights"])
+      << "there was nothing to go on from";
+  fs::remove_all(checkpoint_of(run, 4));
+
+  EXPECT_EQ(run.report({}, both)["weights"], whole["weights"]);
+  const Answer refused =
+      run.train({}, {"--resume=" + checkpoint_of(run, 2), "--init-from", source.out()});
+  EXPECT_EQ(refused.err,
+            "cleave: --resume=CHECKPOINT and --init-from contradict each other; pass one\n");
+}
+
 // ── Signals ──────────────────────────────────────────────────────────────────────────────────────
 
 }  // namespace

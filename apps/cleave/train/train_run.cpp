@@ -65,8 +65,8 @@ train::Config load_run(const TrainFlags& flags, comm::Launcher& launcher) {
 train::RunOptions options_of(const TrainFlags& flags) {
   const bool resume = !flags.resume.empty();
   require(!(resume && flags.overwrite), "--resume and --overwrite contradict each other; pass one");
-  require(!(resume && !flags.init_from.empty()),
-          "--resume and --init-from contradict each other; pass one");
+  require(!resume || flags.resume == kLatest || flags.init_from.empty(),
+          "--resume=CHECKPOINT and --init-from contradict each other; pass one");
   require(flags.json || !flags.lines, "--lines belongs to --json; pass both, or neither");
   require(flags.patience > 0, "--patience ", flags.patience, " must be more than 0 seconds");
   const std::chrono::duration<double> patience(std::min(flags.patience, 1e9));
@@ -136,7 +136,9 @@ void add_train_flags(CLI::App& command, TrainFlags& flags) {
                    "Go on from the latest checkpoint in train.out, or from --resume=DIR; begins "
                    "at step 0 if there is none");
   command.add_flag("--overwrite", flags.overwrite, "Begin afresh even if train.out exists");
-  command.add_option("--init-from", flags.init_from, "Begin with the weights of this checkpoint");
+  command.add_option("--init-from", flags.init_from,
+                     "Begin with the weights of this checkpoint; beside --resume, where there is "
+                     "none to go on from");
   command.add_option("--trace", flags.trace,
                      "Write the last step, measured and predicted: .json, .html or .svg");
   command

@@ -40,11 +40,12 @@ bool is_occupied(const fs::path& out) {
   return static_cast<bool>(error);
 }
 
-/// What --init-from or else model.from says.
+/// What --init-from or else model.from says. Where a run goes on, it has its weights.
 std::string weights_from(const Config& config, const StartOptions& options, const Start& start) {
   require(options.init_from.empty() || config.from.empty(),
           "--init-from and model.from both say which weights to begin with; leave one out");
-  return !options.init_from.empty() || !start.resume_from.empty() ? options.init_from : config.from;
+  if (!start.resume_from.empty()) return "";
+  return options.init_from.empty() ? config.from : options.init_from;
 }
 
 fs::path find_resumed(const StartOptions& options, const fs::path& out) {
