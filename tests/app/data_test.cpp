@@ -34,6 +34,20 @@ TEST(DataCommand, LearnsATokenizerAndPacksTokensWithIt) {
   EXPECT_LT(summary["tokens"], text.size() / 2);
 }
 
+// Seen by one of the threads that count words.
+TEST(DataCommand, RefusesAPatternThatTakesTooManySteps) {
+  const TemporaryDirectory dir;
+  const std::string text = dir.write("a.txt", std::string(2000, 'a'));
+
+  const Answer answer =
+      run_cleave("data train-tokenizer " + text + " --threads 2 --pattern '(a|aa)+[^a]' --out " +
+                 dir.path("tokenizer.json"));
+
+  EXPECT_EQ(answer.exit, 2);
+  EXPECT_TRUE(answer.err.starts_with("cleave: the pattern (a|aa)+[^a] takes too many steps"))
+      << answer.err;
+}
+
 TEST(DataCommand, PrintsTokensAndTextsOfLines) {
   const TemporaryDirectory dir;
   const std::string lines = dir.write("a.jsonl", "{\"text\": \"ab\"}\n");

@@ -11,6 +11,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
+#include "cleave/base/threads.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 #include "cleave/data/tokenizer/train_bpe.h"
 
@@ -32,16 +33,11 @@ data::WordCounts count_words(const TrainTokenizerFlags& flags) {
   ByteProgress progress("counting words", inputs.bytes());
   inputs.for_each_round([&](const TextInputs::Round& round) {
     const std::vector<std::string_view>& documents = round.documents;
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t t = 0; t < counters.size(); ++t) {
-        threads.emplace_back([&, t] {
-          for (std::size_t i = t; i < documents.size(); i += counters.size()) {
-            counters[t].add(documents[i]);
-          }
-        });
-      }
-    }
+    run_on_threads(flags.threads, [&](int thread) {
+      const auto t = static_cast<std::size_t>(thread);
+      for (std::size_t i = t; i < documents.size(); i += counters.size())
+        counters[t].add(documents[i]);
+    });
     for (const std::string_view text : documents) {
       progress.advance(static_cast<std::int64_t>(text.size()));
     }

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <mutex>
-#include <thread>
 
 #include "cleave/base/check.h"
+#include "cleave/base/threads.h"
 
 namespace cleave::data {
 namespace {
@@ -75,27 +74,20 @@ void ParallelTokenizer::encode_parts(std::vector<TextSpan>& parts,
                                      const std::function<void(std::int64_t)>& progress) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
-  std::exception_ptr failure;
-  const auto work = [&](TextEncoder& encoder) {
+  const std::size_t useful = std::clamp<std::size_t>(parts.size(), 1, encoders_.size());
+  run_on_threads(static_cast<int>(useful), [&](int thread) {
     for (std::size_t i = next++; i < parts.size(); i = next++) {
       try {
-        encoder.append(parts[i].text, parts[i].framing, parts[i].tokens);
+        encoders_[static_cast<std::size_t>(thread)]->append(parts[i].text, parts[i].framing,
+                                                            parts[i].tokens);
       } catch (...) {
-        const std::lock_guard lock(mutex);
-        failure = std::current_exception();
-        next = parts.size();
+        next = parts.size();  // the others need not go on
+        throw;
       }
       const std::lock_guard lock(mutex);
       if (progress) progress(static_cast<std::int64_t>(parts[i].text.size()));
     }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    const std::size_t useful = std::min(encoders_.size(), parts.size());
-    for (std::size_t i = 1; i < useful; ++i) helpers.emplace_back([&, i] { work(*encoders_[i]); });
-    work(*encoders_[0]);
-  }
-  if (failure) std::rethrow_exception(failure);
+  });
 }
 
 std::vector<std::vector<std::int32_t>> ParallelTokenizer::encode(

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
-#include <optional>
-#include <thread>
 #include <utility>
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
+#include "cleave/base/threads.h"
 #include "cleave/data/image/image_set_format.h"
 
 namespace cleave::data {
@@ -50,23 +48,11 @@ PackedSample pack_one(const SampleSource& source, std::int64_t index, const Pack
 std::vector<PackedSample> pack_round(const SampleSource& source, std::int64_t first,
                                      std::int64_t count, const PackOptions& options) {
   std::vector<PackedSample> packed(static_cast<std::size_t>(count));
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(options.threads));
   std::atomic<std::int64_t> next = 0;
-  const auto work = [&](int thread) {
-    try {
-      for (std::int64_t i = next++; i < count; i = next++)
-        packed[static_cast<std::size_t>(i)] = pack_one(source, first + i, options);
-    } catch (...) {
-      failures[static_cast<std::size_t>(thread)] = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (int t = 1; t < options.threads; ++t) threads.emplace_back(work, t);
-    work(0);
-  }
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  run_on_threads(options.threads, [&](int) {
+    for (std::int64_t i = next++; i < count; i = next++)
+      packed[static_cast<std::size_t>(i)] = pack_one(source, first + i, options);
+  });
   return packed;
 }
 
