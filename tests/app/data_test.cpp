@@ -75,6 +75,8 @@ TEST(DataCommand, PacksImages) {
   EXPECT_EQ(summary["samples"], 2);
   EXPECT_EQ(summary["skipped"], 1);
   EXPECT_EQ(summary["classes"], 3);
+  EXPECT_EQ(run_cleave(pack + " --skip-bad 2>/dev/full").exit, 0)
+      << "what is only said ends no work";
 }
 
 TEST(DataCommand, SaysWhatIsWrongWithAPacking) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
+#include "streams.h"
 #include <unistd.h>
 
 namespace cleave::app {
@@ -18,7 +18,7 @@ ByteProgress::ByteProgress(std::string what, std::int64_t total)
       terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 ByteProgress::~ByteProgress() {
-  if (terminal_) fmt::print(stderr, "\r\x1b[K");
+  if (terminal_) complain("\r\x1b[K");
 }
 
 void ByteProgress::show(std::int64_t done) {
@@ -32,7 +32,7 @@ void ByteProgress::show(std::int64_t done) {
   std::string bar;
   for (int i = 0; i < kBarColumns; ++i) bar += i < filled ? "━" : "─";
   const double left = share > 0 ? seconds / share - seconds : 0;
-  fmt::print(stderr, "\r\x1b[K{} {} {:3.0f}%  {:.0f} s left", what_, bar, 100 * share, left);
+  complain("\r\x1b[K{} {} {:3.0f}%  {:.0f} s left", what_, bar, 100 * share, left);
 }
 
 }  // namespace cleave::app

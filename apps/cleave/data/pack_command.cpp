@@ -8,6 +8,7 @@
 #include "byte_progress.h"
 #include "data_command.h"
 #include "files.h"
+#include "streams.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -135,10 +136,10 @@ void pack(const PackFlags& flags) {
                           .on_bad =
                               [&](const std::string& sentence) {
                                 if (++complaints <= kNamedComplaints)
-                                  fmt::print(stderr, "cleave: skipped: {}\n", sentence);
+                                  complain("cleave: skipped: {}\n", sentence);
                               }});
   if (complaints > kNamedComplaints)
-    fmt::print(stderr, "cleave: skipped {} more\n", complaints - kNamedComplaints);
+    complain("cleave: skipped {} more\n", complaints - kNamedComplaints);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   print_summary(flags, report, seconds.count());
 }

@@ -107,7 +107,7 @@ std::unique_ptr<RunWatch> begin_watch(const train::Config& config, const TrainFl
     begin();
   }
   if (watch && !watch->address().empty())
-    fmt::print(flags.json ? stderr : stdout, "dashboard: {}\n", watch->address());
+    print_text(flags.json ? stderr : stdout, fmt::format("dashboard: {}\n", watch->address()));
   return watch;
 }
 
