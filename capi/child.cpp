@@ -21,7 +21,14 @@ namespace fs = std::filesystem;
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {
-    if (number < 0) throw Failure(CLEAVE_FAILED, "this process may open no more files; close some");
+    // Of a caller that has closed a standard stream. The child's streams are put there one by one,
+    // and one would be lost below the other.
+    if (0 <= number && number <= STDERR_FILENO) {
+      number_ = ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+      ::close(number);
+    }
+    if (number_ < 0)
+      throw Failure(CLEAVE_FAILED, "this process may open no more files; close some");
   }
   ~Descriptor() { close(); }
   Descriptor(const Descriptor&) = delete;

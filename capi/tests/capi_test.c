@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cleave.h"
 
@@ -112,8 +113,23 @@ static void test_no_program(void) {
   setenv("CLEAVE", was, 1);
 }
 
+static void test_closed_streams(void) {
+  for (int stream = 0; stream < 3; ++stream) {
+    fflush(stdout);
+    const int kept = dup(stream);
+    close(stream);
+    const int done = ask("version", NULL) == CLEAVE_DONE && has(answer, cleave_version());
+    const int said = ask("schedule", "{\"kind\": \"1f1b\", \"stages\": 0, \"microbatches\": 8}") == CLEAVE_BAD_USAGE &&
+                     has(error, "--stages 0 must be at least 1");
+    dup2(kept, stream);
+    close(kept);
+    expect(done && said, "a caller may have closed its streams");
+  }
+}
+
 int main(void) {
   test_no_program();
+  test_closed_streams();
   test_asking();
   test_training();
   cleave_free(answer);
