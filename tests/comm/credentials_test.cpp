@@ -205,5 +205,32 @@ TEST(Identity, OfADeviceIsReadableByItsOwnerAlone) {
       std::string::npos);
 }
 
+// What is in the way of one file stands for a power cut before it.
+TEST(Identity, IsMadeAnewWhereNotAllOfItWasWritten) {
+  const testing::TemporaryDirectory directory;
+  const auto make = [] { return make_authority("server", kDay); };
+  for (const char* file : {"authority.pem", "certificate.pem", "key.pem"}) {
+    const std::filesystem::path path = directory.path() / ("without " + std::string(file));
+    const std::filesystem::path obstacle = path / (std::string(file) + ".new");
+    std::filesystem::create_directories(obstacle / "not empty");
+    EXPECT_ANY_THROW(kept_identity(path, make)) << file;
+    std::filesystem::remove_all(obstacle);
+
+    EXPECT_TRUE(is_pair(kept_identity(path, make))) << file;
+  }
+}
+
+TEST(Identity, IsNotOfTwo) {
+  const testing::TemporaryDirectory directory;
+  store_identity(make_authority("phone", kDay), directory.path() / "a");
+  store_identity(make_authority("phone", kDay), directory.path() / "b");
+  std::filesystem::copy_file(directory.path() / "b/key.pem", directory.path() / "a/key.pem",
+                             std::filesystem::copy_options::overwrite_existing);
+
+  EXPECT_EQ(testing::user_error([&] { load_identity(directory.path() / "a"); }),
+            "certificate.pem in " + directory.path("a") +
+                " is not of key.pem beside it; put both back from one copy");
+}
+
 }  // namespace
 }  // namespace cleave::comm

@@ -62,7 +62,7 @@ Contact::Contact(const NetworkFlags& flags) {
     return;
   }
   const fs::path keys = keys_directory(flags);
-  require(fs::exists(keys / "certificate.pem"), "there is no certificate of ", flags.server, " in ",
+  require(comm::is_identity_in(keys), "there is no certificate of ", flags.server, " in ",
           keys.string(),
           "; run cleave serve invite on the server, and pass what it prints with --invitation");
   const Identity identity = comm::load_identity(keys);

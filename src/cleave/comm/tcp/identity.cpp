@@ -197,6 +197,11 @@ std::string public_key_of(const std::string& key) {
   return to_pem([&](BIO* bio) { return PEM_write_bio_PUBKEY(bio, key_of_pem(key).get()); });
 }
 
+bool is_pair(const Identity& identity) {
+  return X509_check_private_key(certificate_of_pem(identity.certificate).get(),
+                                key_of_pem(identity.key).get()) == 1;
+}
+
 std::string sign(const std::string& key, std::string_view text) {
   const KeyPointer signer = key_of_pem(key);
   const DigestPointer context(EVP_MD_CTX_new());

@@ -55,9 +55,14 @@ bool is_signed_by(const std::string& certificate, std::string_view text,
 std::string random_token();
 std::string sha256(std::string_view text);
 
+/// Whether the certificate is that of the key.
+bool is_pair(const Identity& identity);
+
 /// Files key.pem (readable by its owner only), certificate.pem and authority.pem. load_identity()
-/// throws IoError naming the file, and UserError if others may read the key.
+/// throws IoError naming the file, and UserError if others may read the key, or it is not that of
+/// the certificate.
 void store_identity(const Identity& identity, const std::filesystem::path& directory);
+bool is_identity_in(const std::filesystem::path& directory);
 Identity load_identity(const std::filesystem::path& directory);
 
 /// The one in the directory, made if there is none that is good. Programs that ask at the same time
@@ -65,8 +70,5 @@ Identity load_identity(const std::filesystem::path& directory);
 Identity kept_identity(
     const std::filesystem::path& directory, const std::function<Identity()>& make,
     const std::function<bool(const Identity&)>& is_good = [](const Identity&) { return true; });
-
-/// Only the key, for a device that has no certificate yet.
-void store_key(const std::string& key, const std::filesystem::path& directory);
 
 }  // namespace cleave::comm

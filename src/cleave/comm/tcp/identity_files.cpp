@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kKeyFile = "key.pem";
+
 [[noreturn]] void throw_io(const char* what, const fs::path& file) {
   throw IoError(detail::concat("cannot ", what, " ", file.string(), ": ", std::strerror(errno)));
 }
@@ -49,26 +51,30 @@ class DirectoryLock {
 
 }  // namespace
 
-void store_key(const std::string& key, const fs::path& directory) {
+// The key comes last: where it is, the others are.
+void store_identity(const Identity& identity, const fs::path& directory) {
   fs::create_directories(directory);
-  write_private(directory / "key.pem", key, 0600);
+  write_private(directory / "authority.pem", identity.authority, 0644);
+  write_private(directory / "certificate.pem", identity.certificate, 0644);
+  write_private(directory / kKeyFile, identity.key, 0600);
 }
 
-void store_identity(const Identity& identity, const fs::path& directory) {
-  store_key(identity.key, directory);
-  write_private(directory / "certificate.pem", identity.certificate, 0644);
-  write_private(directory / "authority.pem", identity.authority, 0644);
+bool is_identity_in(const fs::path& directory) {
+  return fs::exists(directory / kKeyFile);
 }
 
 Identity load_identity(const fs::path& directory) {
-  const fs::path key = directory / "key.pem";
+  const fs::path key = directory / kKeyFile;
   struct stat status {};
   if (stat(key.c_str(), &status) != 0) throw_io("read", key);
   require((status.st_mode & 077) == 0, "others may read the private key ", key.string(),
           "; chmod 600 it, or make a new one if it may have been copied");
-  return {.key = read_text(key),
-          .certificate = read_text(directory / "certificate.pem"),
-          .authority = read_text(directory / "authority.pem")};
+  Identity identity{.key = read_text(key),
+                    .certificate = read_text(directory / "certificate.pem"),
+                    .authority = read_text(directory / "authority.pem")};
+  require(is_pair(identity), "certificate.pem in ", directory.string(),
+          " is not of key.pem beside it; put both back from one copy");
+  return identity;
 }
 
 Identity kept_identity(const fs::path& directory, const std::function<Identity()>& make,
@@ -77,8 +83,11 @@ Identity kept_identity(const fs::path& directory, const std::function<Identity()
   fs::create_directories(directory, error);
   if (error) throw IoError("cannot make " + directory.string() + ": " + error.message());
   const DirectoryLock lock(directory);
-  const bool is_there = fs::exists(directory / "key.pem");
-  if (!is_there || !is_good(load_identity(directory))) store_identity(make(), directory);
+  if (!is_identity_in(directory) || !is_good(load_identity(directory))) {
+    const Identity identity = make();
+    fs::remove(directory / kKeyFile);  // it is not of the certificate that comes next
+    store_identity(identity, directory);
+  }
   return load_identity(directory);
 }
 
