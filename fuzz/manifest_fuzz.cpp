@@ -11,8 +11,8 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/checkpoint/manifest.h"
-#include "cleave/checkpoint/shallow_json.h"
 
 // Whatever the bytes are, they are a manifest or a state, or a UserError. What is read is written
 // and read back equal.
@@ -44,7 +44,7 @@ void read_twice(const MemoryFile& file, Value (*read)(const std::filesystem::pat
 /// The same with the checksum that a manifest must have, so that the fuzzer gets past it.
 std::string with_checksum(const std::string& text) {
   try {
-    nlohmann::json root = checkpoint::parse_shallow(text);
+    nlohmann::json root = cleave::parse_shallow<nlohmann::json>(text);
     if (!root.is_object()) return "";
     root.erase("checksum");
     const std::string body = root.dump();

@@ -48,5 +48,15 @@ TEST(IdxSource, HasNoImagesWithoutPixels) {
   EXPECT_EQ(user_error([&] { open_source(path, {}); }), path + " has images of 5 x 0 pixels");
 }
 
+// To print a value of that depth takes more stack than there is.
+TEST(ConversationSource, NestsNoDeeperThanConversations) {
+  const TemporaryDirectory dir;
+  constexpr std::size_t kDepth = 1'000'000;
+  const std::string path = dir.write(
+      "a.jsonl", "{\"id\": " + std::string(kDepth, '[') + std::string(kDepth, ']') + "}\n");
+  EXPECT_EQ(user_error([&] { open_source(path, {})->read(0); }),
+            "line 1 of " + path + " is no JSON in UTF-8");
+}
+
 }  // namespace
 }  // namespace cleave::data

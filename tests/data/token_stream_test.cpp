@@ -89,6 +89,18 @@ TEST(JsonLines, AreDocumentsOfTheirTexts) {
                 "one");
 }
 
+// Copying a value of that depth takes more stack than there is.
+TEST(JsonLines, NestNoDeeperThanTexts) {
+  const TemporaryDirectory dir;
+  constexpr std::size_t kDepth = 1'000'000;
+  const std::string content = std::string(kDepth, '[') + std::string(kDepth, ']');
+  const auto deep = dir.write(
+      "a.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": {\"a\": " + content + "}}]}\n");
+
+  EXPECT_EQ(user_error([&] { tokens_in(deep, {.chat = find_chat_template("chatml")}); }),
+            deep + ":1 is no JSON object; every line must be one");
+}
+
 TEST(TokenStream, TokenizesTextAndEndsDocuments) {
   const TemporaryDirectory dir;
   const auto tokenizer = parse_tokenizer_json(

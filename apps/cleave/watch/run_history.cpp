@@ -11,6 +11,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/train/config/config.h"
 
 namespace cleave::app {
@@ -164,7 +165,7 @@ void note_event(RunHistory& run, const std::string& text) {
 void read_log(const std::filesystem::path& log, RunHistory& run) {
   std::ifstream file(log);
   for (std::string line; std::getline(file, line);) {
-    const json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const json parsed = parse_shallow_or_discard<json>(line);
     const bool is_event = train::MetricsLog::is_event(line) && parsed.is_object();
     const auto beginning = [&] {
       return detail::concat(log.string(), " has a line \"", line.substr(0, 40), "\", ");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/shallow_json.h"
 
 namespace cleave::checkpoint {
 namespace {
@@ -55,7 +56,7 @@ const std::vector<Unused>& unused() {
 
 Json parsed(const fs::path& file) {
   const std::string text = read_text(file);
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = parse_shallow_or_discard<Json>(text);
   require(json.is_object(), file.string(), " is no JSON object; it is no adapter of PEFT");
   return json;
 }

@@ -7,8 +7,8 @@
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
 #include "cleave/base/hash.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/base/whole_number.h"
-#include "cleave/checkpoint/shallow_json.h"
 
 namespace cleave::checkpoint {
 namespace {
@@ -76,7 +76,7 @@ std::string to_json(const Manifest& manifest) {
 Manifest read_manifest(const std::filesystem::path& file) {
   const std::string text = read_text(file);
   try {
-    return parse_manifest(parse_shallow(text));
+    return parse_manifest(parse_shallow<json>(text));
   } catch (const std::exception&) {
     throw UserError(detail::concat(file.string(),
                                    " is damaged or from another version of cleave; use an older "
@@ -94,7 +94,7 @@ std::string to_json(const CheckpointState& state) {
 CheckpointState read_state(const std::filesystem::path& file) {
   const std::string text = read_text(file);
   try {
-    const json root = parse_shallow(text);
+    const json root = parse_shallow<json>(text);
     return {.step = whole_number<std::int64_t>(root.at("step")),
             .data_position = whole_number<std::int64_t>(root.at("data_position")),
             .seed = whole_number<std::int64_t>(root.at("seed")),

@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/base/units.h"
 #include "cleave/checkpoint/half.h"
-#include "cleave/checkpoint/shallow_json.h"
 
 namespace cleave::checkpoint {
 namespace {
@@ -66,7 +66,7 @@ json parse_without_duplicates(const std::string& text, const Context& context) {
     return true;
   };
   try {
-    return parse_shallow(text, watch);
+    return parse_shallow<json>(text, watch);
   } catch (const std::invalid_argument&) {
     context.need(false, "its header nests deeper than ", kDeepestJson, " levels");
     return {};

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
-#include "cleave/checkpoint/shallow_json.h"
+#include "cleave/base/shallow_json.h"
 
 namespace cleave::checkpoint {
 namespace {
@@ -58,7 +58,7 @@ std::map<std::string, std::string> read_index(const fs::path& file) {
   std::map<std::string, std::string> shards;
   bool sound = true;
   try {
-    const json root = parse_shallow(read_text(file));
+    const json root = parse_shallow<json>(read_text(file));
     for (const auto& [tensor, shard] : root.at("weight_map").items())
       shards[tensor] = shard.get<std::string>();
   } catch (const UserError&) {

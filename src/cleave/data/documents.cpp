@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/data/compression.h"
 
 namespace cleave::data {
@@ -53,7 +54,7 @@ ChatText text_of_messages(const Json& messages, const ChatTemplate* chat, std::s
 
 /// `trained` has nothing in it where the line is plain text.
 ChatText text_of_line(std::string_view line, const ChatTemplate* chat, std::string_view where) {
-  const auto json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_shallow_or_discard<Json>(line);
   require(json.is_object(), where, " is no JSON object; every line must be one");
   if (const auto messages = json.find("messages"); messages != json.end())
     return text_of_messages(*messages, chat, where);
@@ -66,7 +67,7 @@ ChatText text_of_line(std::string_view line, const ChatTemplate* chat, std::stri
 }  // namespace
 
 std::vector<ChatMessage> parse_messages(std::string_view text, std::string_view where) {
-  const auto json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_shallow_or_discard<Json>(text);
   const bool wrapped = json.is_object() && json.contains("messages");
   require(wrapped || json.is_array(), where,
           " is no JSON list of messages, and no object with \"messages\"; a message looks like "

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/model/silent_keys.h"
 
 namespace cleave::model {
@@ -14,8 +15,6 @@ namespace {
 
 using nlohmann::json;
 using nlohmann::ordered_json;
-
-constexpr int kDeepestConfig = 64;
 
 bool says_nothing(const json& value) {
   return value.is_null() || value == false || value == 0 || value == 0.0 || value == "" ||
@@ -55,10 +54,7 @@ ConfigJson::ConfigJson(const std::string& text, std::string file)
     : object_(std::make_shared<Object>()) {
   object_->file = std::move(file);
   try {
-    object_->root = json::parse(text, [](int depth, json::parse_event_t, json&) {
-      if (depth > kDeepestConfig) throw std::invalid_argument("nested too deep");
-      return true;
-    });
+    object_->root = parse_shallow<json>(text);
   } catch (const std::exception&) {
     object_->root = nullptr;
   }

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/data/compression.h"
 #include "cleave/data/image/sample_source.h"
 
@@ -75,7 +76,7 @@ class ConversationSource : public SampleSource {
  private:
   /// The parser refuses what is not UTF-8 as well.
   static Json parse(std::string_view text, const std::string& name) {
-    Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    Json json = parse_shallow_or_discard<Json>(text);
     require(!json.is_discarded(), name, " is no JSON in UTF-8");
     return json;
   }

@@ -7,6 +7,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/base/whole_number.h"
 #include "cleave/data/image/image_set_format.h"
 
@@ -68,7 +69,7 @@ std::string to_json(const SetDescription& d) {
 
 SetDescription read_description(const std::string& text, const std::string& path) {
   try {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = parse_shallow<nlohmann::json>(text);
     SetDescription d;
     const auto read = [&](auto& number, const char* key) {
       number = whole_number<std::remove_reference_t<decltype(number)>>(json.at(key));

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/data/token_stream.h"
 
 namespace cleave::data {
@@ -36,7 +37,7 @@ std::string image_marks(std::int64_t images) {
 /// The turns of a conversation, or what a caption says of `images` images.
 std::vector<ChatMessage> messages_of(const std::string& text, std::int64_t images,
                                      std::string_view where) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_shallow_or_discard<nlohmann::json>(text);
   const bool conversation = json.is_array() && !json.empty() && json[0].is_object() &&
                             json[0].contains("from") && json[0].contains("value");
   if (!conversation) {

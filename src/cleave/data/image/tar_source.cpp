@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/data/image/sample_source.h"
 #include "cleave/data/image/tar.h"
 #include "cleave/data/text_files.h"
@@ -118,7 +119,7 @@ class TarSource : public SampleSource {
   }
 
   void read_json(const std::string& text, std::int64_t index, Sample& sample) const {
-    const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const auto json = parse_shallow_or_discard<nlohmann::json>(text);
     require(json.is_object(), "the .json of ", name(index), " is no JSON object in UTF-8");
     for (const char* key : {"caption", "text"})
       if (json.contains(key) && json[key].is_string()) sample.text = json[key];

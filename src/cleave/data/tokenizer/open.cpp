@@ -4,6 +4,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/data/tokenizer/sentencepiece.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 
@@ -43,7 +44,7 @@ class ByteTokenizer : public Tokenizer {
 std::string end_name_beside(const fs::path& tokenizer) {
   const fs::path file = tokenizer.parent_path() / "tokenizer_config.json";
   if (!fs::exists(file)) return "";
-  const auto json = nlohmann::json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_shallow_or_discard<nlohmann::json>(read_text(file));
   if (!json.is_object() || !json.contains("eos_token")) return "";
   const auto& token = json["eos_token"];
   if (token.is_string()) return token.get<std::string>();

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "cleave/base/shallow_json.h"
 #include "cleave/base/whole_number.h"
 #include "cleave/data/tokenizer/bpe.h"
 #include "cleave/data/tokenizer/json_kinds.h"
@@ -13,26 +14,6 @@
 namespace cleave::data {
 namespace tokenizer {
 namespace {
-
-constexpr int kDeepest = 64;  // brackets; a tokenizer needs six or so
-
-/// Before anything recursive looks at it.
-void check_depth(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-      continue;
-    }
-    if (c == '"') in_string = true;
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    require(depth <= kDeepest, "it is nested more than ", kDeepest, " levels deep");
-  }
-}
 
 /// "a b" in older files, ["a", "b"] in newer ones.
 std::pair<std::string, std::string> read_merge(const Json& json) {
@@ -185,7 +166,7 @@ std::unique_ptr<const Tokenizer> read_pipeline(const Json& json, const std::stri
 
 std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view text,
                                                       const std::string& end_name) {
-  tokenizer::check_depth(text);
+  require(is_shallow(text), "it is nested more than ", kDeepestJson, " levels deep");
   try {
     return tokenizer::read_pipeline(nlohmann::json::parse(text), end_name);
   } catch (const nlohmann::json::parse_error& error) {

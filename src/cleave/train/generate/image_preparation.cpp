@@ -4,9 +4,11 @@
 #include <cmath>
 #include <string>
 
+#include <nlohmann/json.hpp>
+
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
-#include "cleave/checkpoint/shallow_json.h"
+#include "cleave/base/shallow_json.h"
 
 namespace cleave::train {
 namespace {
@@ -73,7 +75,7 @@ class ProcessorJson {
  private:
   json parsed() const {
     try {
-      const json root = checkpoint::parse_shallow(read_text(path_));
+      const json root = parse_shallow<json>(read_text(path_));
       if (root.is_object()) return root;
     } catch (const UserError&) {
       throw;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/file.h"
+#include "cleave/base/shallow_json.h"
 #include "cleave/checkpoint/weight_files.h"
 #include "cleave/data/given_tokens.h"
 #include "cleave/model/hugging_face.h"
@@ -30,7 +31,7 @@ constexpr const char* kImageCompanions[] = {"preprocessor_config.json", "process
 /// names none.
 std::string generation_from(const fs::path& config_file) {
   if (!fs::exists(config_file)) return "";
-  const auto config = nlohmann::json::parse(read_text(config_file), nullptr, false);
+  const auto config = parse_shallow_or_discard<nlohmann::json>(read_text(config_file));
   nlohmann::ordered_json tokens;
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
     const bool given = config.is_object() && config.contains(key) && !config[key].is_null();
