@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "files.h"
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -82,7 +83,7 @@ void bench_overhead(const OverheadFlags& flags) {
         {"step_seconds", taken},      {"alone_seconds", alone},
         {"ratio", taken / alone},     {"steps", rounds.steps},
         {"alone", rounds.alone}};
-    return write_file("", report.dump() + '\n');
+    return write_file("", json_text(report));
   }
   write_file("", fmt::format("gpt2-124m bf16 on 2 devices, {}, {} microbatches of 1 x 256 tokens, "
                              "median of {}\n  step         {:8.3f} s\n  slower half  {:8.3f} s, "

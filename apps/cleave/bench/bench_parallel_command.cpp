@@ -4,6 +4,7 @@
 #include "bench/step_flags.h"
 #include "bench/trial_device.h"
 #include "command.h"
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -114,7 +115,7 @@ void run(const ParallelFlags& flags) {
                  format_bytes(result.bytes));
     }
   }
-  if (flags.json) fmt::print("{}\n", nlohmann::json{{"layouts", report}}.dump());
+  if (flags.json) fmt::print("{}", json_text(nlohmann::json{{"layouts", report}}));
 }
 
 }  // namespace

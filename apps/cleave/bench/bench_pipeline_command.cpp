@@ -9,6 +9,7 @@
 #include "bench/bench_overhead.h"
 #include "command.h"
 #include "files.h"
+#include "json_text.h"
 #include "ranks.h"
 #include "schedule/graph_flags.h"
 #include <fmt/format.h>
@@ -140,7 +141,7 @@ void print(const std::vector<MeasuredPipeline>& all, const PipelineFlags& flags,
                                    {"jitter_seconds", seconds_of(flags.jitter)},
                                    {"worst_ratio", worst},
                                    {"results", list}};
-    return write_file("", report.dump() + '\n');
+    return write_file("", json_text(report));
   }
   write_file("", fmt::format("{} emulated devices over {}, f = i = w = {} ms, {} microbatches, "
                              "median of {}\n{}worst ratio {:.4f}\n",

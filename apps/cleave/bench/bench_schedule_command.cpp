@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -110,7 +111,7 @@ void run(const std::string& kind, bool json) {
       list.push_back(json_of(measured));
     }
   }
-  if (json) return write_file("", nlohmann::json{{"results", list}}.dump() + '\n');
+  if (json) return write_file("", json_text(nlohmann::json{{"results", list}}));
   write_file("",
              report::text_table(rows) + "\nMillions of instructions per second; ms: all of it.\n");
 }

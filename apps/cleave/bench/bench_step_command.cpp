@@ -5,6 +5,7 @@
 #include "bench/step_flags.h"
 #include "bench/trial_device.h"
 #include "command.h"
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -89,7 +90,7 @@ void run(const StepBenchFlags& flags) {
                                  {samples + "_per_second", rate},
                                  {"gflops", gflops},
                                  {"gemms", gemms}};
-  fmt::print("{}\n", report.dump());
+  fmt::print("{}", json_text(report));
 }
 
 }  // namespace

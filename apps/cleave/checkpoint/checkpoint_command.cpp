@@ -3,6 +3,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "json_text.h"
 #include <nlohmann/json.hpp>
 
 #include "cleave/checkpoint/directory.h"
@@ -34,7 +35,7 @@ void verify(const CheckpointFlags& flags, Exit& answer) {
   if (flags.as_json) {
     const nlohmann::json all = {
         {"path", path.string()}, {"verified", problems.empty()}, {"problems", problems}};
-    return write_file("", all.dump() + '\n');
+    return write_file("", json_text(all));
   }
   std::string text = problems.empty() ? "verified: " + path.string() + '\n' : "";
   for (const std::string& problem : problems) text += problem + '\n';

@@ -8,6 +8,7 @@
 #include "byte_progress.h"
 #include "data_command.h"
 #include "files.h"
+#include "json_text.h"
 #include "streams.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -115,7 +116,7 @@ void print_summary(const PackFlags& flags, const data::PackReport& report, doubl
                                 {"height", set.height},      {"channels", set.channels},
                                 {"classes", set.labels},     {"skipped", set.skipped},
                                 {"resumed", report.resumed}, {"seconds", seconds}};
-    return write_file("", all.dump() + '\n');
+    return write_file("", json_text(all));
   }
   const double fresh = static_cast<double>(report.samples + set.skipped - report.resumed);
   write_file("", fmt::format("{}: {} samples, {} images of {} x {} x {}, {} classes, {} skipped, "

@@ -8,6 +8,7 @@
 #include "byte_progress.h"
 #include "data_command.h"
 #include "files.h"
+#include "json_text.h"
 #include "text_inputs.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -55,7 +56,7 @@ void print_lines(const data::Tokenizer& tokenizer,
     const nlohmann::json line = {
         {"tokens", tokens},
         {"text", with_broken_replaced(tokenizer.decode(tokens, data::Specials::Skip))}};
-    fmt::print("{}\n", line.dump());
+    fmt::print("{}", json_text(line));
   }
 }
 
@@ -136,7 +137,7 @@ void print_summary(const TokenizeFlags& flags, const Totals& totals, double seco
                                 {"bytes", totals.bytes},     {"tokens", totals.tokens},
                                 {"learned", totals.learned}, {"bytes_per_token", per_token},
                                 {"seconds", seconds}};
-    return write_file("", all.dump() + '\n');
+    return write_file("", json_text(all));
   }
   const std::string learned = totals.learned == totals.tokens
                                   ? ""

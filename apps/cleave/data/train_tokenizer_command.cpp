@@ -5,6 +5,7 @@
 #include "byte_progress.h"
 #include "data_command.h"
 #include "files.h"
+#include "json_text.h"
 #include "text_inputs.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -65,7 +66,7 @@ void train_tokenizer(const TrainTokenizerFlags& flags) {
   if (flags.json) {
     const nlohmann::json all = {
         {"out", flags.out}, {"vocabulary", vocabulary}, {"words", words.size()}};
-    return write_file("", all.dump() + '\n');
+    return write_file("", json_text(all));
   }
   const std::string less =
       vocabulary < flags.training.vocabulary ? " (no other pair occurs often enough)" : "";

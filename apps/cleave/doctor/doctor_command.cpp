@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -161,7 +162,7 @@ void add_doctor_command(CLI::App& app) {
     const Machine machine = engine::look_at_machine();
     const ops::Accelerators accelerators = ops::find_accelerators();
     const MachineRates rates = engine::measure_machine(machine.allowed);
-    write_file("", *json ? to_json(machine, accelerators, rates).dump() + '\n'
+    write_file("", *json ? json_text(to_json(machine, accelerators, rates))
                          : to_text(machine, accelerators, rates));
   });
 }

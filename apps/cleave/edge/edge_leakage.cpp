@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "files.h"
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -72,8 +73,7 @@ void add_edge_leakage_command(CLI::App& edge) {
   command->callback([flags] {
     const train::Config config = train::load_config(flags->config, {.overrides = flags->set});
     const train::Leakage leakage = train::measure_leakage(config, *flags);
-    write_file("",
-               flags->json ? leakage_json(leakage).dump() + '\n' : leakage_text(leakage, *flags));
+    write_file("", flags->json ? json_text(leakage_json(leakage)) : leakage_text(leakage, *flags));
   });
 }
 

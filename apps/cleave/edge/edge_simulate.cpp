@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "files.h"
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -112,7 +113,7 @@ std::string rounds_json_text(const std::vector<edge::SimulatedRound>& rounds,
                                {"down_bytes", work.down_bytes},
                                {"mean_seconds", mean_of(rounds)},
                                {"rounds", list}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2);
 }
 
 void simulate(const SimulateFlags& flags) {

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 
+#include "json_text.h"
 #include <nlohmann/json.hpp>
 
 #include "cleave/train/step/owner_flow.h"
@@ -52,7 +53,7 @@ std::string to_json(const FlowTable& table) {
                                {"unit", table.asked.rounds ? "round" : "step"},
                                {"violations", table.refused},
                                {"flow", rows}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2);
 }
 
 std::vector<std::string> names_of(const std::vector<int>& indices, const FlowTable& table) {

@@ -6,6 +6,7 @@
 #include "command.h"
 #include "data/byte_progress.h"
 #include "files.h"
+#include "json_text.h"
 #include "ranks.h"
 #include "streams.h"
 #include <fmt/format.h>
@@ -60,7 +61,7 @@ void write_json(const train::EvaluateReport& report) {
       {"seconds", report.seconds},
       {"tokens_per_second", static_cast<double>(report.tokens) / report.seconds},
       {"devices", devices}};
-  write_file("", object.dump() + '\n');
+  write_file("", json_text(object));
 }
 
 void write_memory(const train::EvaluateReport& report) {

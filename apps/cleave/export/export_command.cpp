@@ -3,6 +3,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -39,7 +40,7 @@ void run_export(const ExportFlags& flags) {
                                 {"dtype", flags.dtype},
                                 {"parameters", report.parameters},
                                 {"bytes", report.bytes}};
-    return write_file("", all.dump() + '\n');
+    return write_file("", json_text(all));
   }
   write_file("", fmt::format("{} parameters of {}, {} in {}, written to {}\n", report.parameters,
                              report.checkpoint.string(), format_bytes(report.bytes), flags.dtype,

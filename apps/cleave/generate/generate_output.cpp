@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "files.h"
+#include "json_text.h"
 #include "streams.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -39,7 +40,7 @@ void write_json(const train::GenerateReport& report) {
   object["step"] = report.step;
   object["seconds"] = report.seconds;
   object["devices"] = devices;
-  write_file("", object.dump() + '\n');
+  write_file("", json_text(object));
 }
 
 void write_summary(const train::GenerateReport& report, std::int64_t wanted) {

@@ -4,6 +4,7 @@
 #include "command.h"
 #include "files.h"
 #include "init/purposes.h"
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -60,7 +61,7 @@ void list_purposes(bool as_json) {
     all.push_back({{"name", purpose.name}, {"about", purpose.about}});
     text += fmt::format("  {:<10} {}\n", purpose.name, purpose.about);
   }
-  write_file("", as_json ? nlohmann::json{{"purposes", all}}.dump() + '\n' : text);
+  write_file("", as_json ? json_text(nlohmann::json{{"purposes", all}}) : text);
 }
 
 void write_config(const InitFlags& flags) {
@@ -74,7 +75,7 @@ void write_config(const InitFlags& flags) {
   const std::string run = replaced(std::string(purpose.run), "{config}", flags.output);
   if (flags.json) {
     const nlohmann::json all = {{"config", flags.output}, {"data", data.string()}, {"run", run}};
-    return write_file("", all.dump() + '\n');
+    return write_file("", json_text(all));
   }
   write_file("",
              fmt::format("wrote {}, which reads {}; now: {}\n", flags.output, data.string(), run));

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "files.h"
+#include "json_text.h"
 #include "plan/memory_bar.h"
 #include "ranks.h"
 #include "streams.h"
@@ -107,7 +108,7 @@ std::string to_json(const Decision& decision, const train::Forecast& forecast) {
                                {"candidates", candidates},
                                {"layouts", decision.plan.considered},
                                {"search_seconds", decision.seconds}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2);
 }
 
 std::string memory_bars(const engine::CompiledStep& step) {

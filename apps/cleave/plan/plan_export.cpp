@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -150,7 +151,7 @@ std::string deepspeed(const PlanAnswer& answer) {
     json["pipeline"] = {
         {"stages", layout.pipeline},
         {"activation_checkpoint_interval", recompute_of(layout) == Recompute::Full ? 1 : 0}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2);
 }
 
 struct System {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "json_text.h"
 #include "plan/memory_bar.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -174,7 +175,7 @@ std::string to_json(const PlanAnswer& answer) {
     json["layouts_simulated"] = search.simulated;
   }
   if (answer.devices_needed > 0) json["devices_needed"] = answer.devices_needed;
-  return json.dump(2) + "\n";
+  return json_text(json, 2);
 }
 
 std::string to_text(const PlanAnswer& answer) {

@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "json_text.h"
 #include "words.h"
 #include <nlohmann/json.hpp>
 
@@ -59,7 +60,7 @@ void add_presets_command(CLI::App& app) {
       "Examples:\n"
       "  cleave presets\n"
       "  cleave plan --model llama3-8b --cluster a100-80gb:8 --batch 64");
-  verb->callback([json] { write_file("", *json ? presets_json().dump() + '\n' : presets_text()); });
+  verb->callback([json] { write_file("", *json ? json_text(presets_json()) : presets_text()); });
 }
 
 }  // namespace cleave::app

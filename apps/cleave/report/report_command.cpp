@@ -7,6 +7,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "json_text.h"
 #include "watch/run_history.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -106,7 +107,7 @@ void report_runs(const ReportFlags& flags) {
         runs.size() == 1 ? "cleave: " + runs[0].name : "cleave: runs compared";
     write_file(flags.output, run_page(title, runs, Watch::Ended));
   }
-  write_file("", flags.json ? report_json(runs).dump() + '\n' : report_text(runs));
+  write_file("", flags.json ? json_text(report_json(runs)) : report_text(runs));
 }
 
 }  // namespace

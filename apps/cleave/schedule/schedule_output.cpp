@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 
+#include "json_text.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -133,10 +134,10 @@ std::string render(std::span<const ScheduleRun> runs, ScheduleFormat format,
 }
 
 std::string to_json(std::span<const ScheduleRun> runs) {
-  if (runs.size() == 1) return json_of(runs.front()).dump() + '\n';
+  if (runs.size() == 1) return json_text(json_of(runs.front()));
   nlohmann::json list;
   for (const ScheduleRun& run : runs) list.push_back(json_of(run));
-  return nlohmann::json{{"schedules", list}}.dump() + '\n';
+  return json_text(nlohmann::json{{"schedules", list}});
 }
 
 }  // namespace cleave::app

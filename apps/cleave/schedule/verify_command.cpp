@@ -3,6 +3,7 @@
 #include "command.h"
 #include "edge/verify_flow.h"
 #include "files.h"
+#include "json_text.h"
 #include "schedule/program_file.h"
 #include "schedule/schedule_run.h"
 #include <fmt/format.h>
@@ -32,7 +33,7 @@ void run(const VerifyFlags& flags, Exit& answer) {
 
   if (flags.json) {
     const nlohmann::json json = {{"verified", violations.empty()}, {"violations", violations}};
-    return write_file("", json.dump() + '\n');
+    return write_file("", json_text(json));
   }
   std::string out = violations.empty()
                         ? fmt::format("verified: {} instructions on {} devices\n",

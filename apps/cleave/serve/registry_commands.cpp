@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "json_text.h"
 #include "serve/network.h"
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -31,7 +32,7 @@ void invite(const RegistryFlags& flags) {
   require(flags.minutes >= 1, "--minutes ", flags.minutes, " must be at least 1");
   comm::Registry registry(registry_directory(flags.state));
   const std::string invitation = registry.invite(std::chrono::minutes(flags.minutes));
-  if (flags.json) return fmt::print("{}\n", nlohmann::json{{"invitation", invitation}}.dump());
+  if (flags.json) return fmt::print("{}", json_text(nlohmann::json{{"invitation", invitation}}));
   fmt::print("{}\n", invitation);
 }
 
@@ -47,7 +48,7 @@ void list(const RegistryFlags& flags) {
     rows.push_back({device.name, device.fingerprint.substr(0, 16), day_of(device.expires),
                     device.revoked ? "revoked" : ""});
   }
-  if (flags.json) return fmt::print("{}\n", nlohmann::json{{"devices", json}}.dump());
+  if (flags.json) return fmt::print("{}", json_text(nlohmann::json{{"devices", json}}));
   fmt::print("{}", report::text_table(rows));
 }
 
@@ -56,7 +57,7 @@ void revoke(const RegistryFlags& flags) {
   const comm::DeviceRecord device = registry.revoke(flags.device);
   if (flags.json) {
     const nlohmann::json json = {{"name", device.name}, {"fingerprint", device.fingerprint}};
-    return fmt::print("{}\n", nlohmann::json{{"revoked", json}}.dump());
+    return fmt::print("{}", json_text(nlohmann::json{{"revoked", json}}));
   }
   fmt::print("revoked {} ({})\n", device.name, device.fingerprint.substr(0, 16));
 }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "command.h"
+#include "json_text.h"
 #include "serve/network.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -116,7 +117,7 @@ void ask(const StatusFlags& flags) {
   const comm::Letter letter = comm::ask_server(contact.server(), {"status"});
   const std::optional<nlohmann::json> status = json_of(letter);
   require(status.has_value(), "the server's answer has ", letter.size(), " fields");
-  fmt::print("{}", flags.json ? status->dump() + "\n" : text_of(*status));
+  fmt::print("{}", flags.json ? json_text(*status) : text_of(*status));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "command.h"
+#include "json_text.h"
 #include "signals.h"
 #include "streams.h"
 #include "train/run_summary.h"
@@ -188,7 +189,7 @@ void TrainOutput::finish(const train::RunReport& report) {
   if (progress_) progress_->finish();
   progress_.reset();
   if (style_ != Style::Text) {
-    print_text(stdout, to_json(report).dump() + "\n");
+    print_text(stdout, json_text(to_json(report)));
   } else {
     print_text(stdout, describe_report(report));
   }

@@ -3,6 +3,7 @@
 
 #include "command.h"
 #include "files.h"
+#include "json_text.h"
 #include "version/commit.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,8 +12,8 @@
 #ifdef CLEAVE_ENGINE
 #include "cleave/comm/mpi/session.h"
 #include "cleave/ops/accelerator.h"
-#include "cleave/ops/product_library.h"
 #include "cleave/ops/instruction_set.h"
+#include "cleave/ops/product_library.h"
 #endif
 
 namespace cleave::app {
@@ -79,7 +80,7 @@ void add_version_command(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "Print one JSON object");
   verb->callback([json, program = app.get_name()] {
-    write_file("", *json ? version_json().dump() + '\n' : version_lines(program));
+    write_file("", *json ? json_text(version_json()) : version_lines(program));
   });
 }
 

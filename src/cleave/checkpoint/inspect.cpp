@@ -70,7 +70,7 @@ std::string inspect_json(const CheckpointReader& checkpoint) {
                     {"parameters", parameters_in(checkpoint)},
                     {"bytes", bytes_in(checkpoint)},
                     {"tensors", std::move(tensors)}};
-  return all.dump() + "\n";
+  return all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";  // paths are any bytes
 }
 
 }  // namespace cleave::checkpoint
