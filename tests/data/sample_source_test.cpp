@@ -3,8 +3,10 @@
 #include "cleave/data/image/sample_source.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
+#include "data/packed_images.h"
 #include "support/errors.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
@@ -30,6 +32,15 @@ std::string write_images(const TemporaryDirectory& dir, std::uint32_t count, std
                    std::string("\0\0\x8\x3", 4) + big_endian(count) + big_endian(rows) +
                        big_endian(columns) +
                        std::string(std::size_t{count} * rows * columns, '\0'));
+}
+
+TEST(Classes, HaveNamesInUtf8) {
+  const TemporaryDirectory dir;
+  const std::string csv = dir.write("a.csv", "path,label\nx.png,caf\xe9\n");
+
+  EXPECT_EQ(user_error([&] { testing::pack(csv, dir.path("a.set"), testing::small_options(csv)); }),
+            "the class \"caf\\xe9\" has a name that is not UTF-8; rename it");
+  EXPECT_FALSE(std::filesystem::exists(dir.path("a.set.partial")));
 }
 
 TEST(IdxSource, HasMoreThanAMillionImages) {

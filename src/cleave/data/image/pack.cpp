@@ -7,6 +7,7 @@
 #include "cleave/base/check.h"
 #include "cleave/base/hash.h"
 #include "cleave/base/threads.h"
+#include "cleave/base/utf8.h"
 #include "cleave/data/image/image_set_format.h"
 
 namespace cleave::data {
@@ -94,6 +95,9 @@ std::vector<std::uint8_t> packed_pixels(const Sample& sample, const std::string&
 
 PackReport pack_samples(const SampleSource& source, const std::filesystem::path& out,
                         const PackOptions& options, const PackObserver& observer) {
+  for (const std::string& name : source.classes())
+    require(is_utf8(name), "the class \"", printable_line(name),
+            "\" has a name that is not UTF-8; rename it");
   ImageSetWriter writer(out, options.shape.image_bytes(), fingerprint_of(source, options));
   PackReport report{.set = options.shape, .resumed = writer.resumed()};
   report.set.classes = source.classes();
