@@ -1,19 +1,14 @@
 #include "supervise/launch_line.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <string_view>
 
 #include "cleave/base/check.h"
+#include "cleave/train/config/config_schema.h"
 
 namespace cleave::app {
 namespace {
-
-// What decides where a rank computes what. None of it changes a bit of the result.
-constexpr std::array<std::string_view, 7> kLayoutKeys = {
-    "parallel.pipeline", "parallel.tensor", "parallel.data",     "parallel.partition",
-    "parallel.schedule", "parallel.zero",   "parallel.recompute"};
 
 bool is_cleave(const std::string& word) {
   return word.substr(word.rfind('/') + 1) == "cleave";
@@ -77,7 +72,8 @@ LaunchLine LaunchLine::resumed(std::optional<int> ranks) const {
     line.words_.insert(line.words_.end(), {"--set", detail::concat(key, "=", value)});
   };
   set("devices.count", std::to_string(*ranks));
-  for (const std::string_view key : kLayoutKeys) set(key, "auto");
+  for (const train::Key& key : train::config_keys())
+    if (key.of_layout) set(key.name, "auto");
   return line;
 }
 

@@ -55,6 +55,7 @@ Key Key::with(const Notes& notes) && {
   otherwise = notes.otherwise;
   example = notes.example;
   since = notes.since;
+  of_layout = notes.of_layout;
   return std::move(*this);
 }
 

@@ -37,6 +37,10 @@ struct Key {
 
   std::string_view since = kFirstVersion;  ///< the version that brought it
 
+  /// Part of the layout: with another number of devices "auto" finds another value, and no bit of
+  /// the result changes.
+  bool of_layout = false;
+
   std::string_view section() const { return name.substr(0, name.rfind('.')); }      ///< "train"
   std::string_view short_name() const { return name.substr(name.rfind('.') + 1); }  ///< "steps"
 
@@ -45,6 +49,7 @@ struct Key {
     std::string_view otherwise = {};
     std::string_view example = {};
     std::string_view since = kFirstVersion;
+    bool of_layout = false;
   };
   Key with(const Notes& notes) &&;
 };

@@ -135,15 +135,15 @@ std::vector<Key> parallel_keys() {
       whole_or_auto(
           "parallel.pipeline", degree, "groups of layers, one after another",
           [](auto& c) -> auto& { return c.parallel.pipeline; })
-          .with({.example = "4"}),
+          .with({.example = "4", .of_layout = true}),
       whole_or_auto(
           "parallel.tensor", degree, "pieces of each layer",
           [](auto& c) -> auto& { return c.parallel.tensor; })
-          .with({.example = "2"}),
+          .with({.example = "2", .of_layout = true}),
       whole_or_auto(
           "parallel.data", degree, "replicas that share the batch",
           [](auto& c) -> auto& { return c.parallel.data; })
-          .with({.example = "\"auto\""}),
+          .with({.example = "\"auto\"", .of_layout = true}),
       {.name = "parallel.order",
        .rule = "the axes data, pipeline and tensor in some order, such as \"data,pipeline,tensor\"",
        .help = "slowest axis first: neighbouring devices are neighbours along the last",
@@ -151,19 +151,22 @@ std::vector<Key> parallel_keys() {
        .get = get_order},
       whole_or_auto(
           "parallel.chunks", degree, "stages per device; auto: what the schedule wants",
-          [](auto& c) -> auto& { return c.parallel.chunks; }),
+          [](auto& c) -> auto& { return c.parallel.chunks; })
+          .with({.of_layout = true}),
       text(
           "parallel.schedule", "the name of a schedule, \"auto\", or a file such as \"my.csv\"",
           "the order of work in a step: docs/schedules.md",
           [](auto& c) -> auto& { return c.parallel.schedule; })
           .with({.otherwise = "\"1f1b\", or \"interleaved\" if chunks is above 1",
-                 .example = "\"auto\""}),
+                 .example = "\"auto\"",
+                 .of_layout = true}),
       {.name = "parallel.partition",
        .rule = "\"auto\" or a list of layers for each stage, such as [6, 6]",
        .help = "layers of each stage",
        .set = set_partition,
        .get = get_partition,
-       .example = "[6, 6]"},
+       .example = "[6, 6]",
+       .of_layout = true},
       placement_key(
           choice<Placement>(
               "parallel.placement",
@@ -180,13 +183,14 @@ std::vector<Key> parallel_keys() {
           "parallel.zero", {0, 3},
           "what replicas share: 1 optimizer, 2 gradients too, 3 weights too",
           [](auto& c) -> auto& { return c.parallel.zero; })
-          .with({.example = "1"}),
+          .with({.example = "1", .of_layout = true}),
       {.name = "parallel.recompute",
        .rule = "\"none\", \"full\", \"selective\" or \"auto\", or a list with one for each layer",
        .help = "compute activations again instead of keeping them",
        .set = set_recompute,
        .get = get_recompute,
-       .example = "\"selective\""},
+       .example = "\"selective\"",
+       .of_layout = true},
       {.name = "parallel.offload",
        .rule = "\"none\", \"activations\", \"optimizer\", \"both\" or \"auto\"",
        .help = "move what is kept for the backward pass, or what only the update reads, out of a "
@@ -199,13 +203,13 @@ std::vector<Key> parallel_keys() {
           "compute instructions from a receive to what reads it; auto: as many as hide the latency "
           "of slow links and fit",
           [](auto& c) -> auto& { return c.parallel.receive_ahead; })
-          .with({.example = "4"}),
+          .with({.example = "4", .of_layout = true}),
       whole_or_auto(
           "parallel.early", {0, 1 << 20},
           "microbatches that a device begins early for each stage after its own, in schedule 1f1b; "
           "auto: as many as hide the latency of slow links and fit",
           [](auto& c) -> auto& { return c.parallel.early; })
-          .with({.example = "1"}),
+          .with({.example = "1", .of_layout = true}),
       boolean(
           "parallel.sequence_parallel", "divide norms by tokens over the tensor axis",
           [](auto& c) -> auto& { return c.parallel.sequence_parallel; }),
