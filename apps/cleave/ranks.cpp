@@ -12,6 +12,7 @@
 #include "streams.h"
 #include <fmt/format.h>
 
+#include "cleave/base/check.h"
 #include "cleave/base/units.h"
 #include "cleave/comm/mpi/session.h"
 #include "cleave/comm/together.h"
@@ -91,6 +92,13 @@ void on_ranks(const std::function<void(comm::Launcher& launcher)>& work,
     complain("cleave: rank {}: {}\n", world->rank(), sentence_of(error));
     comm::MpiSession::abort(static_cast<int>(exit_code_of(error)));
   }
+}
+
+void check_devices(std::optional<int> devices, const comm::Launcher& launcher) {
+  if (!devices) return;
+  require(*devices >= 1, "--devices ", *devices, " must be at least 1");
+  require(*devices == launcher.devices().value_or(*devices), "--devices ", *devices,
+          " contradicts the processes that mpirun or srun started; leave it out");
 }
 
 }  // namespace cleave::app

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 
 #include "cleave/comm/launcher.h"
 
@@ -16,5 +17,8 @@ inline constexpr std::chrono::seconds kLeastStartPatience{10};
 /// for which MPI has not started within `patience`, or kLeastStartPatience if that is more.
 void on_ranks(const std::function<void(comm::Launcher& launcher)>& work,
               std::chrono::nanoseconds patience = comm::kUsualPatience);
+
+/// Throws UserError unless --devices, where it is given, is what a launcher can give.
+void check_devices(std::optional<int> devices, const comm::Launcher& launcher);
 
 }  // namespace cleave::app

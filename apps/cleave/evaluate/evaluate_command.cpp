@@ -94,11 +94,7 @@ void write_text(const train::EvaluateReport& report) {
 void evaluate(EvaluateFlags& flags, comm::Launcher& launcher) {
   const bool first = launcher.processes().rank() == 0;
   comm::together(launcher.processes(), [&] {
-    const auto& devices = flags.options.devices;
-    require(!devices || *devices >= 1, "--devices ", devices.value_or(0), " must be at least 1");
-    require(!devices || *devices == launcher.devices().value_or(*devices), "--devices ",
-            devices.value_or(0),
-            " contradicts the processes that mpirun or srun started; leave it out");
+    check_devices(flags.options.devices, launcher);
     require(flags.threads >= 1, "--threads ", flags.threads, " must be at least 1");
   });
   flags.options.overrides.insert(flags.options.overrides.begin(),

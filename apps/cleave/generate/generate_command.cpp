@@ -83,8 +83,7 @@ void generate(GenerateFlags& flags, comm::Launcher& launcher) {
   add_conversations(flags, launcher.processes());
   comm::together(launcher.processes(), [&] {
     if (!flags.memory.empty()) flags.options.budget = parse_bytes(flags.memory);
-    require(devices == launcher.devices().value_or(devices), "--devices ", devices,
-            " contradicts the processes that mpirun or srun started; leave it out");
+    check_devices(flags.devices, launcher);
   });
   const std::string warning =
       engine::thread_warning(flags.options.threads, engine::allowed_threads());
