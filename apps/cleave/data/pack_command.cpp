@@ -3,7 +3,6 @@
 #include <cmath>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "byte_progress.h"
 #include "data_command.h"
@@ -14,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/threads.h"
 #include "cleave/data/image/pack.h"
 
 namespace cleave::app {
@@ -31,7 +31,7 @@ struct PackFlags {
   std::vector<double> mean;
   std::vector<double> deviation;
   std::int64_t capacity = 1;
-  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads = all_threads();
   bool skip_bad = false;
   bool json = false;
 };

@@ -3,7 +3,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "byte_progress.h"
 #include "data_command.h"
@@ -14,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/threads.h"
 #include "cleave/base/utf8.h"
 #include "cleave/data/chat.h"
 #include "cleave/data/token_writer.h"
@@ -28,7 +28,7 @@ struct TokenizeFlags {
   std::string out;
   std::string end_token;
   std::string chat;  ///< name of a template; empty: by the tokenizer
-  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads = all_threads();
   bool json = false;
   bool json_lines = false;
 };

@@ -1,6 +1,5 @@
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "byte_progress.h"
 #include "data_command.h"
@@ -23,7 +22,7 @@ struct TrainTokenizerFlags {
   std::vector<std::string> inputs;
   std::string out = "tokenizer.json";
   data::BpeTraining training;
-  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads = all_threads();
   bool json = false;
 };
 

@@ -1,5 +1,6 @@
 #include "cleave/base/threads.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <thread>
@@ -24,6 +25,10 @@ void run_on_threads(int threads, const std::function<void(int thread)>& work) {
   }
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
+}
+
+int all_threads() {
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace cleave

@@ -8,4 +8,7 @@ namespace cleave {
 /// Returns when all have ended, and throws what the first of them has thrown.
 void run_on_threads(int threads, const std::function<void(int thread)>& work);
 
+/// As many as the machine has hardware threads; 1 where it does not say.
+int all_threads();
+
 }  // namespace cleave

@@ -2,17 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
-#include <thread>
 
+#include "cleave/base/threads.h"
 #include "cleave/data/chat.h"
 #include "cleave/data/tokenize.h"
 
 namespace cleave::data {
 namespace {
-
-int all_threads() {
-  return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-}
 
 template <class Tokens>
 void append_document(const Tokens& document, TextTokens& all) {

@@ -4,10 +4,11 @@
 #include <array>
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "cleave/base/threads.h"
 
 namespace cleave::engine {
 namespace {
@@ -39,7 +40,7 @@ std::optional<double> OtherWork::share() const {
   const std::optional<double> now = taken_by_others();
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
   if (!before_ || !now || passed.count() <= 0) return std::nullopt;
-  const double threads = std::max(1u, std::thread::hardware_concurrency());
+  const double threads = all_threads();
   return std::clamp((*now - *before_) / (passed.count() * threads), 0.0, 1.0);
 }
 

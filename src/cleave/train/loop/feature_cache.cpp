@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <memory>
 #include <span>
-#include <thread>
 
 #include "cleave/base/hash.h"
 #include "cleave/base/philox.h"
+#include "cleave/base/threads.h"
 #include "cleave/comm/together.h"
 #include "cleave/data/image/feature_store.h"
 #include "cleave/data/image/image_texts.h"
@@ -45,7 +45,7 @@ class TowerChains {
   TowerChains(const Config& config, const Start& start) : config_(config) {
     const std::filesystem::path& from =
         start.resume_from.empty() ? start.init_from : start.resume_from;
-    const std::int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const std::int64_t cores = all_threads();
     for (const model::TowerFeature& feature : model::tower_features(config.model)) {
       encoders_.push_back(std::make_unique<engine::ImageEncoder>(
           config.model,
