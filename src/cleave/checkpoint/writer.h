@@ -60,7 +60,7 @@ class CheckpointWriter {
   std::vector<Tally> tallies_;  // [tensor]
 };
 
-/// Adds a file for other tools to the draft, which no manifest lists.
+/// Adds a file for other tools to the draft; commit_checkpoint() lists it in the manifest.
 void add_file(const std::filesystem::path& root, std::int64_t step, std::string_view name,
               std::string_view text);
 

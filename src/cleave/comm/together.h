@@ -9,15 +9,15 @@
 
 namespace cleave::comm {
 
-/// Another device has failed and says so itself; this one leaves without a word.
+/// Another device has failed and says so itself; this one ends and need not say anything.
 class PeerFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Runs `act` on every member of `world`. If it throws on some of
-/// them, it throws on all: the first of those its own exception, everybody else PeerFailed. So that
-/// what is wrong is said once, and nobody waits for a device that has left.
+/// Runs `act` on every member of `world`. If it throws on some of them, this throws on all: on the
+/// first of those the exception itself, on all others PeerFailed. So what is wrong is said once,
+/// and nobody waits for a device that has ended.
 void together(Communicator& world, const std::function<void()>& act);
 
 /// `text` of member 0, to everyone.

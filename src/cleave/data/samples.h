@@ -50,9 +50,8 @@ class Samples {
   /// How many values an image has in the input `input`.
   virtual std::int64_t image_values(std::string_view /*input*/) const { return room(); }
 
-  /// Fills `row` with what the input `input` is in a sample; of images with those that it has.
-  /// Allocates nothing; several threads may
-  /// read at once.
+  /// Fills `row` with what the input `input` is in a sample; where that is images, with as many as
+  /// the sample has. Allocates nothing; several threads may read at once.
   virtual void read(std::int64_t sample, std::string_view input, const SampleRow& row) const = 0;
 };
 

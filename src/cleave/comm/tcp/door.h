@@ -50,8 +50,8 @@ class Door {
 
   std::uint16_t port() const { return listener_.port(); }
 
-  /// Of the certificate that the other end shows; empty without TLS. Throws Refusal if it shows
-  /// none.
+  /// The fingerprint of the certificate that the other end shows; empty without TLS. Throws Refusal
+  /// if it shows none.
   std::string fingerprint_of(Session& session) const;
 
   /// Why a device that shows such a certificate is not let in any more; empty if it is, as it is

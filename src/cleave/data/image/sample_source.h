@@ -42,7 +42,7 @@ struct SourceOptions {
   std::filesystem::path images = {};  ///< where relative paths of images begin; empty: the list's
 };
 
-/// A way in which samples lie in files. A row of a table: see source_formats.
+/// A way in which samples lie in files; open_source() has a table of them.
 struct SourceFormat {
   std::string name;
   bool (*is)(const std::string& input);
