@@ -72,5 +72,58 @@ TEST(Graph, SaysWhatIsWrongWithIt) {
             "model's blocks");
 }
 
+std::string refused_edge(Graph::Port from, Graph::Port to) {
+  Graph graph = small();
+  graph.edges.push_back({std::move(from), std::move(to)});
+  return user_error([&] { check(graph); });
+}
+
+TEST(Graph, RefusesEdgesToWhatNobodyReads) {
+  EXPECT_EQ(refused_edge({0, "y"}, {2, "extra"}),
+            "an edge leads from port \"y\" of segment \"embedding\" to port \"extra\" of segment "
+            "\"head\", which no layer reads; leave the edge out, or name the port in "
+            "LayerSpec::reads");
+  EXPECT_EQ(
+      refused_edge({Graph::kData, "tokens"}, {99, "x"}),
+      "an edge leads from input \"tokens\" to port \"x\" of segment 99, which no layer reads; "
+      "leave the edge out, or name the port in LayerSpec::reads");
+  EXPECT_EQ(refused_edge({0, "y"}, {Graph::kData, "tokens"}),
+            "an edge leads from port \"y\" of segment \"embedding\" to input \"tokens\", which no "
+            "layer reads; leave the edge out, or name the port in LayerSpec::reads");
+}
+
+TEST(Graph, RefusesResultsThatTheDataGives) {
+  Graph graph = small();
+  graph.inputs.push_back({"weights", {"weights", DType::F32, {4}}});
+  graph.results.push_back({"weights", {Graph::kData, "weights"}});
+
+  EXPECT_EQ(user_error([&] { check(graph); }),
+            "result \"weights\" is input \"weights\"; results are what segments write");
+}
+
+TEST(Graph, RefusesToAddTensorsOfAnotherFormat) {
+  Graph graph = small();
+  LayerSpec last = graph.segments[1].layers[0];
+  last.name = "sum";
+  last.skip = 0;
+  graph.segments[1].layers[0].y.dtype = last.x.dtype = last.y.dtype = DType::BF16;
+  graph.segments[1].layers.push_back(last);
+
+  EXPECT_EQ(user_error([&] { check(graph); }),
+            "layer sum adds act's x, which is f32 [4, 8], to bf16 [4, 8]");
+}
+
+TEST(Graph, RefusesTiesOfAnotherShape) {
+  Graph graph = small();
+  ParameterSpec& weight = graph.segments[2].layers[0].parameters[0];
+  weight.tied_to = "t";
+  EXPECT_NO_THROW(check(graph));
+  weight.shape = {8, 5};
+
+  EXPECT_EQ(user_error([&] { check(graph); }),
+            "parameter w is [8, 5] and tied to t, which is [5, 8]; parameters that share their "
+            "values have one shape");
+}
+
 }  // namespace
 }  // namespace cleave

@@ -1,7 +1,7 @@
 #include "cleave/spec/graph.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "cleave/base/check.h"
 
@@ -31,6 +31,21 @@ const TensorSpec& tensor_at(const Graph& graph, const Graph::Port& from) {
   require(from.segment >= 0 && from.segment < std::ssize(graph.segments) && from.name == "y",
           "the graph has nothing at ", text_of(graph, from), " to read; segments write port \"y\"");
   return graph.segments[from.segment].layers.back().y;
+}
+
+bool reads_port(const SegmentSpec& segment, const std::string& port) {
+  return port == "x" || std::ranges::any_of(segment.layers, [&](const LayerSpec& layer) {
+           return std::ranges::find(layer.reads, port, &ReadTensor::port) != layer.reads.end();
+         });
+}
+
+/// A segment counts every edge as a reader of its y, and adds up what all of them bring back.
+void check_edge(const Graph& graph, const Graph::Edge& edge) {
+  const Graph::Port& to = edge.to;
+  const bool known = to.segment >= 0 && to.segment < std::ssize(graph.segments);
+  require(known && reads_port(graph.segments[to.segment], to.name), "an edge leads from ",
+          text_of(graph, edge.from), " to ", text_of(graph, to),
+          ", which no layer reads; leave the edge out, or name the port in LayerSpec::reads");
 }
 
 /// `tensor` is what is read at `to`; layers must find what their specs say.
@@ -64,6 +79,13 @@ void check_read(const Graph& graph, int segment, const LayerSpec& layer, const R
           "; give each a port of its own, because each makes a gradient");
 }
 
+void check_skip(const LayerSpec& layer, const LayerSpec& skipped) {
+  const TensorSpec& x = skipped.x;
+  require(x.shape == layer.y.shape && x.dtype == layer.y.dtype, "layer ", layer.name, " adds ",
+          skipped.name, "'s x, which is ", to_string(x.dtype), " ", to_string(x.shape), ", to ",
+          to_string(layer.y.dtype), " ", to_string(layer.y.shape));
+}
+
 void check_segment(const Graph& graph, int index) {
   const SegmentSpec& segment = graph.segments[index];
   require(!segment.layers.empty(), "segment \"", segment.name, "\" has no layers");
@@ -78,9 +100,7 @@ void check_segment(const Graph& graph, int index) {
             previous == nullptr ? "" : to_string(previous->shape));
     require(layer.skip < i, "layer ", layer.name, " adds the x of layer ", layer.skip,
             " of its segment, which does not come before it");
-    require(layer.skip < 0 || segment.layers[layer.skip].x.shape == layer.y.shape, "layer ",
-            layer.name, " adds ", layer.skip < 0 ? "" : segment.layers[layer.skip].name,
-            "'s x, which has another shape");
+    if (layer.skip >= 0) check_skip(layer, segment.layers[layer.skip]);
     for (const ReadTensor& read : layer.reads) check_read(graph, index, layer, read);
     previous = &layer.y;
   }
@@ -103,15 +123,25 @@ void check_ends(const Graph& graph, int index) {
           "\" reads the data or gives a result, so it cannot be one of the model's blocks");
 }
 
+void check_tie(const ParameterSpec& parameter, const Shape& owner) {
+  require(parameter.shape == owner, "parameter ", parameter.name, " is ",
+          to_string(parameter.shape), " and tied to ", parameter.tied_to, ", which is ",
+          to_string(owner), "; parameters that share their values have one shape");
+}
+
 void check_ties(const Graph& graph) {
-  std::set<std::string, std::less<>> owners;
+  std::map<std::string, Shape, std::less<>> owners;
   for (const SegmentSpec& segment : graph.segments) {
     for (const LayerSpec& layer : segment.layers) {
       for (const ParameterSpec& parameter : layer.parameters) {
-        require(owners.insert(parameter.name).second, "two parameters are called ", parameter.name);
-        require(parameter.tied_to.empty() || owners.contains(parameter.tied_to), "parameter ",
+        require(owners.emplace(parameter.name, parameter.shape).second,
+                "two parameters are called ", parameter.name);
+        if (parameter.tied_to.empty()) continue;
+        const auto owner = owners.find(parameter.tied_to);
+        require(owner != owners.end() && parameter.tied_to != parameter.name, "parameter ",
                 parameter.name, " is tied to ", parameter.tied_to,
                 ", and no layer before it has that");
+        check_tie(parameter, owner->second);
       }
     }
   }
@@ -126,9 +156,12 @@ void join_in_order(Graph& graph) {
 
 void check(const Graph& graph) {
   require(!graph.segments.empty(), "the graph has no segments");
+  for (const Graph::Edge& edge : graph.edges) check_edge(graph, edge);
   for (int s = 0; s < std::ssize(graph.segments); ++s) check_segment(graph, s);
   for (int s = 0; s < std::ssize(graph.segments); ++s) check_ends(graph, s);
   for (const Graph::Result& result : graph.results) {
+    require(result.from.segment != Graph::kData, "result \"", result.name, "\" is ",
+            text_of(graph, result.from), "; results are what segments write");
     const TensorSpec& losses = tensor_at(graph, result.from);
     const bool hits = losses.shape.rank() == 2 && losses.shape[0] == 2;
     require(losses.dtype == DType::F32 && (losses.shape.rank() == 1 || hits), "result \"",
