@@ -56,6 +56,12 @@ TEST(ProgramFile, IsReadInEitherFormAndSaysWhatItChanged) {
             "a.csv:1:5: ");
 }
 
+TEST(ProgramFile, IsTheTextFormWhateverBlanksItsFirstLinesHave) {
+  const Program program = generate("1f1b", {.devices = 2, .microbatches = 3});
+  for (const std::string before : {"\r\n", "  ", "\t", " # mine\r\n \r\n"})
+    EXPECT_EQ(parse_program_file("a.txt", before + to_text(program)).program, program) << before;
+}
+
 TEST(ProgramFile, HasADotOrASlash) {
   EXPECT_TRUE(names_file("my.csv"));
   EXPECT_TRUE(names_file("./mine"));

@@ -32,7 +32,8 @@ bool is_text_form(std::string_view text) {
   text = text.substr(0, kMostComments);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
+    std::string_view line = text.substr(0, end);
+    line.remove_prefix(std::min(line.find_first_not_of(" \t\r"), line.size()));
     if (!line.empty() && !line.starts_with('#')) return line.starts_with("cleave");
     text.remove_prefix(std::min(end + 1, text.size()));
   }
