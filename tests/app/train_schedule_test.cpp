@@ -42,6 +42,19 @@ TEST(TrainSchedule, FromAFileIsThatOfEveryReplica) {
   EXPECT_EQ(own["weights"], plain["weights"]);
 }
 
+TEST(TrainSchedule, FromAFileSaysWhatItChanged) {
+  const TinyRun run({"parallel.pipeline=1", "train.batch=2", "train.steps=1"});
+  const std::string file = run.directory().write("my.csv", "0F0,0F1,0B1,0B0\n");
+  const Answer answer = run.train({"parallel.schedule=" + file});
+
+  EXPECT_EQ(answer.exit, 0) << answer.err;
+  EXPECT_NE(answer.err.find("cleave: warning: " + file +
+                            " has backwards of a stage in another order than that of microbatches; "
+                            "they change places, so that sums keep one order\n"),
+            std::string::npos)
+      << answer.err;
+}
+
 TEST(TrainSchedule, FromAFileIsForOneLayout) {
   const TinyRun run({"parallel.pipeline=2", "train.steps=1"});
   const std::string file = order_of(run, "1f1b");

@@ -83,8 +83,8 @@ class OrderOf : public ::testing::Test {
 TEST_F(OrderOf, IsTheScheduleOrTheFile) {
   const PipelineShape shape{.devices = 2, .microbatches = 4};
   const Program zbv = generate("zbv", shape);
-  EXPECT_EQ(order_of("zbv", shape), zbv);
-  Program read = order_of(directory_.write("my.csv", to_torch_csv(zbv)), shape);
+  EXPECT_EQ(order_of("zbv", shape).program, zbv);
+  Program read = order_of(directory_.write("my.csv", to_torch_csv(zbv)), shape).program;
   read.schedule = "zbv";
   EXPECT_EQ(read, zbv);
 }
@@ -111,8 +111,52 @@ TEST_F(OrderOf, RefusesWhatATrainingAddsItself) {
             " has 0R0, and a training takes F, I, W and B of whole stages and adds the rest; leave "
             "it out");
   EXPECT_EQ(error(head + "device 0\n0F0 0B0\ndevice 1\n1F0 1B0\n", shape),
-            " is not a plain chain of stages, as the model of a training is; write 'edges chain', "
-            "and no ties, absences, gradient kinds or buffers");
+            " is not a plain chain of stages, as the model of a training is; write 'edges chain'");
+}
+
+TEST_F(OrderOf, RefusesWhatTheModelSaysOfAProgram) {
+  const std::string size = "cleave-program 2\nstages 2\nmicrobatches 1\n";
+  const std::string lists = "device 0\n0F0 0B0\ndevice 1\n1F0 1B0\n";
+  const auto refused = [&](const std::string& line, const std::vector<Edge>& graph) {
+    return error(size + "edges chain\n" + line + "\n" + lists,
+                 {.devices = 2, .microbatches = 1, .graph = graph});
+  };
+  const std::vector<Edge> graphs[] = {{}, {{.from = 0, .to = 1}}};
+  for (const std::string line : {"segments 2 1", "sharing state state", "gradients full full",
+                                 "absent 0 0", "reads 1 0 0 F edge 0", "collects 1",
+                                 "through-host 0", "tie 0 1", "budget 0 100\nbudget 1 100"}) {
+    const std::string word = line.substr(0, line.find(' '));
+    for (const std::vector<Edge>& graph : graphs)
+      EXPECT_EQ(refused(line, graph),
+                " has a line '" + word +
+                    "', and an order has none: the model and the passes of a training say that; "
+                    "leave it out");
+  }
+  EXPECT_EQ(error(size + "edge 0 1 forward-only\n" + lists,
+                  {.devices = 2, .microbatches = 1, .graph = graphs[1]}),
+            " has an edge that is forward-only, and which gradients flow follows from what a "
+            "training trains; leave the word out");
+}
+
+TEST_F(OrderOf, RefusesAFileThatWasChangedAfterItsHash) {
+  const PipelineShape shape{.devices = 1, .microbatches = 2};
+  std::string text = to_text(generate("gpipe", shape));
+  const std::string kTaken = "(no UserError was thrown)";
+  EXPECT_EQ(error(text, shape), kTaken);
+
+  text.replace(text.find("0B0 0B1"), 7, "0B0  0B1");
+  EXPECT_EQ(error(text, shape), kTaken) << "blanks say nothing";
+  text.replace(text.find("0F0 0F1"), 7, "0F1 0F0");
+  EXPECT_EQ(error(text, shape),
+            " was changed after its hash was written; remove the line 'hash ...' if that was on "
+            "purpose");
+}
+
+TEST_F(OrderOf, SaysWhetherBackwardsChangedPlaces) {
+  const PipelineShape shape{.devices = 1, .microbatches = 2};
+  EXPECT_FALSE(order_of("gpipe", shape).reordered);
+  EXPECT_FALSE(order_of(directory_.write("a.csv", "0F0,0F1,0B0,0B1\n"), shape).reordered);
+  EXPECT_TRUE(order_of(directory_.write("b.csv", "0F0,0F1,0B1,0B0\n"), shape).reordered);
 }
 
 }  // namespace

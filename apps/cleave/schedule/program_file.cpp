@@ -12,11 +12,8 @@ schedule::Program read_program(const std::string& path) {
   schedule::ProgramFile file = schedule::parse_program_file(name, read_file(path));
   if (!file.hash_matches)
     complain("cleave: {} was changed after its hash was written; reading it as it is\n", path);
-  if (file.reordered)
-    complain(
-        "cleave: {} has backwards of a stage in another order than that of microbatches; they "
-        "change places, so that sums keep one order\n",
-        path);
+  const std::string changed = schedule::changed_order(path, file.reordered);
+  if (!changed.empty()) complain("cleave: {}\n", changed);
   return std::move(file.program);
 }
 

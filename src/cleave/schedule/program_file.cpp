@@ -40,14 +40,32 @@ bool is_text_form(std::string_view text) {
   return false;
 }
 
-bool is_plain_chain(const Program& program) {
-  const bool plain = program.gradients.empty() && program.absent.empty() && program.ties.empty() &&
-                     program.buffers.empty() && std::ssize(program.edges) == program.stages - 1;
-  for (int stage = 0; plain && stage + 1 < program.stages; ++stage) {
+bool is_chain(const Program& program) {
+  if (std::ssize(program.edges) != program.stages - 1) return false;
+  for (int stage = 0; stage + 1 < program.stages; ++stage) {
     const Edge& edge = program.edges[stage];
     if (edge.from != stage || edge.to != stage + 1 || !edge.backward) return false;
   }
-  return plain;
+  return true;
+}
+
+/// Which line of a header says what a model and its passes say of a program; empty: none.
+std::string_view foreign_line(const Program& p) {
+  const std::pair<bool, std::string_view> lines[] = {
+      {std::ranges::any_of(p.segments, [](int count) { return count != 1; }), "segments"},
+      {!p.sharing.empty(), "sharing"},
+      {!p.gradients.empty(), "gradients"},
+      {!p.absent.empty(), "absent"},
+      {!p.reads.empty(), "reads"},
+      {!p.collecting.empty(), "collects"},
+      {!p.through_host.empty(), "through-host"},
+      {!p.ties.empty(), "tie"},
+      {!p.budgets.empty(), "budget"},
+      {!p.outside_budgets.empty(), "outside-budget"},
+      {!p.buffers.empty(), "buffer"}};
+  for (const auto& [there, line] : lines)
+    if (there) return line;
+  return {};
 }
 
 /// Which stages are joined, each pair once: "0>1, 0>2".
@@ -70,9 +88,16 @@ void check_order(const std::string& path, const Program& program, const Pipeline
     require(other == list.end(), path, " has ", other == list.end() ? "" : to_string(*other),
             ", and a training takes F, I, W and B of whole stages and adds the rest; leave it out");
   }
-  require(!shape.graph.empty() || is_plain_chain(program), path,
-          " is not a plain chain of stages, as the model of a training is; write 'edges chain', "
-          "and no ties, absences, gradient kinds or buffers");
+  const std::string_view line = foreign_line(program);
+  require(
+      line.empty(), path, " has a line '", line,
+      "', and an order has none: the model and the passes of a training say that; leave it out");
+  require(!shape.graph.empty() || is_chain(program), path,
+          " is not a plain chain of stages, as the model of a training is; write 'edges chain'");
+  require(
+      std::ranges::all_of(program.edges, &Edge::backward), path,
+      " has an edge that is forward-only, and which gradients flow follows from what a training "
+      "trains; leave the word out");
   const std::string joined = joined_stages(shape.graph);
   require(shape.graph.empty() || joined_stages(program.edges) == joined, path, " joins stages ",
           joined_stages(program.edges), ", but the model joins ", joined,
@@ -91,6 +116,13 @@ void check_shape(const std::string& path, const Program& program, const Pipeline
 }
 
 }  // namespace
+
+std::string changed_order(const std::string& name, bool reordered) {
+  if (!reordered) return {};
+  return name +
+         " has backwards of a stage in another order than that of microbatches; they change "
+         "places, so that sums keep one order";
+}
 
 ProgramFile parse_program_file(const std::string& name, std::string_view text) {
   try {
@@ -112,15 +144,18 @@ bool names_file(std::string_view schedule) {
          std::ranges::find(names, schedule) == names.end();
 }
 
-Program order_of(std::string_view schedule, const PipelineShape& shape) {
-  if (!names_file(schedule)) return generate(schedule, shape);
+ProgramFile order_of(std::string_view schedule, const PipelineShape& shape) {
+  if (!names_file(schedule)) return {.program = generate(schedule, shape)};
   const std::string path(schedule);
-  Program program = parse_program_file(path, cleave::read_text(path)).program;
-  check_order(path, program, shape);
-  check_shape(path, program, shape);
-  const std::vector<Violation> faults = verify_compute(program);
-  require(faults.empty(), path, ": ", faults.empty() ? "" : to_string(program, faults[0]));
-  return program;
+  ProgramFile file = parse_program_file(path, cleave::read_text(path));
+  require(file.hash_matches, path,
+          " was changed after its hash was written; remove the line 'hash ...' if that was on "
+          "purpose");
+  check_order(path, file.program, shape);
+  check_shape(path, file.program, shape);
+  const std::vector<Violation> faults = verify_compute(file.program);
+  require(faults.empty(), path, ": ", faults.empty() ? "" : to_string(file.program, faults[0]));
+  return file;
 }
 
 }  // namespace cleave::schedule

@@ -15,6 +15,9 @@ struct ProgramFile {
   bool reordered = false;    ///< a CSV had backwards in another order than that of microbatches
 };
 
+/// What a user should hear of a file called `name` that was read; empty: nothing.
+std::string changed_order(const std::string& name, bool reordered);
+
 /// Throws UserError: "mine.csv:3:7: …", with the `name` of the file.
 ProgramFile parse_program_file(const std::string& name, std::string_view text);
 
@@ -22,7 +25,8 @@ ProgramFile parse_program_file(const std::string& name, std::string_view text);
 bool names_file(std::string_view schedule);
 
 /// The order of one pipeline: that of the schedule with this name, or the one in this file. Throws
-/// UserError if the file cannot be read, is not for such a shape, or is not sound.
-Program order_of(std::string_view schedule, const PipelineShape& shape);
+/// UserError if the file cannot be read, was changed after its hash was written, says more than an
+/// order, is not for such a shape, or is not sound.
+ProgramFile order_of(std::string_view schedule, const PipelineShape& shape);
 
 }  // namespace cleave::schedule

@@ -204,11 +204,13 @@ Ordered scheduled(const Graph& model, const CompileOptions& options, const Compi
   if (any_order && !per_step) {
     found = find_order(model, options, shape, compiled);
   } else {
-    schedule::Program order =
-        schedule::order_of(any_order ? "gpipe" : options.layout.schedule, shape);
-    if (!options.layout.cuts.empty()) order = schedule::refine(order, options.layout.cuts);
-    found.order = with_segments(std::move(order), model, options);
+    const std::string& name = options.layout.schedule;
+    schedule::ProgramFile file = schedule::order_of(any_order ? "gpipe" : name, shape);
+    if (!options.layout.cuts.empty())
+      file.program = schedule::refine(file.program, options.layout.cuts);
+    found.order = with_segments(std::move(file.program), model, options);
     found.step = compiled(found.order);
+    found.step.warning = schedule::changed_order(name, file.reordered);
   }
   check_budgets(found.step);
   check_sound(found.step.program, options.purpose == Purpose::Train ? schedule::Level::Final

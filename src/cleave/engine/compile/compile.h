@@ -145,6 +145,7 @@ struct CompiledStep {
   std::vector<std::int64_t> budgets;          ///< [device of the run]; empty: no limit
   std::vector<std::int64_t> outside_budgets;  ///< the same of what moves out
   std::vector<std::string> device_kinds;      ///< as in CompileOptions
+  std::string warning;                        ///< what a user should hear of it; empty: nothing
 
   int devices() const { return mesh.devices(); }
   int place_of(int device) const { return mesh.place_of(device); }

@@ -194,7 +194,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   if (world.rank() == 0) {
     observer.on_compiled(compiled);
     for (const std::string& warning :
-         {back, validation_warning(*prepared.data, data_query(config))})
+         {compiled.warning, back, validation_warning(*prepared.data, data_query(config))})
       if (!warning.empty()) observer.on_warning(warning);
   }
   provide_features(config, job.start, *prepared.data, world, observer);
