@@ -76,8 +76,8 @@ TEST(HuggingFaceDirectory, IsRefusedByTheKeyThatCleaveDoesNotDo) {
            "DIR/config.json has \"quantization_config\": {\"bits\":4}, which cleave does not know; "
            "take the key out if the model does not depend on it"},
           {"\"hidden_size\": 16", "\"hidden_size\": \"16\"",
-           "DIR/config.json has \"hidden_size\": \"16\", but a whole number must stand there; "
-           "correct it or use another directory"},
+           "DIR/config.json has \"hidden_size\": \"16\", but a whole number below 2^31 must stand "
+           "there; correct it or use another directory"},
           {"\"hidden_size\": 16", "\"hidden_width\": 16",
            "DIR/config.json has no \"hidden_size\"; cleave needs it to know the model, so add it "
            "or "

@@ -32,6 +32,19 @@ TEST(HuggingFaceKeys, OfPartialPositionsTurnPairs) {
             "use another checkpoint");
 }
 
+TEST(HuggingFaceKeys, AreWholeNumbersThatModelsCanHave) {
+  for (const std::string large : {"18446744073709551615", "4611686018427387904", "2147483648",
+                                  "-2147483648", "1e+300", "0.5"})
+    EXPECT_EQ(keys_refused("llama", ", \"pad_token_id\": " + large),
+              "config.json has \"pad_token_id\": " + large +
+                  ", but a whole number below 2^31 must stand there; correct it or use another "
+                  "directory");
+  EXPECT_EQ(keys_refused("smollm3", ", \"no_rope_layers\": [1, 1, 1, 4294967296]"),
+            "config.json has \"no_rope_layers\": [1,1,1,4294967296], but a list of whole numbers "
+            "below 2^31 must stand there; correct it or use another directory");
+  EXPECT_EQ(read_keys("llama", ", \"pad_token_id\": 3.0").pad_token, 3);
+}
+
 TEST(HuggingFaceKeys, OfHeadsGiveThemElements) {
   for (const std::string none : {"0", "-8"})
     EXPECT_EQ(keys_refused("llama", ", \"head_dim\": " + none),

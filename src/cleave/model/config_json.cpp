@@ -16,6 +16,17 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+/// As all sizes of models are, far below where products of two of them overflow; a larger one would
+/// wrap around where a number of 64 bits has no room for it.
+constexpr double kLargestWhole = 0x1p31;
+
+std::optional<std::int64_t> whole_of(const json& value) {
+  if (!value.is_number()) return std::nullopt;
+  const double number = value.get<double>();
+  if (std::floor(number) != number || std::abs(number) >= kLargestWhole) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
 bool says_nothing(const json& value) {
   return value.is_null() || value == false || value == 0 || value == 0.0 || value == "" ||
          ((value.is_array() || value.is_object()) && value.empty());
@@ -73,12 +84,9 @@ bool ConfigJson::mentions(std::string_view key) const {
 std::int64_t ConfigJson::whole(std::string_view key, std::optional<std::int64_t> otherwise) const {
   if (otherwise && !has(key)) return *otherwise;
   const json& value = object_->get(key);
-  const bool whole =
-      value.is_number_integer() || (value.is_number() && std::abs(value.get<double>()) < 0x1p53 &&
-                                    std::floor(value.get<double>()) == value.get<double>());
-  object_->need(whole, key, value, "a whole number");
-  return value.is_number_integer() ? value.get<std::int64_t>()
-                                   : static_cast<std::int64_t>(value.get<double>());
+  const std::optional<std::int64_t> whole = whole_of(value);
+  object_->need(whole.has_value(), key, value, "a whole number below 2^31");
+  return *whole;
 }
 
 double ConfigJson::number(std::string_view key, std::optional<double> otherwise) const {
@@ -112,12 +120,11 @@ std::vector<std::string> ConfigJson::texts(std::string_view key) const {
 std::vector<std::int64_t> ConfigJson::wholes(std::string_view key) const {
   const json& value = object_->get(key);
   const bool numbers = value.is_array() && std::ranges::all_of(value, [](const json& one) {
-                         return one.is_number_integer() || one.is_boolean();
+                         return one.is_boolean() || whole_of(one);
                        });
-  object_->need(numbers, key, value, "a list of whole numbers");
+  object_->need(numbers, key, value, "a list of whole numbers below 2^31");
   std::vector<std::int64_t> out;
-  for (const json& one : value)
-    out.push_back(one.is_boolean() ? one.get<bool>() : one.get<std::int64_t>());
+  for (const json& one : value) out.push_back(one.is_boolean() ? one.get<bool>() : *whole_of(one));
   return out;
 }
 
