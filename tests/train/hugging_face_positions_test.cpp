@@ -32,6 +32,26 @@ TEST(HuggingFaceKeys, OfPartialPositionsTurnPairs) {
             "use another checkpoint");
 }
 
+TEST(HuggingFaceKeys, OfPartialPositionsAreAShare) {
+  for (const std::string none : {"0", "-1", "1e+300"})
+    EXPECT_EQ(keys_refused("phi3", ", \"head_dim\": 8, \"partial_rotary_factor\": " + none),
+              "config.json has \"partial_rotary_factor\": " + none +
+                  ", but it is the share of a head that turns; use another checkpoint");
+}
+
+TEST(HuggingFaceKeys, OfLayersGiveThemHeads) {
+  for (const std::string none : {"0", "-4"}) {
+    const std::string config =
+        R"({"model_type": "phi3", "num_hidden_layers": 1, "hidden_size": 64, "vocab_size": 40,
+            "intermediate_size": 20, "max_position_embeddings": 64, "partial_rotary_factor": 0.5,
+            "num_attention_heads": )" +
+        none + "}";
+    EXPECT_EQ(testing::user_error([&] { model::read_config_json(config, "config.json"); }),
+              "config.json has \"num_attention_heads\": " + none +
+                  ", but a layer has at least one head; use another checkpoint");
+  }
+}
+
 TEST(HuggingFaceKeys, AreWholeNumbersThatModelsCanHave) {
   for (const std::string large : {"18446744073709551615", "4611686018427387904", "2147483648",
                                   "-2147483648", "1e+300", "0.5"})

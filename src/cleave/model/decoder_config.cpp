@@ -55,6 +55,9 @@ void read_rope(const ConfigJson& config, const DecoderDefaults& defaults, ModelS
   // Others write the key at times, and transformers computes without it.
   if (!defaults.partial_rotary)
     (inside ? *rope : config).refuse("partial_rotary_factor", "all of a head turns in this family");
+  if (!(share > 0 && share <= 1))
+    (inside ? *rope : config)
+        .refuse("partial_rotary_factor", "it is the share of a head that turns");
   shape.rotary_dim = static_cast<std::int64_t>(static_cast<double>(shape.head_size()) * share);
   if (shape.rotary_dim < 2 || shape.rotary_dim > shape.head_size())
     config.refuse("partial_rotary_factor", "at least one pair of a head must turn");
@@ -145,6 +148,7 @@ void read_decoder_sizes(const ConfigJson& config, const DecoderDefaults& default
   shape.layers = size("num_hidden_layers", &ModelShape::layers);
   shape.hidden = size("hidden_size", &ModelShape::hidden);
   shape.heads = size("num_attention_heads", &ModelShape::heads);
+  if (shape.heads < 1) config.refuse("num_attention_heads", "a layer has at least one head");
   // A null stands for as many as there are heads, a missing key for what the family has.
   const bool missing = defaults.kv_heads > 0 && !config.mentions("num_key_value_heads");
   shape.kv_heads = config.whole("num_key_value_heads", missing ? defaults.kv_heads : shape.heads);

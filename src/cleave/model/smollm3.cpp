@@ -49,11 +49,11 @@ void read_smollm3(const ConfigJson& config, ModelShape& shape) {
   if (config.truth("use_sliding_window", false)) read_window(config, shape);
   if (shape.window > 0 && !config.has("layer_types")) {
     // Layers without positions have the window then.
+    if (shape.layers > LayerSet::kMost)
+      config.refuse("use_sliding_window", "cleave reads at most 256 layers of such a model");
     std::vector<bool> windowed;
     for (std::int64_t i = 0; i < shape.layers; ++i) windowed.push_back(!shape.has_rope(i));
     const bool some = std::ranges::find(windowed, true) != windowed.end();
-    if (some && shape.layers > LayerSet::kMost)
-      config.refuse("use_sliding_window", "cleave reads at most 256 layers of such a model");
     if (!some) shape.window = 0;
     if (some) set_window_layers(windowed, shape);
   }
