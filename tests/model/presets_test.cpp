@@ -65,6 +65,43 @@ TEST(ModelShape, SaysWhichHeadsWouldDivideHidden) {
             "as 4");
 }
 
+TEST(ModelShape, RefusesKeysThatItsFamilyDoesNotRead) {
+  const auto refused = [](const char* preset, const model::Family* kind, auto change) {
+    ModelShape shape = model::find_preset(preset).shape;
+    if (kind != nullptr) shape.kind = kind;
+    EXPECT_NO_THROW(check(shape)) << preset;
+    change(shape);
+    return user_error([&] { check(shape); });
+  };
+  const auto sentence = [](const std::string& key, const std::string& kind) {
+    return "model." + key + " is set, and a " + kind +
+           " does not read it; leave it out, or take a model.kind that does";
+  };
+  const std::string kNotRefused = "(no UserError was thrown)";
+  const auto bias = [](ModelShape& s) { s.attention_bias = true; };
+  EXPECT_EQ(refused("llama-tiny", nullptr, bias), kNotRefused);
+  for (const model::Family* kind : {&model::phi3, &model::qwen2})
+    EXPECT_EQ(refused("llama-tiny", kind, bias),
+              sentence("attention_bias", std::string(kind->name)));
+  EXPECT_EQ(refused("vlm-tiny", nullptr, bias), sentence("attention_bias", "vlm"));
+  for (const char* kind : {"gpt", "vit", "clip", "siglip"})
+    EXPECT_EQ(refused((std::string(kind) + "-tiny").c_str(), nullptr,
+                      [](ModelShape& s) {
+                        s.heads = s.kv_heads = 3;
+                        s.head_dim = 8;
+                      }),
+              sentence("head_dim", kind));
+  EXPECT_EQ(refused("gpt-tiny", nullptr, [](ModelShape& s) { s.rotary_dim = 4; }),
+            sentence("rotary_dim", "gpt"));
+  EXPECT_EQ(refused("gpt-tiny", nullptr, [](ModelShape& s) { s.attention_scale = 0.5; }),
+            sentence("attention_scale", "gpt"));
+  EXPECT_EQ(refused("llama-tiny", nullptr, [](ModelShape& s) { s.local_rope_theta = 20000; }),
+            sentence("local_rope_theta", "llama"));
+  EXPECT_EQ(
+      refused("llama-tiny", &model::gemma3, [](ModelShape& s) { s.local_rope_theta = 20000; }),
+      kNotRefused);
+}
+
 TEST(ModelShape, RefusesWhatNoModelCanHave) {
   const auto refused = [](auto change) {
     ModelShape shape = model::find_preset("llama-tiny").shape;

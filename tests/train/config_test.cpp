@@ -143,7 +143,8 @@ TEST(Config, PrintsWhatLoadsBackToTheSameConfig) {
       {"parallel.recompute=[\"full\", \"none\", \"selective\", \"full\"]"},
       {"devices.emulate=w=20us,f=5ms,i=0.1,per=layer", "devices.speed=0.5",
        "numerics.data_shards=4"},
-      {"train.weight_decay=0", "train.clip=12", "model.rope_theta=123456.789"},
+      {"train.weight_decay=0", "train.clip=12", "model.preset=llama-tiny",
+       "model.rope_theta=123456.789"},
   };
   for (const auto& overrides : cases) {
     const Config config = config_with(overrides);

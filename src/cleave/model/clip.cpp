@@ -4,6 +4,7 @@
 #include "cleave/model/clip_config.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/shape_keys.h"
 #include "cleave/model/towers.h"
 #include "cleave/spec/contrastive_layers.h"
 #include "cleave/spec/image_layers.h"
@@ -135,6 +136,7 @@ constinit const Family clip = {.name = "clip",
                                .usual_vocabulary = 49408,
                                .hugging_face = &kClipNames,
                                .reads_images = true,
-                               .pairs = true};
+                               .pairs = true,
+                               .unread = kUnreadWithoutRotation};
 
 }  // namespace cleave::model

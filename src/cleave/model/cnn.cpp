@@ -4,6 +4,7 @@
 #include "cleave/base/check.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/shape_keys.h"
 #include "cleave/spec/image_layers.h"
 #include "cleave/spec/window_layers.h"
 
@@ -117,6 +118,7 @@ constinit const Family cnn = {.name = "cnn",
                               .default_ffn = [](std::int64_t) { return std::int64_t{120}; },
                               .presets = kCnnPresets,
                               .reads_images = true,
-                              .reads_tokens = false};
+                              .reads_tokens = false,
+                              .unread = kUnreadWithoutRotation};
 
 }  // namespace cleave::model

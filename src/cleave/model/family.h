@@ -12,6 +12,7 @@ namespace cleave::model {
 
 struct Preset;
 struct HuggingFace;
+struct ShapeKey;
 
 /// A family of models: everything that distinguishes it from the others.
 struct Family {
@@ -41,6 +42,8 @@ struct Family {
   bool reads_images = false;
   bool reads_tokens = true;  ///< and predicts the next; otherwise it tells classes of images apart
   bool pairs = false;        ///< it holds images and texts against each other and predicts nothing
+  /// Keys of a shape that `build` does not read; a shape that has one is refused (shape_keys.h).
+  std::span<const ShapeKey> unread = {};
 };
 
 extern const Family gpt;

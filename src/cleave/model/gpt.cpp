@@ -6,6 +6,7 @@
 #include "cleave/model/hugging_face.h"
 #include "cleave/model/language_model.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/shape_keys.h"
 
 namespace cleave::model {
 namespace {
@@ -75,12 +76,6 @@ void check_gpt(const ModelShape& s) {
   require(s.kv_heads == s.heads, "model.kv_heads ", s.kv_heads, " differs from model.heads ",
           s.heads,
           ", but gpt has no grouped heads; leave model.kv_heads out or use kind = \"llama\"");
-  const ModelShape plain;
-  require(s.head_dim == 0 && s.window == 0 && s.nope_every == 0 && s.nope_layers.empty() &&
-              !s.attention_bias && !s.mlp_bias && s.rope_scaling == plain.rope_scaling,
-          "gpt has no model.head_dim, window, nope_every, nope_layers, attention_bias, mlp_bias or "
-          "rope_scaling; "
-          "leave them out or use kind = \"llama\"");
 }
 
 constexpr ModelShape gpt2(std::int64_t layers, std::int64_t hidden, std::int64_t heads) {
@@ -165,6 +160,7 @@ constinit const Family gpt = {.name = "gpt",
                               .usual_vocabulary = 51200,
                               .ffn_matrices = 2,
                               .known_to_early_software = true,
-                              .hugging_face = &kGptNames};
+                              .hugging_face = &kGptNames,
+                              .unread = kUnreadWithoutRotation};
 
 }  // namespace cleave::model

@@ -5,6 +5,7 @@
 #include "cleave/model/family.h"
 #include "cleave/model/hugging_face.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/shape_keys.h"
 
 namespace cleave::model {
 namespace {
@@ -80,6 +81,7 @@ constinit const Family llama = {.name = "llama",
                                 .presets = kLlamaPresets,
                                 .usual_vocabulary = 32000,
                                 .ffn_matrices = 3,
-                                .hugging_face = &kLlamaNames};
+                                .hugging_face = &kLlamaNames,
+                                .unread = kUnreadByDecoders};
 
 }  // namespace cleave::model

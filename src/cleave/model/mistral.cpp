@@ -2,6 +2,7 @@
 #include "cleave/model/decoder_config.h"
 #include "cleave/model/family.h"
 #include "cleave/model/hugging_face.h"
+#include "cleave/model/shape_keys.h"
 
 namespace cleave::model {
 namespace {
@@ -38,6 +39,7 @@ constinit const Family mistral = {.name = "mistral",
                                   .default_ffn = gated_ffn,
                                   .usual_vocabulary = 32000,
                                   .ffn_matrices = 3,
-                                  .hugging_face = &kMistralNames};
+                                  .hugging_face = &kMistralNames,
+                                  .unread = kUnreadByDecoders};
 
 }  // namespace cleave::model

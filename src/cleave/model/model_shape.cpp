@@ -5,6 +5,7 @@
 
 #include "cleave/base/check.h"
 #include "cleave/model/family.h"
+#include "cleave/model/shape_keys.h"
 
 namespace cleave {
 namespace {
@@ -90,6 +91,12 @@ void check_no_vision(const ModelShape& s) {
           s.kind->name, " does not; leave them out");
 }
 
+void check_unread(const ModelShape& s) {
+  for (const model::ShapeKey& key : s.kind->unread)
+    require(key.is_left_out(s), key.name, " is set, and a ", s.kind->name,
+            " does not read it; leave it out, or take a model.kind that does");
+}
+
 }  // namespace
 
 void check_images(const ModelShape& s) {
@@ -107,6 +114,7 @@ void check_images(const ModelShape& s) {
 }
 
 void check(const ModelShape& s) {
+  check_unread(s);
   s.kind->reads_images ? check_images(s) : check_no_images(s);
   if (!s.kind->reads_images || !s.kind->reads_tokens) check_no_vision(s);
   check_size("layers", s.layers);

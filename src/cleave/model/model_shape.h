@@ -56,7 +56,7 @@ struct VisionShape {
 };
 
 /// Everything that decides a model's parameters and arithmetic; no batch, no layout. What a family
-/// does not have, it does not read.
+/// does not read, it says in Family::unread.
 struct ModelShape {
   const model::Family* kind = &model::gpt;
   std::int64_t layers = 0;

@@ -2,6 +2,7 @@
 #include "cleave/model/decoder_config.h"
 #include "cleave/model/family.h"
 #include "cleave/model/hugging_face.h"
+#include "cleave/model/shape_keys.h"
 
 namespace cleave::model {
 namespace {
@@ -40,6 +41,7 @@ constinit const Family olmo2 = {.name = "olmo2",
                                 .default_ffn = gated_ffn,
                                 .usual_vocabulary = 100352,
                                 .ffn_matrices = 3,
-                                .hugging_face = &kOlmo2Names};
+                                .hugging_face = &kOlmo2Names,
+                                .unread = kUnreadByDecoders};
 
 }  // namespace cleave::model

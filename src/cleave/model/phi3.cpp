@@ -2,6 +2,7 @@
 #include "cleave/model/decoder_config.h"
 #include "cleave/model/family.h"
 #include "cleave/model/hugging_face.h"
+#include "cleave/model/shape_keys.h"
 
 namespace cleave::model {
 namespace {
@@ -39,6 +40,7 @@ constinit const Family phi3 = {.name = "phi3",
                                .default_ffn = gated_ffn,
                                .usual_vocabulary = 32064,
                                .ffn_matrices = 3,
-                               .hugging_face = &kPhi3Names};
+                               .hugging_face = &kPhi3Names,
+                               .unread = kUnreadByDecodersOfFixedBias};
 
 }  // namespace cleave::model

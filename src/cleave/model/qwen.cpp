@@ -2,6 +2,7 @@
 #include "cleave/model/decoder_config.h"
 #include "cleave/model/family.h"
 #include "cleave/model/hugging_face.h"
+#include "cleave/model/shape_keys.h"
 
 namespace cleave::model {
 namespace {
@@ -61,7 +62,8 @@ constinit const Family qwen2 = {.name = "qwen2",
                                 .default_ffn = gated_ffn,
                                 .usual_vocabulary = 151936,
                                 .ffn_matrices = 3,
-                                .hugging_face = &kQwen2Names};
+                                .hugging_face = &kQwen2Names,
+                                .unread = kUnreadByDecodersOfFixedBias};
 
 constinit const Family qwen3 = {.name = "qwen3",
                                 .build = build_qwen3,
@@ -69,6 +71,7 @@ constinit const Family qwen3 = {.name = "qwen3",
                                 .default_ffn = gated_ffn,
                                 .usual_vocabulary = 151936,
                                 .ffn_matrices = 3,
-                                .hugging_face = &kQwen3Names};
+                                .hugging_face = &kQwen3Names,
+                                .unread = kUnreadByDecoders};
 
 }  // namespace cleave::model

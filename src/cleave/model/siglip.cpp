@@ -4,6 +4,7 @@
 #include "cleave/model/clip_config.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/shape_keys.h"
 #include "cleave/model/towers.h"
 #include "cleave/spec/contrastive_layers.h"
 #include "cleave/spec/image_layers.h"
@@ -168,6 +169,7 @@ constinit const Family siglip = {.name = "siglip",
                                  .usual_vocabulary = 32000,
                                  .hugging_face = &kSiglipNames,
                                  .reads_images = true,
-                                 .pairs = true};
+                                 .pairs = true,
+                                 .unread = kUnreadWithoutRotation};
 
 }  // namespace cleave::model

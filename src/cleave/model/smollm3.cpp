@@ -4,6 +4,7 @@
 #include "cleave/model/decoder_config.h"
 #include "cleave/model/family.h"
 #include "cleave/model/hugging_face.h"
+#include "cleave/model/shape_keys.h"
 
 namespace cleave::model {
 namespace {
@@ -87,6 +88,7 @@ constinit const Family smollm3 = {.name = "smollm3",
                                   .ties_embeddings = true,
                                   .usual_vocabulary = 128256,
                                   .ffn_matrices = 3,
-                                  .hugging_face = &kSmollm3Names};
+                                  .hugging_face = &kSmollm3Names,
+                                  .unread = kUnreadByDecoders};
 
 }  // namespace cleave::model

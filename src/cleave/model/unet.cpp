@@ -4,6 +4,7 @@
 #include "cleave/base/check.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/shape_keys.h"
 #include "cleave/spec/image_layers.h"
 #include "cleave/spec/map_layers.h"
 #include "cleave/spec/port_layers.h"
@@ -148,6 +149,7 @@ constinit const Family unet = {.name = "unet",
                                .default_ffn = [](std::int64_t hidden) { return hidden; },
                                .presets = kUnetPresets,
                                .reads_images = true,
-                               .reads_tokens = false};
+                               .reads_tokens = false,
+                               .unread = kUnreadWithoutRotation};
 
 }  // namespace cleave::model

@@ -7,6 +7,7 @@
 #include "cleave/model/hugging_face.h"
 #include "cleave/model/image_config.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/shape_keys.h"
 #include "cleave/spec/image_layers.h"
 
 namespace cleave::model {
@@ -190,6 +191,7 @@ constinit const Family vit = {.name = "vit",
                               .presets = kVitPresets,
                               .hugging_face = &kVitNames,
                               .reads_images = true,
-                              .reads_tokens = false};
+                              .reads_tokens = false,
+                              .unread = kUnreadWithoutRotation};
 
 }  // namespace cleave::model

@@ -7,6 +7,7 @@
 #include "cleave/model/decoder.h"
 #include "cleave/model/family.h"
 #include "cleave/model/presets.h"
+#include "cleave/model/shape_keys.h"
 #include "cleave/model/towers.h"
 #include "cleave/model/vlm_config.h"
 #include "cleave/model/vlm_parts.h"
@@ -262,6 +263,7 @@ constinit const Family vlm = {.name = "vlm",
                               .usual_vocabulary = 32064,
                               .ffn_matrices = 3,
                               .hugging_face = &kVlmNames,
-                              .reads_images = true};
+                              .reads_images = true,
+                              .unread = kUnreadByDecodersOfFixedBias};
 
 }  // namespace cleave::model
