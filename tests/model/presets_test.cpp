@@ -1,5 +1,7 @@
 #include "cleave/model/presets.h"
 
+#include <limits>
+
 #include "support/errors.h"
 #include <gtest/gtest.h>
 
@@ -129,6 +131,39 @@ TEST(ModelShape, RefusesWhatNoModelCanHave) {
             "model.kv_heads out or use kind = \"llama\"");
   EXPECT_EQ(refused([](ModelShape& s) { s.norm_eps = 0; }),
             "model.norm_eps is 0; it must lie between 0 and 1, for example 1e-5");
+}
+
+TEST(ModelShape, RefusesRotationsThatCannotBeComputed) {
+  const auto refused = [](auto change) {
+    ModelShape shape = model::find_preset("llama-tiny").shape;
+    shape.kind = &model::gemma3;
+    shape.rope_scaling = {.kind = RopeScaling::Kind::Yarn, .factor = 2, .original_context = 32};
+    EXPECT_NO_THROW(check(shape));
+    change(shape);
+    return user_error([&] { check(shape); });
+  };
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(refused([](ModelShape& s) { s.rope_theta = 1e39; }),
+            "model.rope_theta is 1e+39; it must be above 1 and at most 1e30, for example 10000");
+  EXPECT_EQ(refused([](ModelShape& s) { s.local_rope_theta = 0; }),
+            "model.local_rope_theta is 0; it must be above 1 and at most 1e30, for example 10000");
+  EXPECT_EQ(refused([](ModelShape& s) { s.rope_scaling.factor = kInfinite; }),
+            "model.rope_scaling has the factor inf; it must be 1 or more, and at most 1e30");
+  EXPECT_EQ(refused([](ModelShape& s) { s.rope_scaling.original_context = kInfinite; }),
+            "model.rope_scaling has the original_context inf; it must be the context before the "
+            "scaling");
+  EXPECT_EQ(refused([](ModelShape& s) { s.rope_scaling.high_freq_factor = kNothing; }),
+            "model.rope_scaling has the high_freq_factor nan; it must be above the "
+            "low_freq_factor 1");
+  EXPECT_EQ(refused([](ModelShape& s) { s.rope_scaling.beta_fast = -1; }),
+            "model.rope_scaling has the beta_fast -1; it must be above 0 and at most 1e30");
+  EXPECT_EQ(refused([](ModelShape& s) { s.rope_scaling.beta_slow = 0; }),
+            "model.rope_scaling has the beta_slow 0; it must be above 0 and at most 1e30");
+  EXPECT_EQ(refused([](ModelShape& s) { s.rope_scaling.attention_factor = kNothing; }),
+            "model.rope_scaling has the attention_factor nan; it must be above 0 and at most 1e30");
+  EXPECT_EQ(refused([](ModelShape& s) { s.attention_scale = kInfinite; }),
+            "model.attention_scale is inf; it must lie between 0 and 1e30");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cleave/model/model_shape.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "cleave/base/check.h"
@@ -52,19 +53,47 @@ void check_layers_of(const ModelShape& s) {
               "; leave it out, or count from 0");
     }
   }
-  const RopeScaling& scaling = s.rope_scaling;
-  require(scaling.factor >= 1, "model.rope_scaling has the factor ", scaling.factor,
-          "; it must be 1 or more");
+}
+
+// Far above what any model has, and exact enough where rotary positions are computed in f32.
+constexpr double kLargestNumber = 1e30;
+
+void check_theta(std::string_view name, double theta) {
+  require(theta > 1 && theta <= kLargestNumber, "model.", name, " is ", theta,
+          "; it must be above 1 and at most 1e30, for example 10000");
+}
+
+/// The numbers of a scaling, whether its kind reads them or not.
+void check_scaling(const RopeScaling& scaling) {
+  const auto holds = [](std::string_view name, double number, bool ok, std::string_view rule) {
+    require(ok && std::abs(number) <= kLargestNumber, "model.rope_scaling has the ", name, " ",
+            number, "; it must be ", rule);
+  };
+  const auto above_zero = [&](std::string_view name, double number) {
+    holds(name, number, number > 0, "above 0 and at most 1e30");
+  };
   const bool stretches =
       scaling.kind == RopeScaling::Kind::Llama3 || scaling.kind == RopeScaling::Kind::Yarn;
-  require(!stretches || scaling.original_context >= 1,
-          "model.rope_scaling has the original_context ", scaling.original_context,
-          "; it must be the context before the scaling");
-  require(scaling.high_freq_factor > scaling.low_freq_factor,
-          "model.rope_scaling has the "
-          "high_freq_factor ",
-          scaling.high_freq_factor, ", which must be above the low_freq_factor ",
-          scaling.low_freq_factor);
+  holds("factor", scaling.factor, scaling.factor >= 1, "1 or more, and at most 1e30");
+  holds("original_context", scaling.original_context,
+        (!stretches || scaling.original_context >= 1) &&
+            scaling.original_context < static_cast<double>(kLargest),
+        "the context before the scaling");
+  holds("low_freq_factor", scaling.low_freq_factor, true, "a number up to 1e30");
+  holds("high_freq_factor", scaling.high_freq_factor,
+        scaling.high_freq_factor > scaling.low_freq_factor,
+        detail::concat("above the low_freq_factor ", scaling.low_freq_factor));
+  above_zero("beta_fast", scaling.beta_fast);
+  above_zero("beta_slow", scaling.beta_slow);
+  above_zero("attention_factor", scaling.attention_factor);
+}
+
+void check_rotation(const ModelShape& s) {
+  check_theta("rope_theta", s.rope_theta);
+  check_theta("local_rope_theta", s.local_rope_theta);
+  check_scaling(s.rope_scaling);
+  require(s.attention_scale >= 0 && s.attention_scale <= kLargestNumber,
+          "model.attention_scale is ", s.attention_scale, "; it must lie between 0 and 1e30");
 }
 
 /// The divisor of `whole` nearest to `wanted`: what we suggest instead.
@@ -137,8 +166,7 @@ void check(const ModelShape& s) {
           "; set model.kv_heads to a divisor such as ", nearest_divisor(s.heads, s.kv_heads));
   require(s.norm_eps > 0 && s.norm_eps < 1, "model.norm_eps is ", s.norm_eps,
           "; it must lie between 0 and 1, for example 1e-5");
-  require(s.rope_theta > 1, "model.rope_theta is ", s.rope_theta,
-          "; it must be above 1, for example 10000");
+  check_rotation(s);
   check_layers_of(s);
   if (s.kind->check != nullptr) s.kind->check(s);
 }
