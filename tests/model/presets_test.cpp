@@ -121,7 +121,7 @@ TEST(ModelShape, RefusesWhatNoModelCanHave) {
   EXPECT_EQ(refused([](ModelShape& s) { s.layers = 20000000; }),
             "model.layers is 20000000; at most 10000 can be planned for");
   EXPECT_EQ(refused([](ModelShape& s) { s.hidden = s.ffn = 2000000000; }),
-            "the model has about 1.12e+20 parameters, more than the 1e15 that can be planned for; "
+            "the model has about 9.6e+19 parameters, more than the 1e15 that can be planned for; "
             "make model.hidden, ffn, vocab or layers smaller");
   EXPECT_EQ(refused([](ModelShape& s) { s.heads = s.kv_heads = 64; }),
             "a head of 1 (model.hidden / model.heads) is odd, but rotary positions turn pairs; "
@@ -131,6 +131,34 @@ TEST(ModelShape, RefusesWhatNoModelCanHave) {
             "model.kv_heads out or use kind = \"llama\"");
   EXPECT_EQ(refused([](ModelShape& s) { s.norm_eps = 0; }),
             "model.norm_eps is 0; it must lie between 0 and 1, for example 1e-5");
+}
+
+TEST(ModelShape, RefusesSizesThatCannotBePlannedFor) {
+  const auto refused = [](const char* preset, auto change) {
+    ModelShape shape = model::find_preset(preset).shape;
+    change(shape);
+    return user_error([&] { check(shape); });
+  };
+  for (const char* preset : {"vlm-tiny", "clip-tiny", "siglip-tiny"}) {
+    EXPECT_EQ(refused(preset, [](ModelShape& s) { s.vision.layers = 1'000'000'000; }),
+              "model.vision.layers is 1000000000; at most 10000 can be planned for");
+    EXPECT_EQ(refused(preset, [](ModelShape& s) { s.vision.hidden = std::int64_t{1} << 40; }),
+              "model.vision.hidden is 1099511627776; it must be at least 1 and below 2^31");
+    EXPECT_TRUE(refused(preset, [](ModelShape& s) { s.vision.hidden = s.vision.ffn = 1 << 30; })
+                    .starts_with("the model has about "))
+        << preset;
+  }
+  EXPECT_EQ(refused("clip-tiny", [](ModelShape& s) { s.features = std::int64_t{1} << 40; }),
+            "model.features is 1099511627776; it must be below 2^31, or left out");
+  EXPECT_EQ(refused("vlm-tiny", [](ModelShape& s) { s.shuffle = -2; }),
+            "model.projector.shuffle is -2, and an image has 4 patches along a side; make it a "
+            "divisor of them, or 0");
+  EXPECT_EQ(
+      refused("llama-tiny", [](ModelShape& s) { s.head_dim = 2'000'000'000; }),
+      "model.heads 4 of model.head_dim 2000000000 are 8000000000 wide; it must be below 2^31");
+  EXPECT_EQ(refused("unet-tiny", [](ModelShape& s) { s.hidden = 1 << 19; }),
+            "model.hidden 524288 doubles at each of 2 levels, to more than the 1048576 channels "
+            "that can be planned for; make it or model.layers smaller");
 }
 
 TEST(ModelShape, RefusesRotationsThatCannotBeComputed) {

@@ -24,12 +24,30 @@ constexpr std::int64_t kMostLayers = 10000;
 // Whose bytes, times whatever is held per parameter, are still counted exactly.
 constexpr double kMostParameters = 1e15;
 
+/// Weights of the matrices of blocks of this shape, about, without overflow.
+double parameters_of_blocks(std::int64_t layers, double hidden, double attended, double ffn) {
+  return static_cast<double>(layers) * hidden * (2 * attended + 3 * ffn);
+}
+
 /// Weights of the matrices, about, without overflow.
 double parameters_about(const ModelShape& s) {
-  const double hidden = static_cast<double>(s.hidden);
-  const double block = hidden * (4 * hidden + 3 * static_cast<double>(s.ffn));
-  return static_cast<double>(s.layers) * block +
-         hidden * (2 * static_cast<double>(s.vocab) + static_cast<double>(s.context));
+  const auto real = [](std::int64_t size) { return static_cast<double>(size); };
+  const double hidden = real(s.hidden);
+  const double attended = (real(s.heads) + real(s.kv_heads)) * real(s.head_size());
+  const VisionShape& v = s.vision;
+  const double wide = real(v.hidden);
+  const double rows = s.patch > 0 ? real(s.patches()) + real(s.patch_values()) : 0;
+  const double squares = std::max(1.0, real(s.shuffle) * real(s.shuffle));
+  return parameters_of_blocks(s.layers, hidden, attended, real(s.ffn)) +
+         parameters_of_blocks(v.layers, wide, 2 * wide, real(v.ffn)) +
+         hidden * (2 * real(s.vocab) + real(s.context) + real(s.classes) + real(s.features)) +
+         std::max(hidden, wide) * (rows + real(s.features)) +
+         real(v.deepstack.count + 1) * hidden * (squares * wide + (wide > 0 ? hidden : 0));
+}
+
+void check_depth(std::string_view name, std::int64_t layers) {
+  require(layers <= kMostLayers, "model.", name, " is ", layers, "; at most ", kMostLayers,
+          " can be planned for");
 }
 
 void check_layers_of(const ModelShape& s) {
@@ -40,6 +58,8 @@ void check_layers_of(const ModelShape& s) {
           " tokens of model.vocab, or -1 for none");
   require(s.pad_token < 0 || (s.kind->reads_tokens && !s.kind->pairs), "model.pad_token is ",
           s.pad_token, ", and a ", s.kind->name, " has no such token; leave it out");
+  require(s.heads * s.head_size() < kLargest, "model.heads ", s.heads, " of model.head_dim ",
+          s.head_size(), " are ", s.heads * s.head_size(), " wide; it must be below 2^31");
   require(s.rotary_dim >= 0 && s.rotary_dim % 2 == 0 && s.rotary_dim <= s.head_size(),
           "model.rotary_dim is ", s.rotary_dim, "; it must be even and at most the ", s.head_size(),
           " elements of a head");
@@ -142,6 +162,19 @@ void check_images(const ModelShape& s) {
           s.patch, " makes no patches; images have up to 16384 pixels a side");
 }
 
+void check_vision_sizes(const ModelShape& s) {
+  check_size("vision.layers", s.vision.layers);
+  check_depth("vision.layers", s.vision.layers);
+  check_size("vision.hidden", s.vision.hidden);
+  check_size("vision.heads", s.vision.heads);
+  check_size("vision.ffn", s.vision.ffn);
+  require(s.features >= 0 && s.features < kLargest, "model.features is ", s.features,
+          "; it must be below 2^31, or left out");
+  require(s.shuffle >= 0 && s.shuffle <= s.image / s.patch, "model.projector.shuffle is ",
+          s.shuffle, ", and an image has ", s.image / s.patch,
+          " patches along a side; make it a divisor of them, or 0");
+}
+
 void check(const ModelShape& s) {
   check_unread(s);
   s.kind->reads_images ? check_images(s) : check_no_images(s);
@@ -153,8 +186,8 @@ void check(const ModelShape& s) {
   check_size("ffn", s.ffn);
   check_size("vocab", s.vocab);
   check_size("context", s.context);
-  require(s.layers <= kMostLayers, "model.layers is ", s.layers, "; at most ", kMostLayers,
-          " can be planned for");
+  check_depth("layers", s.layers);
+  if (s.vision != VisionShape{}) check_vision_sizes(s);
   require(parameters_about(s) <= kMostParameters, "the model has about ", parameters_about(s),
           " parameters, more than the 1e15 that can be planned for; make model.hidden, ffn, vocab "
           "or layers smaller");

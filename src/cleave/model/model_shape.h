@@ -127,6 +127,10 @@ struct ModelShape {
 /// Throws UserError unless the keys of models that read images make sense.
 void check_images(const ModelShape& shape);
 
+/// Throws UserError unless a tower of images beside a language model has sizes that can be planned
+/// for, and so has what joins them.
+void check_vision_sizes(const ModelShape& shape);
+
 /// Throws UserError, naming the value, the rule and the remedy, if no model has this shape.
 void check(const ModelShape& shape);
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "cleave/base/check.h"
-#include "cleave/model/family.h"
 #include "cleave/model/encoder.h"
+#include "cleave/model/family.h"
 #include "cleave/spec/port_layers.h"
 
 namespace cleave::model {
@@ -118,9 +118,7 @@ Graph pair_up(const ModelShape& s, const spec::Flow& flow, Towers towers) {
 
 void check_image_tower(const ModelShape& s) {
   const VisionShape& v = s.vision;
-  require(v.layers >= 1 && v.hidden >= 1 && v.heads >= 1 && v.ffn >= 1, "model.vision has ",
-          v.layers, " layers, hidden ", v.hidden, ", heads ", v.heads, " and ffn ", v.ffn,
-          "; all must be at least 1");
+  check_vision_sizes(s);
   require(v.hidden % v.heads == 0, "model.vision.hidden ", v.hidden,
           " is not divisible by model.vision.heads ", v.heads);
   require(v.norm_eps > 0 && v.norm_eps < 1, "model.vision.norm_eps is ", v.norm_eps,

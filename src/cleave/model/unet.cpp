@@ -18,6 +18,8 @@ using spec::Flow;
 
 constexpr std::int64_t kUnetSquare = 3;
 constexpr std::int64_t kUnetGroups = 4;
+// At the lowest level: far above any unet, and few enough for all bytes to be counted exactly.
+constexpr std::int64_t kUnetMostChannels = 1 << 20;
 
 /// Square images at a level of the network.
 MapShape level(const ModelShape& s, std::int64_t depth) {
@@ -121,6 +123,9 @@ void check_unet(const ModelShape& s) {
   require(s.layers / 2 < 14 && s.image % (std::int64_t{1} << (s.layers / 2)) == 0, "model.image ",
           s.image, " cannot be halved ", s.layers / 2,
           " times; make it a multiple of 2 to the power of half of model.layers");
+  require(s.hidden <= kUnetMostChannels >> s.layers / 2, "model.hidden ", s.hidden,
+          " doubles at each of ", s.layers / 2, " levels, to more than the ", kUnetMostChannels,
+          " channels that can be planned for; make it or model.layers smaller");
 }
 
 constexpr ModelShape kUnetTiny = {.kind = &unet,
