@@ -106,6 +106,9 @@ TEST(PackedEmbedding, IsRefusedWhereTheTableLearnsOrThereIsNone) {
   EXPECT_EQ(
       refused(tiny_model(&model::vit, DType::F32, 4)),
       "model.frozen_embedding is \"int8\", and the model has no table of tokens; leave it out");
+  EXPECT_EQ(refused(tiny_model(&model::vlm, DType::F32, 4)),
+            "model.frozen_embedding is \"int8\", and layer join puts rows of images among those of "
+            "its table, which it cannot with packed ones; leave it out");
 }
 
 }  // namespace

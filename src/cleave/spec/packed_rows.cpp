@@ -12,6 +12,19 @@ std::int64_t value_bytes(const ParameterSpec& parameter, DType dtype) {
   return parameter.shape[0] * packed_row_words(parameter.shape[1]) * size_of(DType::I32);
 }
 
+namespace {
+
+/// Where the tokens of a model are looked up by a layer that cannot do so in packed rows; empty:
+/// nowhere.
+std::string other_table(const Graph& graph) {
+  for (const SegmentSpec& segment : graph.segments)
+    for (const LayerSpec& layer : segment.layers)
+      if (layer.attributes.get_if<EmbeddingAttributes>() != nullptr) return layer.name;
+  return {};
+}
+
+}  // namespace
+
 void pack_embeddings(Graph& graph) {
   std::set<std::string> packed;
   const auto for_each_layer = [&](const auto& visit) {
@@ -28,6 +41,10 @@ void pack_embeddings(Graph& graph) {
     table.held = Held::Packed;
     packed.insert(table.name);
   });
+  const std::string other = packed.empty() ? other_table(graph) : "";
+  require(other.empty(), "model.frozen_embedding is \"int8\", and layer ", other,
+          " puts rows of images among those of its table, which it cannot with packed ones; leave "
+          "it out");
   require(!packed.empty(),
           "model.frozen_embedding is \"int8\", and the model has no table of tokens; leave it out");
   for_each_layer([&](LayerSpec& layer) {
