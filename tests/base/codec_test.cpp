@@ -1,5 +1,6 @@
 #include "cleave/base/codec.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -75,6 +76,16 @@ TEST(Codec, KeepsTheLargestTenth) {
   const std::vector<float> back = through(*find_codec("topk"), values);
   for (std::size_t i = 0; i < values.size(); ++i)
     EXPECT_EQ(back[i], i == 7 || i == 29 || i == 0 ? values[i] : 0) << i;
+}
+
+TEST(Codec, KeepsWhatIsNoNumberBeforeAllNumbers) {
+  std::vector<float> values = numbers(1000);
+  for (std::size_t i = 5; i < values.size(); i += 40) values[i] = i % 80 == 5 ? NAN : -NAN;
+  values[999] = INFINITY;
+  const std::vector<float> back = through(*find_codec("topk"), values);
+  for (std::size_t i = 5; i < values.size(); i += 40) EXPECT_TRUE(std::isnan(back[i])) << i;
+  EXPECT_EQ(back[999], INFINITY);
+  EXPECT_EQ(std::ranges::count(back, 0.0f), 900);
 }
 
 TEST(Codec, LeavesZerosAlone) {

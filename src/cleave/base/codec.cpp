@@ -112,14 +112,20 @@ std::int64_t kept(std::int64_t elements) {
 std::int64_t topk_bytes(std::int64_t elements) {
   return 8 * kept(elements);
 }
+/// A number without its sign. As whole numbers they are in the same order, and a NaN, which is
+/// neither larger nor smaller than any number, is larger than all of them.
+std::uint32_t size_of_number(float value) {
+  return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
+}
+
 /// Among equal values the first wins; they are sent in the order of their places.
 void encode_topk(std::span<const float> values, Chance, std::span<std::byte> out) {
   std::vector<std::uint32_t> places(values.size());
   std::iota(places.begin(), places.end(), 0);
   const std::int64_t count = kept(std::ssize(values));
   const auto larger = [&](std::uint32_t a, std::uint32_t b) {
-    const float x = std::fabs(values[a]);
-    const float y = std::fabs(values[b]);
+    const std::uint32_t x = size_of_number(values[a]);
+    const std::uint32_t y = size_of_number(values[b]);
     return x != y ? x > y : a < b;
   };
   std::ranges::nth_element(places, places.begin() + (count - 1), larger);
