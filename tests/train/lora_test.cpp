@@ -92,10 +92,16 @@ TEST(Lora, ScalesByRankOrByItsRoot) {
 
 TEST(Lora, NamesWhatThereIsInsteadOfATargetThatIsNot) {
   Graph model = tiny_model(&model::llama, DType::F32, 4);
-  EXPECT_EQ(
-      user_error([&] { add_adapters(model, {.rank = 1, .alpha = 1, .targets = {"c_attn"}}); }),
-      "lora.targets names \"c_attn\", and no linear layer is called so; this model has "
-      "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj");
+  const auto refused = [&](const std::string& target) {
+    return user_error([&] { add_adapters(model, {.rank = 1, .alpha = 1, .targets = {target}}); });
+  };
+  const std::string all = "nown are down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj";
+  EXPECT_EQ(refused("c_attn"),
+            "lora.targets names \"c_attn\", and no linear layer is called so; k" + all);
+  EXPECT_EQ(refused("down_pro"),
+            "lora.targets names \"down_pro\", and no linear layer is called so; did you mean "
+            "down_proj? K" +
+                all);
 }
 
 }  // namespace

@@ -165,10 +165,10 @@ void check_targets(const Graph& graph, const Lora& lora) {
       const std::string module = name.substr(0, name.rfind('.'));
       modules.insert(module.substr(module.rfind('.') + 1));
     }
-    std::string all;
-    for (const std::string& module : modules) all += (all.empty() ? "" : ", ") + module;
+    const std::vector<std::string_view> names(modules.begin(), modules.end());
     throw UserError(detail::concat("lora.targets names \"", target,
-                                   "\", and no linear layer is called so; this model has ", all));
+                                   "\", and no linear layer is called so",
+                                   known_are(target, names)));
   }
 }
 
