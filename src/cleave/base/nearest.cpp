@@ -11,8 +11,9 @@ std::string_view last_part(std::string_view dotted) {
   return dotted.substr(dotted.rfind('.') + 1);
 }
 
-/// The distance, or some number from `limit` on if it is at least that: most words differ by more
-/// than a slip, which their lengths or first letters show. `row` is scratch.
+/// Letters to insert, drop or replace to turn `a` into `b` (Levenshtein), or some number from
+/// `limit` on if it is at least that: most words differ by more than a slip, which their lengths or
+/// first letters show. `row` is scratch.
 ///
 /// Only cells with |i - j| < limit can lie on the way to a distance below it:
 ///
@@ -45,11 +46,6 @@ int distance_below(int limit, std::string_view a, std::string_view b, std::vecto
 }
 
 }  // namespace
-
-int edit_distance(std::string_view a, std::string_view b) {
-  std::vector<int> row;
-  return distance_below(static_cast<int>(std::max(a.size(), b.size())) + 1, a, b, row);
-}
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
   std::vector<int> row;

@@ -6,9 +6,6 @@
 
 namespace cleave {
 
-/// Letters to insert, drop or replace to turn `a` into `b` (Levenshtein).
-int edit_distance(std::string_view a, std::string_view b);
-
 /// The entry of `known` that `word` was probably meant to be; empty if none is near. A dotted
 /// word also matches by its last part, so "optimizer.lr" finds "train.lr".
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
