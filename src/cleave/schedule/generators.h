@@ -47,6 +47,9 @@ struct Schedule {
   bool splits_backward = false;  ///< I and W apart: the last gradient leaves without waiting for W
   bool keeps_all = false;        ///< every microbatch of the step is alive at the turn
   bool starts_early = false;     ///< it heeds PipelineShape::early
+  /// Its order is made of rounds that fill the pipeline, without the microbatches of them that do
+  /// not exist.
+  bool whole_rounds = false;
 
   // What a search for a layout makes of it.
   int rank = 100;  ///< the plainer and leaner is lower, and wins where two are equally fast

@@ -20,7 +20,7 @@ std::vector<Schedule> built_in() {
       {.name = "interleaved", .generate = interleaved, .chunks = 2, .most_chunks = kMostChunks,
        .rank = 2, .searched_chunks = 4, .on_clusters = true},
       {.name = "interleaved-lean", .generate = interleaved_lean, .chunks = 2,
-       .most_chunks = kMostChunks, .rank = 11},
+       .most_chunks = kMostChunks, .whole_rounds = true, .rank = 11},
       {.name = "looped-bfs", .generate = looped_bfs, .chunks = 2, .most_chunks = kMostChunks,
        .keeps_all = true, .rank = 10, .searched_chunks = 4},
       {.name = "zb-h1", .generate = zb_h1, .any_graph = true, .splits_backward = true, .rank = 1,
@@ -28,13 +28,13 @@ std::vector<Schedule> built_in() {
       {.name = "zb-h2", .generate = zb_h2, .splits_backward = true, .rank = 7,
        .on_clusters = true},
       {.name = "zbv", .generate = zbv, .chunks = 2, .most_chunks = 2, .fold = Fold::V,
-       .splits_backward = true, .rank = 3, .on_clusters = true},
+       .splits_backward = true, .whole_rounds = true, .rank = 3, .on_clusters = true},
       {.name = "v-half", .generate = v_half, .chunks = 2, .most_chunks = 2, .fold = Fold::V,
-       .splits_backward = true, .rank = 4},
+       .splits_backward = true, .whole_rounds = true, .rank = 4},
       {.name = "v-min", .generate = v_min, .chunks = 2, .most_chunks = 2, .fold = Fold::V,
-       .splits_backward = true, .rank = 5},
+       .splits_backward = true, .whole_rounds = true, .rank = 5},
       {.name = "dualpipev", .generate = dualpipev, .chunks = 2, .most_chunks = 2, .fold = Fold::V,
-       .splits_backward = true, .rank = 8},
+       .splits_backward = true, .whole_rounds = true, .rank = 8},
   };
 }
 // clang-format on
@@ -103,6 +103,17 @@ void check_replicas(const Schedule& schedule, const PipelineShape& shape) {
 /// memory.
 constexpr std::int64_t kMostActions = 100'000'000;
 
+void check_size(const Schedule& schedule, const PipelineShape& shape) {
+  const std::int64_t rounds = schedule.whole_rounds ? std::int64_t{2} * shape.devices : 1;
+  const std::int64_t made = std::max<std::int64_t>(shape.microbatches, rounds);
+  require(shape.devices <= kMostActions / shape.chunks / made, shape.devices, " devices x ",
+          shape.chunks, " chunks x ", made, " microbatches",
+          made == shape.microbatches ? ""
+                                     : cleave::detail::concat(", of which ", schedule.name,
+                                                              " is made however few there are,"),
+          " are more than the ", kMostActions, " forwards that a program may have");
+}
+
 void check(const Schedule& schedule, const PipelineShape& shape) {
   require(shape.devices >= 1, "a pipeline needs at least one device, got ", shape.devices);
   require(shape.microbatches >= 1, "a step needs at least one microbatch, got ",
@@ -117,9 +128,7 @@ void check(const Schedule& schedule, const PipelineShape& shape) {
           names_with(&Schedule::starts_early), "or leave it out");
   require(takes(schedule, shape.chunks), "chunks must be between 1 and ", schedule.most_chunks,
           ", got ", shape.chunks);
-  require(shape.devices <= kMostActions / shape.chunks / shape.microbatches, shape.devices,
-          " devices x ", shape.chunks, " chunks x ", shape.microbatches,
-          " microbatches are more than the ", kMostActions, " forwards that a program may have");
+  check_size(schedule, shape);
 }
 
 }  // namespace
