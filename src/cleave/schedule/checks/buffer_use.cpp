@@ -1,6 +1,7 @@
 #include "cleave/schedule/checks/buffer_use.h"
 
 #include <algorithm>
+#include <span>
 
 namespace cleave::schedule::checks {
 namespace {
@@ -85,6 +86,14 @@ Span until(std::int32_t made, std::int32_t last) {
   return {made, std::max(made, last)};
 }
 
+/// Of a segment, by those of its stage: by the next one where segments form a chain.
+template <class Visit>
+void each_read_inside(const Tables& t, StageId stage, SegmentId from, const Visit& visit) {
+  if (t.program.reads.empty())
+    return visit(SegmentRead{.stage = stage, .segment = from + 1, .from = from});
+  for (const SegmentRead& read : t.reads.inside(stage, from)) visit(read);
+}
+
 Span use_of_kept(const Tables& t, const Buffer& b) {
   const Passes passes(t, b);
   const Span again = passes.recompute();
@@ -101,15 +110,16 @@ Span use_of_kept(const Tables& t, const Buffer& b) {
   if (b.kind == BufferKind::InputKept) return until(passes.input_first(), passes.weight_last());
   if (b.kind == BufferKind::SegmentInput) {
     std::int32_t last = t.program.reads.empty() ? again.last : passes.input_made();
-    for (const SegmentRead& read :
-         reads_inside(t.program, StageId{b.stage}, SegmentId{b.segment - 1}))
+    each_read_inside(t, StageId{b.stage}, SegmentId{b.segment - 1}, [&](const SegmentRead& read) {
       last = std::max(last, passes.last_read(read));
+    });
     return {passes.input_made(), last};
   }
   if (b.kind == BufferKind::SegmentGradient) {
     std::int32_t first = passes.input_last();
-    for (const SegmentRead& read : reads_inside(t.program, StageId{b.stage}, SegmentId{b.segment}))
+    each_read_inside(t, StageId{b.stage}, SegmentId{b.segment}, [&](const SegmentRead& read) {
       first = std::min(first, passes.gradient_made(read));
+    });
     return {first, passes.input_last()};
   }
   return again.empty() ? Span{} : Span{passes.forward_first(), again.last};
@@ -150,11 +160,12 @@ Span use_of_carried(const Tables& t, const Buffer& b) {
   if (!t.program.reads.empty()) {
     const Passes readers = passes_of(t, edge.to, b);
     if (forward) read = t.unit(to, of).forward.last;
-    for (const SegmentRead& at : reads_of_edge(t.program, b.edge)) {
+    const std::span<const SegmentRead> of_edge = t.reads.of_edge(b.edge);
+    for (const SegmentRead& at : of_edge) {
       if (forward) read = std::max(read, readers.last_read(at));
       if (!forward) made = std::min(made, readers.gradient_made(at));
     }
-    if (forward) made = passes_of(t, from, b).made_by(maker_of(t.program, b.edge));
+    if (forward) made = passes_of(t, from, b).made_by(of_edge.front().from);
   }
   if (!t.crosses(b.edge, of.replica)) return {made, read};
   const Message& m = t.message(b.edge, b.direction, of);
@@ -181,15 +192,8 @@ Span reduction_of(const Tables& t, const Buffer& b) {
 // From the first W of any replica that the device stands for to the end of REDUCE.
 Span use_of_sums(const Tables& t, const Buffer& b) {
   const Span reduction = reduction_of(t, b);
-  Span used;
-  Buffer of_microbatch = b;
-  for (MicrobatchId m{0}; m < t.topology.microbatches(b.device); ++m) {
-    if (!t.topology.present(b.stage, t.topology.of_replica(DeviceId{b.device}, m))) continue;
-    of_microbatch.microbatch = m;
-    const Passes passes(t, of_microbatch);
-    used.first = used.empty() ? passes.weight_first() : std::min(used.first, passes.weight_first());
-    used.last = std::max(used.last, passes.weight_last());
-  }
+  const Span used =
+      t.weights_of(StageId{b.stage}, t.topology.replica[b.device], SegmentId{b.segment});
   // Without a W the sum is zero from REDUCE on.
   if (used.empty()) return reduction;
   return {used.first, std::max(used.last, reduction.last)};

@@ -16,7 +16,8 @@ void check_operands(const Program& program, Level level, Findings& findings);
 /// There are not so many segments that tables over them outgrow the program.
 void check_segments(const Program& program, const Mentions& mentions, Findings& findings);
 
-/// Each F, I, W once per stage, replica and microbatch, in order. Fills units, pieces, last_weight.
+/// Each F, I, W once per stage, replica and microbatch, in order. Fills units, pieces, weights,
+/// first and last_weight.
 void check_compute(Tables& tables, Level level, Findings& findings);
 
 /// Each message is posted and waited for once on either side, after what it carries was made and

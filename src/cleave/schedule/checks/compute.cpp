@@ -91,6 +91,9 @@ class ComputeWalk {
     const std::int64_t base = t_.segment_index(StageId{i.stage}, of_.replica);
     const std::int64_t held = t_.segment_index(StageId{i.stage}, t_.topology.replica[device_]);
     unit_->weight.add(at_);
+    t_.weights[static_cast<std::size_t>(i.stage) * t_.program.replicas +
+               t_.topology.replica[device_]]
+        .add(at_);
     if (unit_->input_done < total_ - first) complain("runs before the backward_input it needs");
     for (int segment = first; segment <= last; ++segment) {
       int& next = next_microbatch_[base + segment];
@@ -106,6 +109,7 @@ class ComputeWalk {
       next = t_.next_present(
           i.stage, {.replica = of_.replica, .microbatch = MicrobatchId{of_.microbatch + 1}});
       ++unit_->weight_done;
+      if (t_.first_weight[held + segment] < 0) t_.first_weight[held + segment] = at_;
       t_.last_weight[held + segment] = at_;
     }
   }

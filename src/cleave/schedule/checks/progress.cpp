@@ -3,6 +3,7 @@
 #include <queue>
 
 #include "cleave/schedule/checks/checks.h"
+#include "cleave/schedule/checks/posted_collectives.h"
 #include "cleave/schedule/effects.h"
 
 namespace cleave::schedule::checks {
@@ -23,7 +24,8 @@ class Run {
         needs_(p_.devices),
         waiters_(p_.devices),
         norm_(p_.ties.size() * p_.replicas),
-        collectives_(norm_ + 1) {}
+        meetings_(norm_ + 1),
+        collectives_(tables) {}
 
   void run() {
     for (int d = p_.devices - 1; d >= 0; --d) ready_.push_back(d);
@@ -37,16 +39,21 @@ class Run {
   }
 
  private:
-  // Until `device` has run past `position`, or, if `collective` is set, until all have come to it.
+  // Until `device` has run past `position`, or, if one of the others is set, until all have come to
+  // a meeting or have posted a collective.
   struct Need {
     int device = kNobody;
     std::int32_t position = -1;
+    std::size_t meeting = kNone;
     std::size_t collective = kNone;
     static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+    bool none() const { return device == kNobody && collective == kNone; }
   };
 
-  struct Collective {
+  struct Meeting {
     std::vector<int> arrived;  // devices that stand at it
+    int missing = kNobody;     // one that has not come, once somebody has asked
   };
 
   bool finished(int d) const { return at_[d] == std::ssize(p_.lists[d]); }
@@ -58,13 +65,20 @@ class Run {
       const Instruction& i = list[at_[d]];
       if (is_meeting(i.op)) return arrive(d, i);
       const Need need = level_ == Level::Compute ? implied_need(d, i) : need_of(d, i);
-      if (need.device != kNobody) {
-        needs_[d] = need;
-        waiters_[need.device].push({need.position, d});
-        return;
-      }
+      if (!need.none()) return wait(d, need);
       ++at_[d];
+      if (!is_posted_collective(i.op)) continue;
+      const std::vector<int> done_waiting = collectives_.post(d, i.stage);
+      ready_.insert(ready_.end(), done_waiting.begin(), done_waiting.end());
     }
+  }
+
+  void wait(int d, const Need& need) {
+    needs_[d] = need;
+    if (need.collective != Need::kNone)
+      collectives_.wait(need.collective, d);
+    else
+      waiters_[need.device].push({need.position, d});
   }
 
   void wake_waiters(int d) {
@@ -79,7 +93,7 @@ class Run {
   // each WAIT needs the posts of the others.
   Need need_of(int d, const Instruction& i) const {
     if (i.op != Op::Wait || is_move(i)) return {};
-    if (!is_message(i)) return need_of_collective(d, i);
+    if (!is_message(i)) return need_of_collective(d);
     const OfReplica of = t_.topology.of_replica(d, i);
     const Message& m = t_.message(i.edge, i.direction, of);
     const Op other = i.completes == Op::Send ? Op::Receive : Op::Send;
@@ -88,14 +102,9 @@ class Run {
     return at_[peer] > post ? Need{} : Need{peer, post};
   }
 
-  Need need_of_collective(int d, const Instruction& i) const {
-    const std::size_t number = t_.completed_by(StageId{i.stage}, t_.topology.replica[d], at_[d]);
-    for (int other = 0; other < p_.replicas; other += t_.topology.replicas[d]) {
-      const int peer = p_.placement[i.stage][other];
-      const std::int32_t post = t_.posted(StageId{i.stage}, ReplicaId{other})[number].post;
-      if (at_[peer] <= post) return {peer, post};
-    }
-    return {};
+  Need need_of_collective(int d) const {
+    const std::size_t collective = collectives_.awaited(d, at_[d]);
+    return collectives_.is_complete(collective, d) ? Need{} : Need{.collective = collective};
   }
 
   // Without messages in the lists, F and I need their producers on other devices.
@@ -123,7 +132,7 @@ class Run {
     return !effects(op).posts && effects(op).members != Members::Alone;
   }
 
-  std::size_t collective_of(int d, const Instruction& i) const {
+  std::size_t meeting_of(int d, const Instruction& i) const {
     if (effects(i.op).members == Members::All) return norm_;
     return static_cast<std::size_t>(i.edge) * p_.replicas + t_.topology.replica[d];
   }
@@ -146,10 +155,10 @@ class Run {
 
   // Whoever has arrived stands still, so the next time round cannot begin before this one ends.
   void arrive(int d, const Instruction& i) {
-    const std::size_t id = collective_of(d, i);
-    std::vector<int>& arrived = collectives_[id].arrived;
+    const std::size_t id = meeting_of(d, i);
+    std::vector<int>& arrived = meetings_[id].arrived;
     arrived.push_back(d);
-    needs_[d].collective = id;
+    needs_[d].meeting = id;
     if (std::ssize(arrived) < member_count(d, i)) return;
     for (const int member : arrived) {
       ++at_[member];
@@ -158,11 +167,21 @@ class Run {
     arrived.clear();
   }
 
-  // Who keeps a stuck device waiting. Collectives: any member that has not come.
-  int blocker(int d) const {
+  // Who keeps a stuck device waiting. Meetings and collectives: the first member that is missing,
+  // which is looked for once, for all that wait there.
+  int blocker(int d) {
     const Need& need = needs_[d];
+    if (need.meeting != Need::kNone) {
+      int& missing = meetings_[need.meeting].missing;
+      if (missing == kNobody) missing = missing_at_meeting(d);
+      return missing;
+    }
     if (need.collective == Need::kNone) return need.device;
-    std::vector<int> arrived = collectives_[need.collective].arrived;
+    return collectives_.missing(need.collective, p_.lists[d][at_[d]].stage, at_);
+  }
+
+  int missing_at_meeting(int d) const {
+    std::vector<int> arrived = meetings_[needs_[d].meeting].arrived;
     std::ranges::sort(arrived);
     const std::vector<int> all = members(d, p_.lists[d][at_[d]]);
     const auto missing = std::ranges::find_if_not(
@@ -182,9 +201,12 @@ class Run {
     const Need& need = needs_[d];
     const std::string start =
         concat("device ", d, " at ", text_at(d, at_[d]), " waits for device ", on);
-    if (need.collective == Need::kNone)
-      return concat(start, " to run ", text_at(on, need.position));
-    return concat(start, " to join it");
+    if (need.meeting != Need::kNone) return concat(start, " to join it");
+    const std::int32_t position =
+        need.collective == Need::kNone
+            ? need.position
+            : collectives_.post_of(on, p_.lists[d][at_[d]].stage, need.collective);
+    return concat(start, " to run ", text_at(on, position));
   }
 
   void report_stuck() {
@@ -237,8 +259,9 @@ class Run {
   std::vector<std::int32_t> at_;  // [device] the instruction to run next
   std::vector<Need> needs_;
   std::vector<std::priority_queue<Waiter, std::vector<Waiter>, std::greater<>>> waiters_;
-  std::size_t norm_;  // in collectives_, after the ties of every replica
-  std::vector<Collective> collectives_;
+  std::size_t norm_;  // in meetings_, after the ties of every replica
+  std::vector<Meeting> meetings_;
+  PostedCollectives collectives_;
   std::vector<int> ready_;
 };
 

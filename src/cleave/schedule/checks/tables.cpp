@@ -17,13 +17,19 @@ Mentions::Mentions(const Program& sane) : segments(sane.stages, 1) {
 }
 
 Tables::Tables(const Program& sane, Mentions mentions)
-    : program(sane), topology(sane), segments(std::move(mentions.segments)), ops(mentions.ops) {
+    : program(sane),
+      topology(sane),
+      reads(sane),
+      segments(std::move(mentions.segments)),
+      ops(mentions.ops) {
   std::int64_t total = 0;
   for (const int count : segments) {
     first_segment_.push_back(total);
     total += count;
   }
+  first_weight.assign(total * program.replicas, -1);
   last_weight.assign(total * program.replicas, -1);
+  weights.resize(static_cast<std::size_t>(program.stages) * program.replicas);
   reduced.assign(total * program.replicas, -1);
   summed.assign(total * program.replicas, -1);
   stepped.assign(total * program.replicas, -1);
@@ -57,6 +63,13 @@ Span Tables::reduction(StageId stage, ReplicaId replica, SegmentId segment) cons
   const std::int32_t at = reduced[index];
   const auto& list = program.lists[program.placement[stage][replica]];
   return at >= 0 && list[at].segment == segment ? Span{at, summed[index]} : Span{};
+}
+
+Span Tables::weights_of(StageId stage, ReplicaId replica, SegmentId segment) const {
+  if (segment < 0 || segment >= segments[stage])
+    return weights[static_cast<std::size_t>(stage) * program.replicas + replica];
+  const std::int64_t index = segment_index(stage, replica) + segment;
+  return {first_weight[index], last_weight[index]};
 }
 
 std::size_t Tables::completed_by(StageId stage, ReplicaId replica, std::int32_t wait) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cleave/schedule/checks/read_index.h"
 #include "cleave/schedule/program.h"
 
 namespace cleave::schedule::checks {
@@ -124,6 +125,10 @@ struct Tables {
   /// From the REDUCE that names this segment (-1: the stage as a whole) to its WAIT; empty: none.
   Span reduction(StageId stage, ReplicaId replica, SegmentId segment) const;
 
+  /// From the first W of a segment to its last, of all microbatches of the device that runs this
+  /// replica; of the whole stage where instructions do not tell it apart. Empty: there is none.
+  Span weights_of(StageId stage, ReplicaId replica, SegmentId segment) const;
+
   /// Which posting of the stage the WAIT at this position of the replica's list completes.
   std::size_t completed_by(StageId stage, ReplicaId replica, std::int32_t wait) const;
 
@@ -149,13 +154,16 @@ struct Tables {
 
   const Program& program;
   Topology topology;
+  ReadIndex reads;
   std::vector<int> segments;  ///< as in Mentions
   std::bitset<kOps> ops;      ///< as in Mentions
   std::vector<Unit> units;
-  std::vector<std::int32_t> last_weight;       ///< [segment_index + segment] position of the last W
-  std::vector<std::int32_t> reduced;           ///< [segment_index + segment] position of the REDUCE
-  std::vector<std::int32_t> summed;            ///< [segment_index + segment] position of its WAIT
-  std::vector<std::int32_t> stepped;           ///< [segment_index + segment] position of its STEP
+  std::vector<Span> weights;               ///< [stage * replicas + replica] all W of a device
+  std::vector<std::int32_t> first_weight;  ///< [segment_index + segment] position of its first W
+  std::vector<std::int32_t> last_weight;   ///< [segment_index + segment] position of the last W
+  std::vector<std::int32_t> reduced;       ///< [segment_index + segment] position of the REDUCE
+  std::vector<std::int32_t> summed;        ///< [segment_index + segment] position of its WAIT
+  std::vector<std::int32_t> stepped;       ///< [segment_index + segment] position of its STEP
   std::vector<std::vector<Posting>> postings;  ///< [stage * replicas + replica] as posted
   std::vector<SegmentPosition> pieces;         ///< sorted
   std::vector<std::int32_t> slot;  ///< [edge * replicas + replica], -1: both ends on one device
