@@ -15,6 +15,7 @@
 #include "cleave/plan/tune/analytic/pipeline_time.h"
 #include "cleave/plan/tune/analytic/predict.h"
 #include "cleave/schedule/generators.h"
+#include "cleave/spec/layers.h"
 
 namespace cleave::plan {
 namespace {
@@ -82,6 +83,19 @@ TEST(SegmentCost, CountsTheParametersOfTheSpec) {
   const SegmentCost block = segment_cost(model.segments[1], {.hardware = *w.cluster.hardware});
 
   EXPECT_EQ(block.parameters, static_cast<double>(parameter_count(model.segments[1])));
+}
+
+TEST(SegmentCost, TakesKindsThatItDoesNotKnowByTheirProducts) {
+  const Hardware& hardware = *parse_cluster("a100-80gb:8").hardware;
+  LayerSpec layer = spec::linear("own", {.sequences = 1, .sequence = 64}, {.in = 32, .out = 128});
+  const auto seconds = [&](const char* kind) {
+    layer.kind = kind;
+    return segment_cost({.name = "own", .layers = {layer}}, {.hardware = hardware}).forward;
+  };
+  const double expected =
+      matmul_seconds(hardware, {64, 128, 32}) + stream_seconds(hardware, 2.0 * 64 * 128 * 2);
+  EXPECT_DOUBLE_EQ(seconds("mine"), expected);
+  EXPECT_DOUBLE_EQ(seconds("my_norm"), expected) << "a name says nothing";
 }
 
 TEST(DeviceMemory, AsksForTheBytesPerParameterOfMixedPrecision) {

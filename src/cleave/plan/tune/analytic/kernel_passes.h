@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string_view>
-
 // What kernels of each kind read, write and keep: the constants of segment_cost.cpp.
 namespace cleave::plan {
 
@@ -17,6 +15,7 @@ inline constexpr Passes kGelu = {2, 3};         // x y; x dy dx
 inline constexpr Passes kSwiglu = {5, 8};       // silu, then product: gate act, act up y; and back
 inline constexpr Passes kRotary = {8, 8};       // two products, a swap of halves, a sum; of q and k
 inline constexpr Passes kEmbedding = {2, 3};    // row y; dy and the row's sum
+inline constexpr Passes kOther = {2, 3};        // x y; x dy dx
 inline constexpr Passes kSoftmax = {2, 3};      // of plain attention: scores p; p dp ds
 inline constexpr Passes kMasking = {2.5, 2.5};  // dropout of p, with its mask
 inline constexpr double kTranspose = 8.0 / 3;   // q, k, v to heads first, and y back
@@ -45,12 +44,5 @@ inline constexpr LogitBytes kGatheredLogits = {28, 28, 28};
 /// The share of the second gathering of x for dw that does not hide behind the product for dx; and
 /// of all collectives, where products are cut into pieces that each wait for their part alone.
 inline constexpr double kExposed = 0.5;
-
-inline constexpr std::string_view kRowKinds[] = {
-    "class_token", "positions", "without_first", "pixel_shuffle", "image_join", "add_rows",
-    "kept_rows",   "first_row", "last_row",      "picked_row",    "unit_rows",  "concat_port"};
-/// Layers that are computed whole on each device, by the products that they declare.
-inline constexpr std::string_view kProductKinds[] = {"attention_pool", "contrastive_loss",
-                                                     "sigmoid_loss"};
 
 }  // namespace cleave::plan

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
-#include "cleave/base/check.h"
 #include "cleave/plan/hardware/formats.h"
 #include "cleave/plan/hardware/kernel_time.h"
 #include "cleave/plan/tune/analytic/kernel_passes.h"
@@ -43,7 +43,7 @@ class Walk {
     for (const LayerSpec& layer : segment.layers) {
       if (layer.x_until != Until::Forward || previous != Until::Forward) keep(layer);
       previous = layer.y_until;
-      visit(layer);
+      (this->*cost_of(layer.kind))(layer);
     }
     const LayerSpec& first = segment.layers.front();
     const bool kept = first.kind != "embedding" && context_.wants_gradient;
@@ -90,21 +90,42 @@ class Walk {
     }
   }
 
-  void visit(const LayerSpec& layer) {
-    const double bytes = elements(layer.y) * kElement;
-    if (layer.kind == "linear") return linear(layer);
-    if (layer.kind == "attention") return attention(layer);
-    if (layer.kind == "loss") return loss(layer);
-    if (layer.kind == "embedding") return embedding(layer);
-    if (layer.kind == "residual") return residual(bytes / share());
-    if (layer.kind == "gelu") return stream(kGelu, bytes / share());
-    if (std::ranges::count(kRowKinds, layer.kind) > 0) return rows(layer);
-    if (std::ranges::count(kProductKinds, layer.kind) > 0) return products(layer);
-    if (layer.kind == "swiglu" || layer.kind == "geglu") return swiglu(bytes / share());
-    CLEAVE_CHECK(layer.kind.ends_with("norm"), "no analytic cost for layer kind ", layer.kind);
-    stream(kNorm, bytes / share());
+  using Cost = void (Walk::*)(const LayerSpec&);
+
+  /// What a layer of this kind costs.
+  static Cost cost_of(std::string_view kind) {
+    // clang-format off
+    static constexpr std::pair<std::string_view, Cost> kCosts[] = {
+        {"linear", &Walk::linear}, {"attention", &Walk::attention}, {"loss", &Walk::loss},
+        {"embedding", &Walk::embedding}, {"residual", &Walk::residual}, {"gelu", &Walk::gelu},
+        {"swiglu", &Walk::gated}, {"geglu", &Walk::gated},
+        {"layernorm", &Walk::norm}, {"rmsnorm", &Walk::norm}, {"qknorm", &Walk::norm},
+        {"class_token", &Walk::rows}, {"positions", &Walk::rows}, {"without_first", &Walk::rows},
+        {"pixel_shuffle", &Walk::rows}, {"image_join", &Walk::rows}, {"add_rows", &Walk::rows},
+        {"kept_rows", &Walk::rows}, {"first_row", &Walk::rows}, {"last_row", &Walk::rows},
+        {"picked_row", &Walk::rows}, {"unit_rows", &Walk::rows}, {"concat_port", &Walk::rows},
+        // Computed whole on each device, by the products that they declare.
+        {"attention_pool", &Walk::products}, {"contrastive_loss", &Walk::products},
+        {"sigmoid_loss", &Walk::products},
+    };
+    // clang-format on
+    for (const auto& [known, cost] : kCosts)
+      if (known == kind) return cost;
+    return &Walk::other;
+  }
+
+  /// Of a kind that nothing is known of: the products that it declares, and a way over its y.
+  void other(const LayerSpec& layer) {
+    products(layer);
+    stream(kOther, elements(layer.y) * kElement / tokens_share());
+  }
+
+  void norm(const LayerSpec& layer) {
+    stream(kNorm, elements(layer.y) * kElement / share());
     hold(layer, to_double(parameter_count(layer)));
   }
+
+  void gelu(const LayerSpec& layer) { stream(kGelu, elements(layer.y) * kElement / share()); }
 
   /// Parameters whose gradients cost nothing to speak of.
   void hold(const LayerSpec& layer, double parameters) {
@@ -206,15 +227,16 @@ class Walk {
     cost_.kept += cost_.scores;
   }
 
-  void residual(double bytes) {
+  void residual(const LayerSpec& layer) {
+    const double bytes = elements(layer.y) * kElement / share();
     // Dropout went out of use together with attention in pieces.
     const bool dropout = context_.attention == AttentionKernel::Plain;
     stream(dropout ? kDropout : kResidual, bytes);
     if (dropout && context_.wants_gradient) cost_.kept += bytes / kElement * kMaskBytes;
   }
 
-  void swiglu(double bytes) {
-    stream(kSwiglu, bytes);
+  void gated(const LayerSpec& layer) {
+    stream(kSwiglu, elements(layer.y) * kElement / share());
     // Gate and up are two layers there, and each sums its own dx.
     if (context_.separate_projections) {
       communicate(&SegmentCost::input, all_reduce_seconds(hardware_, x_, group_));
