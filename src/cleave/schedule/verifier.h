@@ -32,8 +32,7 @@ enum class Level : std::uint8_t {
 //   parameters   whose replicas share values must be gathered for F, I, B and R, not for W;
 //   actions      are those that gradient kinds and absences ask for, and no others;
 //   moves        OUT and IN name what an F names, and move its buffers for I and W, of that stage
-//   or
-//                segment; what is recomputed does not move.
+//                or segment; what is recomputed does not move.
 //
 // and about the lifetimes of buffers, of which longer ones are always fine:
 //

@@ -24,7 +24,7 @@ struct MapAttributes {
   friend bool operator==(const MapAttributes&, const MapAttributes&) = default;
 };
 
-/// What layers of kind "group_norm" and "mean_pixels" need to know.
+/// What layers of kind "group_norm" need to know.
 struct GroupAttributes {
   std::int64_t channels = 1;
   std::int64_t groups = 1;

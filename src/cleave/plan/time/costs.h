@@ -90,7 +90,7 @@ Costs uniform_costs(const schedule::Program& program, const UniformCosts& unifor
 double duration(const schedule::Program& program, const Costs& costs, int device,
                 const schedule::Instruction& instruction);
 
-/// What of a GATHER, REDUCE or REFRESH occupies each of its members.
+/// What of a GATHER, REDUCE or REFRESH occupies each of its members; nothing of a COLLECT.
 double own_work(const schedule::Program& program, const Costs& costs,
                 const schedule::Instruction& instruction);
 

@@ -58,9 +58,10 @@ struct SimulateOptions {
 /// SimulateOptions::early_bytes), the RECV by its credit, and takes latency + bytes * per_byte;
 /// WAIT blocks until it has arrived. An edge between devices on which the program has no SEND is
 /// implied: the message leaves when its producer ends and the consumer waits for it. A collective
-/// starts when all its members have come. REDUCE, GATHER and REFRESH only post, and their WAIT
-/// blocks (simulation/collectives.h). OUT and IN go on beside compute, one after another. Time
-/// grows linearly with instructions.
+/// starts when all its members have come. REDUCE, GATHER, REFRESH and COLLECT only post, and their
+/// WAIT blocks (simulation/collectives.h). OUT and IN go on beside compute, one after another. Time
+/// grows linearly with instructions, but for pieces of STEP, each of which counts the others, and
+/// for ways that replicas share, each turn of which looks at all of them.
 ///
 /// Throws UserError if the program stops making progress, naming who waits where.
 Trace simulate(const schedule::Program& program, const Costs& costs,

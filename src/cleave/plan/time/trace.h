@@ -15,7 +15,7 @@ namespace cleave::plan {
 enum class SpanKind : std::uint8_t {
   Compute,     ///< F I W B R
   Update,      ///< STEP
-  Collective,  ///< GATHER REDUCE REFRESH TIE NORM, from the arrival of the last member on
+  Collective,  ///< GATHER REDUCE REFRESH COLLECT TIE NORM, from the arrival of the last member on
   Wait,        ///< blocked: in a WAIT, for an implied message, or for members of a collective
   Transfer,    ///< a message on its way; `device` is the sender, and may compute meanwhile
 };

@@ -12,13 +12,14 @@ namespace cleave::plan::simulation {
 /// The collectives of a step, as the executor runs them. One begins when its last member is there.
 ///
 /// A device stays in TIE and NORM until they end; over links with a way (SimulateOptions::norm_way)
-/// NORM ends for each when it has the numbers of all, and TIE when it has the sum. REDUCE, GATHER
-/// and REFRESH are only posted: they go on while the device computes, until it WAITs for them.
+/// NORM ends for each when it has the numbers of all, and TIE when it has the sum. REDUCE, GATHER,
+/// REFRESH and COLLECT are only posted: they go on while the device computes, until it WAITs for
+/// them.
 class Collectives {
  public:
   Collectives(const SimulationContext& context, Timeline& timeline);
 
-  /// GATHER, REDUCE or REFRESH.
+  /// GATHER, REDUCE, REFRESH or COLLECT.
   void post(int device, const schedule::Instruction& instruction, double time);
 
   /// TIE or NORM; `device` is woken when it ends.
