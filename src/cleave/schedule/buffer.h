@@ -62,6 +62,11 @@ struct Buffer {
   friend auto operator<=>(const Buffer&, const Buffer&) = default;
 };
 
+/// True if the buffer lasts the whole step, in its device's memory.
+constexpr bool is_lasting(const Buffer& buffer) {
+  return buffer.kind <= BufferKind::Optimizer || buffer.kind == BufferKind::Scratch;
+}
+
 /// True if the buffer lies outside of its device's memory.
 constexpr bool is_outside(const Buffer& buffer) {
   return buffer.kind == BufferKind::Outside || buffer.kind == BufferKind::StoredState;

@@ -32,6 +32,11 @@ enum class Fold : std::uint8_t {
   V,     ///< chunk 0 runs down, chunk 1 back up: the first device also holds the last stage
 };
 
+/// At which place of a chunk's way down the devices a device stands, and the device of a place.
+constexpr int folded(Fold fold, int devices, int chunk, int at) {
+  return fold == Fold::V && chunk % 2 == 1 ? devices - 1 - at : at;
+}
+
 inline constexpr int kMostChunks = 1024;
 
 /// A schedule: the rule that makes its programs, and what the rest of cleave must know of it.

@@ -139,6 +139,11 @@ std::vector<int> holders_of(const Program& program, int stage);
 /// Whether the last segment of a stage runs once per step.
 bool collects(const Program& program, int stage);
 
+/// How instructions and buffers name that segment: by its number, or by -1 if there is no other.
+inline int collecting_segment(const Program& program, int stage) {
+  return program.segments[stage] > 1 ? program.segments[stage] - 1 : -1;
+}
+
 inline GradientKind gradients_of(const Program& program, int stage) {
   return program.gradients.empty() ? GradientKind::Full : program.gradients[stage];
 }

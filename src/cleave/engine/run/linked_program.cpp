@@ -19,11 +19,6 @@ using schedule::Direction;
 using schedule::Instruction;
 using schedule::Op;
 
-bool is_lasting(BufferKind kind) {
-  return kind == BufferKind::Weights || kind == BufferKind::Gradients ||
-         kind == BufferKind::Optimizer || kind == BufferKind::Scratch;
-}
-
 /// Numbers the messages in flight, so that a WAIT finds its SEND or RECV without a search.
 class Slots {
  public:
@@ -68,7 +63,7 @@ void link_buffers(const schedule::Program& program, int device, Arena& arena,
       ++linked.exchanges_on_host;
     }
     if (is_outside(buffer) || is_on_host(buffer)) continue;
-    if (is_lasting(buffer.kind)) {
+    if (is_lasting(buffer)) {
       linked.lasting.push_back(block);
       if (buffer.kind == BufferKind::Scratch) {
         linked.scratch = arena.at(buffer.offset);

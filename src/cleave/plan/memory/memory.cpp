@@ -18,10 +18,6 @@ namespace {
 // Pairs of buffers that the search for offsets may look at, all devices together: about a second.
 constexpr std::int64_t kEffort = 200'000'000;
 
-bool whole_step(const Buffer& b) {
-  return b.kind <= BufferKind::Optimizer || b.kind == BufferKind::Scratch;
-}
-
 enum class Side { Device, Outside, Host };
 
 Side side_of(const Buffer& b) {
@@ -34,7 +30,7 @@ std::int64_t pack(std::span<Buffer> buffers, Side side, std::int64_t bottom, std
   std::vector<Interval> intervals;
   std::vector<Buffer*> packed;
   for (Buffer& b : buffers) {
-    if (whole_step(b) || b.kind == BufferKind::ScratchOnHost || side_of(b) != side) continue;
+    if (is_lasting(b) || b.kind == BufferKind::ScratchOnHost || side_of(b) != side) continue;
     intervals.push_back({b.first, b.last, b.bytes});
     packed.push_back(&b);
   }
@@ -49,7 +45,7 @@ std::int64_t pack(std::span<Buffer> buffers, Side side, std::int64_t bottom, std
 std::int64_t place(std::span<Buffer> buffers, std::int64_t effort) {
   std::int64_t bottom = 0;
   for (Buffer& b : buffers) {
-    if (!whole_step(b)) continue;
+    if (!is_lasting(b)) continue;
     b.offset = bottom;
     bottom += aligned(b.bytes);
   }
@@ -69,7 +65,7 @@ std::int64_t least(std::span<const Buffer> buffers) {
   std::int64_t bottom = 0;
   std::vector<Interval> intervals;
   for (const Buffer& b : buffers) {
-    if (whole_step(b))
+    if (is_lasting(b))
       bottom += aligned(b.bytes);
     else if (side_of(b) == Side::Device)
       intervals.push_back({b.first, b.last, b.bytes});

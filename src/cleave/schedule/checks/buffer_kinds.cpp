@@ -5,7 +5,7 @@
 namespace cleave::schedule::checks {
 
 bool is_static(const Buffer& b) {
-  return b.kind <= BufferKind::Optimizer || is_scratch(b);
+  return is_lasting(b) || is_scratch(b);
 }
 
 bool is_scratch(const Buffer& b) {

@@ -214,12 +214,6 @@ Span use_of_collected(const Tables& t, const Buffer& b) {
   return used;
 }
 
-/// Named as its COLLECT is: after the last segment, or after none where there is one.
-bool is_of_collecting_segment(const Program& p, const Buffer& b) {
-  return collects(p, b.stage) &&
-         b.segment == (p.segments[b.stage] > 1 ? p.segments[b.stage] - 1 : -1);
-}
-
 }  // namespace
 
 bool belongs(const Tables& t, const Buffer& b) {
@@ -243,7 +237,8 @@ bool belongs(const Tables& t, const Buffer& b) {
                        b.segment + behind < p.segments[b.stage];
     return there && (!is_moved(b) || Passes(t, b).move() != nullptr) &&
            (!is_state(b) || state_move_of(t, b) != nullptr) &&
-           (b.kind != BufferKind::Collected || is_of_collecting_segment(p, b));
+           (b.kind != BufferKind::Collected ||
+            (collects(p, b.stage) && b.segment == collecting_segment(p, b.stage)));
   }
   if (b.edge < 0 || b.edge >= std::ssize(p.edges)) return false;
   const Edge& edge = p.edges[b.edge];

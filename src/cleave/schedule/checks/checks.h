@@ -1,10 +1,17 @@
 #pragma once
 
+#include <cstdint>
+
 #include "cleave/schedule/checks/findings.h"
 #include "cleave/schedule/checks/tables.h"
 
 /// The verifier's properties, one function and one file each, in the order in which they run.
 namespace cleave::schedule::checks {
+
+/// Whether there is something of this number.
+constexpr bool is_within(std::int64_t number, std::int64_t count) {
+  return number >= 0 && number < count;
+}
 
 /// Sizes agree, placement is one device per stage and replica, edges and ties join stages.
 void check_header(const Program& program, Findings& findings);

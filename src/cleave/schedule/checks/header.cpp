@@ -6,10 +6,6 @@
 namespace cleave::schedule::checks {
 namespace {
 
-bool within(std::int64_t value, std::int64_t bound) {
-  return value >= 0 && value < bound;
-}
-
 void check_sizes(const Program& p, Findings& findings) {
   const auto positive = [&](int value, const char* what) {
     if (value < 1)
@@ -32,7 +28,7 @@ void check_sizes(const Program& p, Findings& findings) {
     matches(p.outside_budgets.size(), p.devices, "the list of outside budgets");
   for (std::size_t k = 0; k < p.through_host.size(); ++k) {
     const int device = p.through_host[k];
-    if (!within(device, p.devices) || (k > 0 && device <= p.through_host[k - 1]))
+    if (!is_within(device, p.devices) || (k > 0 && device <= p.through_host[k - 1]))
       findings.add(-1, -1, "the devices that pass messages through the host name device ", device,
                    "; they are given once each, in order, below ", p.devices);
   }
@@ -94,7 +90,7 @@ void check_placement(const Program& p, Findings& findings) {
       continue;
     }
     for (const int device : devices)
-      if (!within(device, p.devices))
+      if (!is_within(device, p.devices))
         findings.add(-1, -1, "stage ", stage, " is placed on device ", device, ", but there are ",
                      p.devices);
   }
@@ -118,7 +114,7 @@ void check_stage_joints(const Program& p, Findings& findings) {
                  p.stages, " stages; more than ", kMostEdgesPerStage, " per stage are not taken");
   for (std::size_t i = 0; i < p.edges.size(); ++i) {
     const Edge& edge = p.edges[i];
-    if (!within(edge.from, p.stages) || !within(edge.to, p.stages) || edge.from == edge.to)
+    if (!is_within(edge.from, p.stages) || !is_within(edge.to, p.stages) || edge.from == edge.to)
       findings.add(-1, -1, "edge ", i, " joins stages ", edge.from, " and ", edge.to,
                    ", not two of the ", p.stages);
     else if (edge.forward_bytes < 0 || edge.backward_bytes < 0)
@@ -126,7 +122,7 @@ void check_stage_joints(const Program& p, Findings& findings) {
   }
   for (std::size_t i = 0; i < p.ties.size(); ++i) {
     const Tie& tie = p.ties[i];
-    if (!within(tie.first, p.stages) || !within(tie.second, p.stages)) {
+    if (!is_within(tie.first, p.stages) || !is_within(tie.second, p.stages)) {
       findings.add(-1, -1, "tie ", i, " joins stages ", tie.first, " and ", tie.second,
                    ", but there are ", p.stages);
       continue;
@@ -148,13 +144,13 @@ void check_segment_reads(const Program& p, Findings& findings) {
   std::vector<int> made(p.edges.size(), -1);
   for (const SegmentRead& read : p.reads) {
     const bool inside = read.edge == -1;
-    if (!within(read.stage, p.stages) || !within(read.segment, p.segments[read.stage]) ||
+    if (!is_within(read.stage, p.stages) || !is_within(read.segment, p.segments[read.stage]) ||
         (!inside &&
-         (!within(read.edge, std::ssize(p.edges)) || p.edges[read.edge].to != read.stage)))
+         (!is_within(read.edge, std::ssize(p.edges)) || p.edges[read.edge].to != read.stage)))
       return findings.add(-1, -1, "segment ", read.segment, " of stage ", read.stage,
                           " reads edge ", read.edge, ", one of which does not exist");
     const int maker = inside ? read.stage : p.edges[read.edge].from;
-    if (!within(read.from, inside ? read.segment : p.segments[maker]))
+    if (!is_within(read.from, inside ? read.segment : p.segments[maker]))
       return findings.add(-1, -1, "segment ", read.segment, " of stage ", read.stage,
                           " reads segment ", read.from, " of stage ", maker,
                           ", which does not come before it");
@@ -186,7 +182,7 @@ void check_gradient_kinds(const Program& p, Findings& findings) {
 void check_collecting(const Program& p, Findings& findings) {
   int before = -1;
   for (const int stage : p.collecting) {
-    if (!within(stage, p.stages) || stage <= before)
+    if (!is_within(stage, p.stages) || stage <= before)
       return findings.add(-1, -1, "stages that collect are not in order, or stage ", stage,
                           " does not exist");
     before = stage;
@@ -213,10 +209,10 @@ class Presence {
     const Absence* before = nullptr;
     for (const Absence& a : p_.absent) {
       const bool everywhere = a.replica == Absence::kEveryReplica;
-      if (!within(a.stage, p_.stages) || !within(a.microbatch, p_.microbatches))
+      if (!is_within(a.stage, p_.stages) || !is_within(a.microbatch, p_.microbatches))
         return findings_.add(-1, -1, "stage ", a.stage, " is absent from microbatch ", a.microbatch,
                              ", one of which does not exist");
-      if (!everywhere && !within(a.replica, p_.replicas))
+      if (!everywhere && !is_within(a.replica, p_.replicas))
         return findings_.add(-1, -1, "stage ", a.stage, " is absent from microbatch ", a.microbatch,
                              " of replica ", a.replica, ", which does not exist");
       if (before != nullptr && (a <= *before || repeats(a, *before)))

@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "cleave/base/disk_blocks.h"
+#include "cleave/schedule/checks/buffer_use.h"
 #include "cleave/schedule/checks/checks.h"
 #include "cleave/schedule/effects.h"
 
@@ -118,8 +119,7 @@ MovedBuffers buffers_of_moves(const Tables& t) {
   MovedBuffers buffers;
   for (const Buffer& b : t.program.buffers) {
     const bool kept = b.kind == BufferKind::KeptForInput || b.kind == BufferKind::KeptForWeight;
-    const bool moved = b.kind >= BufferKind::ReturnedForInput && b.kind <= BufferKind::Outside;
-    if (!kept && !moved) continue;
+    if (!kept && !is_moved(b)) continue;
     const std::int64_t unit = t.unit_index(b.stage, t.topology.of_replica(b));
     if (t.move(unit, b.segment) != nullptr) buffers[{unit, b.segment, b.kind}] = &b;
   }

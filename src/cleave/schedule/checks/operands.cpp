@@ -8,10 +8,6 @@
 namespace cleave::schedule::checks {
 namespace {
 
-bool is_within(std::int64_t value, std::int64_t bound) {
-  return value >= 0 && value < bound;
-}
-
 // What is wrong with one instruction by itself, as a sentence, or nothing.
 class Operands {
  public:
@@ -104,8 +100,7 @@ class Operands {
     using cleave::detail::concat;
     if (!collects(p_, i.stage))
       return concat("stage ", i.stage, " runs microbatch by microbatch and collects nothing");
-    const int last = p_.segments[i.stage] > 1 ? p_.segments[i.stage] - 1 : -1;
-    if (i.segment == last) return std::nullopt;
+    if (i.segment == collecting_segment(p_, i.stage)) return std::nullopt;
     return concat("only the last segment of stage ", i.stage, " runs once per step");
   }
 

@@ -32,8 +32,7 @@ Draft::Draft(std::string_view schedule, const PipelineShape& shape, Fold fold) :
 
 int Draft::stage_of(DeviceId device, int chunk) const {
   const int devices = program_.devices;
-  const bool upward = fold_ == Fold::V && chunk % 2 == 1;
-  return chunk * devices + (upward ? devices - 1 - device : device);
+  return chunk * devices + folded(fold_, devices, chunk, device);
 }
 
 void Draft::emit(Op op, DeviceId device, int chunk, MicrobatchId microbatch) {

@@ -20,7 +20,7 @@ namespace {
 /// F of the segment that runs once per step.
 bool is_of_step(const Program& program, const Instruction& i) {
   return i.op == Op::Forward && collects(program, i.stage) &&
-         i.segment == (program.segments[i.stage] > 1 ? program.segments[i.stage] - 1 : -1);
+         i.segment == collecting_segment(program, i.stage);
 }
 
 void check_turn(const Program& program, const std::vector<Instruction>& list, int stage) {

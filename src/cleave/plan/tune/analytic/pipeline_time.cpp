@@ -47,10 +47,8 @@ std::vector<StageCosts> device_work(const PipelineWork& work) {
 }  // namespace
 
 int device_of_stage(const Layout& layout, int stage) {
-  const int at = stage % layout.pipeline;
-  const bool v = schedule::schedule_named(layout.schedule).fold == schedule::Fold::V;
-  const bool back = v && stage / layout.pipeline % 2 == 1;
-  return back ? layout.pipeline - 1 - at : at;
+  return folded(schedule::schedule_named(layout.schedule).fold, layout.pipeline,
+                stage / layout.pipeline, stage % layout.pipeline);
 }
 
 double busiest_device(const PipelineWork& work) {
