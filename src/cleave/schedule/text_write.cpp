@@ -62,8 +62,23 @@ class TextWriter {
   std::string text_;
 };
 
-void write_header(TextWriter& out, const Program& program, int version) {
-  out.line("cleave-program", version);
+template <class Numbers>
+void write_row(TextWriter& out, std::string_view word, const Numbers& numbers) {
+  out.word(word);
+  for (const auto number : numbers) out.word(number);
+  out.end();
+}
+
+/// A word for each stage; nothing where all have the usual one.
+template <class Values>
+void write_per_stage(TextWriter& out, std::string_view word, const Values& values) {
+  if (values.empty()) return;
+  out.word(word);
+  for (const auto value : values) out.word(name_of(value));
+  out.end();
+}
+
+void write_sizes(TextWriter& out, const Program& program) {
   if (!program.schedule.empty()) out.line("schedule", program.schedule);
   out.line("stages", program.stages);
   out.line("devices", program.devices);
@@ -72,52 +87,55 @@ void write_header(TextWriter& out, const Program& program, int version) {
   for (std::size_t stage = 0; stage < program.placement.size(); ++stage) {
     out.word("place");
     out.word(static_cast<std::int64_t>(stage));
-    for (int device : program.placement[stage]) out.word(device);
+    for (const int device : program.placement[stage]) out.word(device);
     out.end();
   }
-  out.word("segments");
-  for (int count : program.segments) out.word(count);
+  write_row(out, "segments", program.segments);
+}
+
+void write_edge(TextWriter& out, const Edge& edge) {
+  out.word("edge");
+  for (const std::int64_t number :
+       {std::int64_t{edge.from}, std::int64_t{edge.to}, edge.forward_bytes, edge.backward_bytes})
+    out.word(number);
+  if (!edge.backward) out.word("forward-only");
   out.end();
-  for (const Edge& edge : program.edges) {
-    out.word("edge");
-    for (std::int64_t number :
-         {std::int64_t{edge.from}, std::int64_t{edge.to}, edge.forward_bytes, edge.backward_bytes})
-      out.word(number);
-    if (!edge.backward) out.word("forward-only");
-    out.end();
-  }
-  const auto per_stage = [&](const char* word, const auto& values) {
-    if (values.empty()) return;
-    out.word(word);
-    for (const auto value : values) out.word(name_of(value));
-    out.end();
-  };
-  per_stage("sharing", program.sharing);
-  per_stage("gradients", program.gradients);
-  for (const Absence& absence : program.absent) {
-    out.word("absent");
-    for (const int number : {absence.stage, absence.microbatch}) out.word(number);
-    out.key("replica", absence.replica);
-    out.end();
-  }
-  for (const SegmentRead& read : program.reads) {
-    out.word("reads");
-    for (const int number : {read.stage, read.segment, read.from}) out.word(number);
-    out.word(effects(read.until).word);
-    out.key("edge", read.edge);
-    out.end();
-  }
+}
+
+void write_absence(TextWriter& out, const Absence& absence) {
+  out.word("absent");
+  for (const int number : {absence.stage, absence.microbatch}) out.word(number);
+  out.key("replica", absence.replica);
+  out.end();
+}
+
+void write_read(TextWriter& out, const SegmentRead& read) {
+  out.word("reads");
+  for (const int number : {read.stage, read.segment, read.from}) out.word(number);
+  out.word(effects(read.until).word);
+  out.key("edge", read.edge);
+  out.end();
+}
+
+void write_budgets(TextWriter& out, std::string_view word,
+                   const std::vector<std::int64_t>& budgets) {
+  for (std::size_t device = 0; device < budgets.size(); ++device)
+    out.line(word, static_cast<std::int64_t>(device), budgets[device]);
+}
+
+void write_header(TextWriter& out, const Program& program, int version) {
+  out.line("cleave-program", version);
+  write_sizes(out, program);
+  for (const Edge& edge : program.edges) write_edge(out, edge);
+  write_per_stage(out, "sharing", program.sharing);
+  write_per_stage(out, "gradients", program.gradients);
+  for (const Absence& absence : program.absent) write_absence(out, absence);
+  for (const SegmentRead& read : program.reads) write_read(out, read);
   for (const int stage : program.collecting) out.line("collects", stage);
-  if (!program.through_host.empty()) {
-    out.word("through-host");
-    for (const int device : program.through_host) out.word(device);
-    out.end();
-  }
+  if (!program.through_host.empty()) write_row(out, "through-host", program.through_host);
   for (const Tie& tie : program.ties) out.line("tie", tie.first, tie.second, tie.bytes);
-  for (std::size_t device = 0; device < program.budgets.size(); ++device)
-    out.line("budget", static_cast<std::int64_t>(device), program.budgets[device]);
-  for (std::size_t device = 0; device < program.outside_budgets.size(); ++device)
-    out.line("outside-budget", static_cast<std::int64_t>(device), program.outside_budgets[device]);
+  write_budgets(out, "budget", program.budgets);
+  write_budgets(out, "outside-budget", program.outside_budgets);
 }
 
 void write_buffer(TextWriter& out, const Buffer& buffer) {

@@ -26,32 +26,31 @@ LayerSpec gated(std::string kind, const std::string& name, const Flow& flow,
   return spec;
 }
 
-}  // namespace
+Shape stored_weight(const LinearShape& shape) {
+  return shape.weight == Transpose::Yes ? Shape{shape.out, shape.in} : Shape{shape.in, shape.out};
+}
 
-LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& shape) {
-  const std::int64_t tokens = flow.tokens();
-  const bool transposed = shape.weight == Transpose::Yes;  // stored [out, in]
-  LayerSpec spec = token_layer("linear", name, flow, shape.in, shape.out);
-  spec.x_until = Until::Weight;
-  spec.fixed_x_until = Until::Forward;
-  spec.dy_until = Until::Weight;
-
-  const Shape stored = transposed ? Shape{shape.out, shape.in} : Shape{shape.in, shape.out};
-  ParameterSpec weight = matrix_parameter(name + ".weight", stored, shape.deviation);
+void add_linear_parameters(LayerSpec& spec, const LinearShape& shape) {
+  ParameterSpec weight =
+      matrix_parameter(spec.name + ".weight", stored_weight(shape), shape.deviation);
   if (!shape.pieces.empty()) weight.pieces = shape.pieces;
-  const int out_dim = transposed ? 0 : 1;
+  const int out_dim = shape.weight == Transpose::Yes ? 0 : 1;
   weight.cut = {.rule = shape.rule,
                 .dim = shape.rule == CutRule::Column ? out_dim : 1 - out_dim,
                 .spans = shape.spans};
   weight.hidden = true;
   spec.parameters.push_back(std::move(weight));
-  if (shape.bias == Bias::Add) {
-    spec.parameters.push_back(vector_parameter(name + ".bias", shape.out, 0));
-    if (!shape.bias_pieces.empty()) spec.parameters.back().pieces = shape.bias_pieces;
-    if (shape.rule == CutRule::Column)
-      spec.parameters.back().cut = {.rule = CutRule::Column, .spans = shape.spans};
-  }
+  if (shape.bias != Bias::Add) return;
+  spec.parameters.push_back(vector_parameter(spec.name + ".bias", shape.out, 0));
+  if (!shape.bias_pieces.empty()) spec.parameters.back().pieces = shape.bias_pieces;
+  if (shape.rule == CutRule::Column)
+    spec.parameters.back().cut = {.rule = CutRule::Column, .spans = shape.spans};
+}
 
+void add_linear_products(LayerSpec& spec, const Flow& flow, const LinearShape& shape) {
+  const std::int64_t tokens = flow.tokens();
+  const bool transposed = shape.weight == Transpose::Yes;
+  const Shape stored = stored_weight(shape);
   const std::int64_t weight_stride = stored[1];
   spec.forward = {{.m = tokens,
                    .n = shape.out,
@@ -82,6 +81,62 @@ LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& s
                            .a_stride = stored[0],
                            .b_stride = stored[1],
                            .out_stride = stored[1]}};
+}
+
+/// Rows of logits start on cache lines whatever the vocabulary: 50257 is odd.
+std::int64_t logits_stride(const Flow& flow, std::int64_t columns) {
+  return aligned(columns * size_of(flow.dtype)) / size_of(flow.dtype);
+}
+
+/// The products of one block of the vocabulary, which begins at entry `first`.
+void add_loss_products(LayerSpec& spec, const Flow& flow, const LossShape& shape,
+                       std::int64_t first, std::int64_t block) {
+  const std::int64_t tokens = flow.tokens();
+  const std::int64_t stride = logits_stride(flow, block);
+  const std::int64_t columns = std::min(block, shape.vocabulary - first);
+  const MatmulSpec logits_product{.m = tokens,
+                                  .n = columns,
+                                  .k = shape.features,
+                                  .in = flow.dtype,
+                                  .out = flow.dtype,
+                                  .b = Transpose::Yes,
+                                  .a_stride = shape.features,
+                                  .b_stride = shape.features,
+                                  .out_stride = stride};
+  spec.forward.push_back(logits_product);
+  if (shape.blocks > 1) {  // logits are not kept: both backward passes compute them again
+    spec.backward_input.push_back(logits_product);
+    spec.backward_weight.push_back(logits_product);
+  }
+  spec.backward_input.push_back({.m = tokens,
+                                 .n = shape.features,
+                                 .k = columns,
+                                 .in = flow.dtype,
+                                 .out = flow.dtype,
+                                 .a_stride = stride,
+                                 .b_stride = shape.features,
+                                 .out_stride = shape.features,
+                                 .write = first == 0 ? Write::Overwrite : Write::Accumulate});
+  spec.backward_weight.push_back({.m = columns,
+                                  .n = shape.features,
+                                  .k = tokens,
+                                  .in = flow.dtype,
+                                  .out = DType::F32,
+                                  .a = Transpose::Yes,
+                                  .a_stride = stride,
+                                  .b_stride = shape.features,
+                                  .out_stride = shape.features});
+}
+
+}  // namespace
+
+LayerSpec linear(const std::string& name, const Flow& flow, const LinearShape& shape) {
+  LayerSpec spec = token_layer("linear", name, flow, shape.in, shape.out);
+  spec.x_until = Until::Weight;
+  spec.fixed_x_until = Until::Forward;
+  spec.dy_until = Until::Weight;
+  add_linear_parameters(spec, shape);
+  add_linear_products(spec, flow, shape);
   spec.attributes = LinearAttributes{shape.weight, shape.bias};
   return spec;
 }
@@ -174,9 +229,7 @@ LayerSpec loss(const std::string& name, const Flow& flow, const LossShape& shape
   }
 
   const std::int64_t block = (shape.vocabulary + shape.blocks - 1) / shape.blocks;
-  // Rows of logits start on cache lines whatever the vocabulary: 50257 is odd.
-  const std::int64_t stride = aligned(block * size_of(flow.dtype)) / size_of(flow.dtype);
-  const TensorSpec logits{"logits", flow.dtype, {tokens, stride}};
+  const TensorSpec logits{"logits", flow.dtype, {tokens, logits_stride(flow, block)}};
   spec.reads = {{{"targets", DType::I32, {tokens}}, "targets", Until::Weight}};
   spec.kept_by_forward = {{{"lse", DType::F32, {tokens}}, Until::Weight}};
   if (shape.blocks == 1) {
@@ -185,41 +238,8 @@ LayerSpec loss(const std::string& name, const Flow& flow, const LossShape& shape
     spec.scratch = logits.bytes() + 2 * aligned(tokens * size_of(DType::F32));
   }
 
-  for (std::int64_t first = 0; first < shape.vocabulary; first += block) {
-    const std::int64_t columns = std::min(block, shape.vocabulary - first);
-    const MatmulSpec logits_product{.m = tokens,
-                                    .n = columns,
-                                    .k = shape.features,
-                                    .in = flow.dtype,
-                                    .out = flow.dtype,
-                                    .b = Transpose::Yes,
-                                    .a_stride = shape.features,
-                                    .b_stride = shape.features,
-                                    .out_stride = stride};
-    spec.forward.push_back(logits_product);
-    if (shape.blocks > 1) {  // logits are not kept: both backward passes compute them again
-      spec.backward_input.push_back(logits_product);
-      spec.backward_weight.push_back(logits_product);
-    }
-    spec.backward_input.push_back({.m = tokens,
-                                   .n = shape.features,
-                                   .k = columns,
-                                   .in = flow.dtype,
-                                   .out = flow.dtype,
-                                   .a_stride = stride,
-                                   .b_stride = shape.features,
-                                   .out_stride = shape.features,
-                                   .write = first == 0 ? Write::Overwrite : Write::Accumulate});
-    spec.backward_weight.push_back({.m = columns,
-                                    .n = shape.features,
-                                    .k = tokens,
-                                    .in = flow.dtype,
-                                    .out = DType::F32,
-                                    .a = Transpose::Yes,
-                                    .a_stride = stride,
-                                    .b_stride = shape.features,
-                                    .out_stride = shape.features});
-  }
+  for (std::int64_t first = 0; first < shape.vocabulary; first += block)
+    add_loss_products(spec, flow, shape, first, block);
   spec.attributes = LossAttributes{shape.vocabulary, shape.blocks};
   return spec;
 }
