@@ -238,6 +238,39 @@ TEST(Search, FindsWhatBruteForceFinds) {
   }
 }
 
+TEST(Search, KeepsToTheLayoutsThatAreAllowed) {
+  const Workload w = workload("gpt3-22b", "a100-80gb:16", 24);
+  const auto allowed = [](const Layout& layout) {
+    return layout.schedule == "1f1b" && layout.zero == 0 && !layout.sequence_parallel &&
+           recompute_of(layout) != Recompute::Full;
+  };
+
+  const SearchResult all = search_layouts(w);
+  const SearchResult some = search_layouts(w, allowed);
+
+  ASSERT_FALSE(some.fitting.empty());
+  for (const Prediction& one : some.fitting)
+    EXPECT_TRUE(allowed(one.layout)) << to_string(one.layout);
+  EXPECT_FALSE(allowed(all.fitting.front().layout));
+  EXPECT_GT(some.fitting.front().step_seconds, all.fitting.front().step_seconds);
+  EXPECT_LT(some.variants, all.variants);
+  EXPECT_GE(devices_needed(workload("llama-70b", "a100-40gb:8", 1), allowed),
+            devices_needed(workload("llama-70b", "a100-40gb:8", 1)));
+}
+
+TEST(Search, NamesAnAllowedLayoutWhereNothingFits) {
+  const auto allowed = [](const Layout& layout) {
+    return layout.pipeline == 1 && recompute_of(layout) == Recompute::None;
+  };
+
+  const SearchResult found = search_layouts(workload("llama-70b", "a100-40gb:8", 8), allowed);
+
+  EXPECT_TRUE(found.fitting.empty());
+  ASSERT_FALSE(found.unfit.empty());
+  for (const Prediction& one : found.unfit)
+    EXPECT_TRUE(allowed(one.layout)) << to_string(one.layout);
+}
+
 TEST(Search, SaysHowManyDevicesWouldDo) {
   const Workload small = workload("llama-70b", "a100-40gb:8", 1);
   const SearchResult found = search_layouts(small);

@@ -193,6 +193,7 @@ std::vector<Layout> savings(const LayoutSpace& space, const Layout& layout) {
       result.push_back(run);
     }
   }
+  if (space.allowed) std::erase_if(result, [&](const Layout& one) { return !space.allowed(one); });
   std::ranges::stable_sort(result, {}, degree_of_saving);
   return result;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,9 @@
 #include "cleave/plan/tune/layout.h"
 
 namespace cleave::plan {
+
+/// Says whether a layout, with what it does about memory, is one to choose from.
+using Allowed = std::function<bool(const Layout&)>;
 
 /// What a search may choose from. What is given has one value.
 struct LayoutSpace {
@@ -32,6 +36,7 @@ struct LayoutSpace {
   /// Where layouts are estimated, many more can be compared: of schedules that are marked for it,
   /// up to eight chunks of equal size, each degree of ZeRO, sequence parallelism on and off.
   bool on_clusters = false;
+  Allowed allowed = {};  ///< none: all layouts are
 };
 
 /// How the devices are divided, and on clusters whose state is divided with them. What is left to
@@ -49,8 +54,8 @@ std::vector<Layout> runs(const LayoutSpace& space, const Layout& division);
 /// The runs of all divisions.
 std::vector<Layout> layouts(const LayoutSpace& space);
 
-/// What `layout` can do about memory, where ZeRO and recompute are open: every combination, the
-/// least first.
+/// What `layout` can do about memory, where ZeRO and recompute are open: every combination that is
+/// allowed, the least first.
 std::vector<Layout> savings(const LayoutSpace& space, const Layout& layout);
 
 }  // namespace cleave::plan

@@ -1,6 +1,7 @@
 #include "cleave/plan/tune/analytic/cluster_search.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "cleave/plan/tune/partition.h"
 
@@ -12,25 +13,38 @@ constexpr std::size_t kListed = 5;
 /// Clusters of up to so many times the devices are tried when nothing fits.
 constexpr std::int64_t kMostGrowth = 1024;
 
+/// The allowed way to run `division` that needs least memory; nothing: none is allowed.
+std::optional<Layout> leanest_of(const ModelShape& model, Layout division, const Allowed& allowed) {
+  using enum schedule::Recompute;
+  if (has_loss_over_step(model)) division.schedule = "gpipe";
+  const bool divides_rows = division.tensor > 1 && model.vision.deepstack.empty();
+  for (const schedule::Recompute kind : {Full, Selective, None}) {
+    for (const bool sequence_parallel : {true, false}) {
+      if (sequence_parallel && !divides_rows) continue;
+      division.recompute = {kind};
+      division.sequence_parallel = sequence_parallel;
+      if (!allowed || allowed(division)) return division;
+    }
+  }
+  return std::nullopt;
+}
+
 /// The way to run each division that needs least memory, the leanest first.
-std::vector<Prediction> leanest(Predictor& predictor) {
+std::vector<Prediction> leanest(Predictor& predictor, const Allowed& allowed) {
   std::vector<Prediction> lean;
-  for (Layout layout : divisions(space_of(predictor.workload()))) {
-    layout.recompute = {schedule::Recompute::Full};
-    layout.sequence_parallel =
-        layout.tensor > 1 && predictor.workload().model.vision.deepstack.empty();
-    if (has_loss_over_step(predictor.workload().model)) layout.schedule = "gpipe";
-    lean.push_back(predictor.memory(layout));
+  for (const Layout& division : divisions(space_of(predictor.workload()))) {
+    const std::optional<Layout> layout = leanest_of(predictor.workload().model, division, allowed);
+    if (layout) lean.push_back(predictor.memory(*layout));
   }
   std::ranges::stable_sort(lean, {}, &Prediction::memory_bytes);
   return lean;
 }
 
 /// Whether some layout of `workload` fits on so many devices.
-bool fits_on(Workload workload, std::int64_t devices) {
+bool fits_on(Workload workload, std::int64_t devices, const Allowed& allowed) {
   workload.cluster.devices = devices;
   Predictor predictor(workload);
-  const std::vector<Prediction> lean = leanest(predictor);
+  const std::vector<Prediction> lean = leanest(predictor, allowed);
   return !lean.empty() && lean.front().fits();
 }
 
@@ -57,13 +71,14 @@ LayoutSpace space_of(const Workload& workload) {
   return space;
 }
 
-SearchResult search_layouts(const Workload& workload) {
+SearchResult search_layouts(const Workload& workload, const Allowed& allowed) {
   Predictor predictor(workload);
-  const LayoutSpace space = space_of(workload);
+  LayoutSpace space = space_of(workload);
+  space.allowed = allowed;
   SearchResult result = search(space, layouts(space), predictor);
   if (result.fitting.size() > kListed) result.fitting.resize(kListed);
   if (!result.fitting.empty()) return result;
-  for (const Prediction& lean : leanest(predictor)) {
+  for (const Prediction& lean : leanest(predictor, allowed)) {
     if (result.unfit.size() == kListed) break;
     result.unfit.push_back(predictor.predict(lean.layout));
   }
@@ -71,10 +86,10 @@ SearchResult search_layouts(const Workload& workload) {
 }
 
 /// Doubles the cluster until something fits, then takes away whole nodes by bisection.
-std::int64_t devices_needed(const Workload& workload) {
+std::int64_t devices_needed(const Workload& workload, const Allowed& allowed) {
   const std::int64_t most = kMostGrowth * workload.cluster.devices;
   std::int64_t many = 2 * workload.cluster.devices;
-  while (!fits_on(workload, many)) {
+  while (!fits_on(workload, many, allowed)) {
     many *= 2;
     if (many > most) return 0;
   }
@@ -83,7 +98,7 @@ std::int64_t devices_needed(const Workload& workload) {
   std::int64_t enough = (many + node - 1) / node;
   while (enough - too_few > 1) {
     const std::int64_t middle = (too_few + enough) / 2;
-    (fits_on(workload, middle * node) ? enough : too_few) = middle;
+    (fits_on(workload, middle * node, allowed) ? enough : too_few) = middle;
   }
   return std::min(many, enough * node);
 }

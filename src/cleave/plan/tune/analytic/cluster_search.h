@@ -13,11 +13,12 @@ namespace cleave::plan {
 /// recompute, sequence parallelism on and off.
 LayoutSpace space_of(const Workload& workload);
 
-/// The five fastest that fit; if none does, the five that need least memory, one per division of
-/// the devices.
-SearchResult search_layouts(const Workload& workload);
+/// The five fastest of those `allowed` that fit; if none does, the five that need least memory, one
+/// per division of the devices.
+SearchResult search_layouts(const Workload& workload, const Allowed& allowed = {});
 
-/// How many devices of the same kind would hold `workload`, in whole nodes; 0: no number does.
-std::int64_t devices_needed(const Workload& workload);
+/// How many devices of the same kind would hold `workload` in an allowed layout, in whole nodes; 0:
+/// no number does.
+std::int64_t devices_needed(const Workload& workload, const Allowed& allowed = {});
 
 }  // namespace cleave::plan
