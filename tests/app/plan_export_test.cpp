@@ -71,6 +71,23 @@ TEST(PlanExport, RefusesWhatTheOtherSystemDoesNotHave) {
       << system.err;
 }
 
+TEST(PlanOfAConfig, RefusesTheFlagsThatGoWithACluster) {
+  const auto refusal = [](const std::string& flags) {
+    const Answer answer = run_cleave("plan run.toml " + flags);
+    EXPECT_EQ(answer.exit, 2) << flags;
+    return answer.err;
+  };
+  EXPECT_NE(refusal("--export megatron")
+                .find("--export megatron prints layouts that are planned with --model and "
+                      "--cluster, not that of a run config; leave it out"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("--tokens 1B").find("--tokens 1B goes with --model and --cluster; leave it out"),
+      std::string::npos);
+  EXPECT_NE(refusal("--price 2").find("--price 2 goes with --model, --cluster and --tokens; leave"),
+            std::string::npos);
+}
+
 TEST(PlanCluster, ComesFromAFile) {
   const TemporaryDirectory directory;
   const std::string own = directory.write("own.toml",

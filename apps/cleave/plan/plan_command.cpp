@@ -19,13 +19,26 @@ struct PlanOptions {
   PlanConfigFlags run;
 };
 
+/// A config and a cluster are different questions.
+void check_config_alone(const PlanFlags& flags) {
+  require(flags.model.empty() && flags.cluster.empty() && !flags.layout && flags.trained.empty() &&
+              flags.batch == 0,
+          "cleave plan takes a run config, or --model, --cluster, --batch and --layout, not both; "
+          "leave one out (keys of a config are changed with --set)");
+  require(flags.system.empty(), "--export ", flags.system,
+          " prints layouts that are planned with --model and --cluster, not that of a run config; "
+          "leave it out, or give these in place of the config");
+  require(flags.tokens.empty(), "--tokens ", flags.tokens,
+          " goes with --model and --cluster; leave it out: how long a run config trains is its "
+          "train.steps");
+  require(!flags.price, "--price ", flags.price.value_or(0),
+          " goes with --model, --cluster and --tokens; leave it out, or give these in place of the "
+          "config");
+}
+
 void run(PlanOptions& options, Exit& exit) {
   if (!options.run.config.empty()) {
-    require(
-        options.flags.model.empty() && options.flags.cluster.empty() && !options.flags.layout &&
-            options.flags.trained.empty() && options.flags.batch == 0,
-        "cleave plan takes a run config, or --model, --cluster, --batch and --layout, not both; "
-        "leave one out (keys of a config are changed with --set)");
+    check_config_alone(options.flags);
     return plan_config(options.run, exit);
   }
   require(!options.flags.model.empty() && !options.flags.cluster.empty(),
