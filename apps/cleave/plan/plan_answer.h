@@ -1,5 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "plan/plan_query.h"
 #include "plan/run_length.h"
 
@@ -15,6 +20,9 @@ struct PlanAnswer {
   bool searched = false;
   std::int64_t devices_needed = 0;  ///< that would do, where a search found nothing; 0: none do
   std::optional<RunLength> length;  ///< of all tokens, if --tokens says how many
+  /// The system that --export names, where the search kept to its layouts; empty: to none's.
+  std::string kept_to = {};
+  std::optional<plan::Prediction> beyond;  ///< what it lacks, where that is faster or fits alone
 
   /// The fastest, or those that come nearest to fitting.
   const std::vector<plan::Prediction>& listed() const {

@@ -48,15 +48,17 @@ void run(PlanOptions& options, Exit& exit) {
   require(options.run.trace.empty() && options.run.set.empty() && !options.run.remeasure,
           options.run.trace.empty() ? options.run.set.empty() ? "--remeasure" : "--set" : "--trace",
           " belongs to a run config; with --model leave it out, or give a config in place of it");
-  if (!options.flags.system.empty()) check_export(options.flags.system);
+  if (!options.flags.system.empty()) system_title(options.flags.system);  // refuses unknown names
   if (options.flags.cluster.ends_with(".toml"))
     read_cluster_file(options.flags.cluster, options.flags.file);
   PlanAnswer answer = ask(options.flags);
   answer.length = run_length(options.flags, answer.workload, answer.choice());
-  const bool exports = !options.flags.system.empty() && !answer.search.fitting.empty();
-  write_file("", exports            ? export_layout(options.flags.system, answer)
+  const std::string& system = options.flags.system;
+  const bool exports = !system.empty() && !answer.search.fitting.empty();
+  write_file("", exports            ? export_text(system, answer)
                  : options.run.json ? to_json(answer)
                                     : to_text(answer));
+  if (exports && answer.searched) complain("cleave: {}\n", describe_search(answer));
   if (answer.search.fitting.empty()) {
     complain("cleave: {}\n", refusal(answer));
     exit = Exit::DoesNotFit;

@@ -5,16 +5,24 @@
 
 #include "plan/plan_answer.h"
 
+#include "cleave/plan/tune/layout_space.h"
+
 namespace cleave::app {
 
 /// "megatron, torchtitan, deepspeed".
 std::string export_names();
 
-/// Throws UserError if no system has that name.
-void check_export(std::string_view system);
+/// "Megatron-LM" for "megatron". Throws UserError if no system has that name.
+std::string_view system_title(std::string_view system);
 
-/// What another system has to be told to train in the layout found: flags of its program, or its
-/// config. Throws UserError for a system that does not have the layout.
-std::string export_layout(std::string_view system, const PlanAnswer& answer);
+/// The layouts that the system can be told to take.
+plan::Allowed layouts_of_system(std::string_view system, const plan::Workload& work);
+
+/// Throws UserError, naming what the system lacks, unless it can be told to take `layout`.
+void check_export(std::string_view system, const plan::Workload& work, const plan::Layout& layout);
+
+/// What the system has to be told to train in the layout found: flags of its program, or its
+/// config.
+std::string export_text(std::string_view system, const PlanAnswer& answer);
 
 }  // namespace cleave::app

@@ -190,6 +190,14 @@ std::string to_text(const PlanAnswer& answer) {
   return text;
 }
 
+std::string describe_search(const PlanAnswer& answer) {
+  const std::string kept = fmt::format("the search kept to what {} has", answer.kept_to);
+  if (!answer.beyond) return kept + ", and nothing else is faster";
+  return fmt::format("{}; {}, which it has not, takes {} less time", kept,
+                     to_string(answer.beyond->layout),
+                     format_share(1 - answer.beyond->step_seconds / answer.choice().step_seconds));
+}
+
 std::string refusal(const PlanAnswer& answer) {
   const Prediction& p = answer.choice();
   std::string text =
@@ -197,11 +205,14 @@ std::string refusal(const PlanAnswer& answer) {
                   format_bytes(p.memory_bytes), format_bytes(p.excess()),
                   format_bytes(p.budget_bytes), answer.workload.cluster.hardware->name);
   if (!answer.searched) return text + "; leave --layout out to search for one that fits";
+  const std::string none =
+      answer.kept_to.empty() ? "no layout fits" : "no layout that " + answer.kept_to + " has fits";
+  if (answer.beyond) text += "; without --export " + to_string(answer.beyond->layout) + " fits";
   if (answer.devices_needed > 0) {
-    return "no layout fits; the nearest, " + text +
+    return none + "; the nearest, " + text +
            fmt::format("; {} devices of this kind would do", answer.devices_needed);
   }
-  return "no layout fits; the nearest, " + text +
+  return none + "; the nearest, " + text +
          "; more devices do not help at this batch: raise --batch or take devices with more memory";
 }
 

@@ -11,6 +11,9 @@ std::string to_json(const PlanAnswer& answer);
 /// The choice, where its time and memory go, and why the others lost.
 std::string to_text(const PlanAnswer& answer);
 
+/// To what the search kept for --export, and what would be faster.
+std::string describe_search(const PlanAnswer& answer);
+
 /// One sentence for stderr if nothing fits.
 std::string refusal(const PlanAnswer& answer);
 
