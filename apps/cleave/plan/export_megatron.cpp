@@ -1,10 +1,13 @@
 #include "plan/export_megatron.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "plan/export_limits.h"
 #include <fmt/format.h>
 
+#include "cleave/base/check.h"
 #include "cleave/model/family.h"
 
 namespace cleave::app {
@@ -15,9 +18,34 @@ using plan::Workload;
 using schedule::Recompute;
 using Flags = std::vector<std::string>;
 
-void add_decoder(Flags& flags) {
-  flags.emplace_back("--swiglu --normalization RMSNorm --disable-bias-linear");
+/// A family that pretrain_gpt.py has.
+struct MegatronFamily {
+  const model::Family* family;
+  std::string_view flag;  ///< by which it differs from others with as many matrices; or empty
+};
+
+constexpr std::array<MegatronFamily, 7> kFamilies = {{{&model::gpt, ""},
+                                                      {&model::llama, ""},
+                                                      {&model::mistral, ""},
+                                                      {&model::qwen2, "--add-qkv-bias"},
+                                                      {&model::qwen3, "--qk-layernorm"},
+                                                      {&model::phi3, ""},
+                                                      {&model::smollm3, ""}}};
+
+const MegatronFamily* find_megatron_family(const ModelShape& model) {
+  const auto at = std::ranges::find(kFamilies, model.kind, &MegatronFamily::family);
+  return at == kFamilies.end() ? nullptr : &*at;
+}
+
+void add_decoder(const ModelShape& m, Flags& flags) {
+  const double turns = m.rotary_dim > 0 ? static_cast<double>(m.rotary_dim) : 1;
+  const double whole = m.rotary_dim > 0 ? static_cast<double>(m.head_size()) : 1;
+  flags.emplace_back("--swiglu");
+  flags.emplace_back("--normalization RMSNorm");
+  flags.emplace_back("--disable-bias-linear");
   flags.emplace_back("--position-embedding-type rope");
+  flags.push_back(fmt::format("--rotary-base {:.0f}", m.rope_theta));
+  flags.push_back(fmt::format("--rotary-percent {}", turns / whole));
 }
 
 void add_model(const Workload& work, Flags& flags) {
@@ -25,14 +53,20 @@ void add_model(const Workload& work, Flags& flags) {
   flags.push_back(fmt::format("--num-layers {}", m.layers));
   flags.push_back(fmt::format("--hidden-size {}", m.hidden));
   flags.push_back(fmt::format("--num-attention-heads {}", m.heads));
+  flags.push_back(fmt::format("--kv-channels {}", m.head_size()));
   if (m.kv_heads != m.heads)
     flags.push_back(fmt::format("--group-query-attention --num-query-groups {}", m.kv_heads));
   flags.push_back(fmt::format("--ffn-hidden-size {}", m.ffn));
   flags.push_back(fmt::format("--seq-length {}", work.sequence));
   flags.push_back(fmt::format("--max-position-embeddings {}", work.sequence));
   flags.push_back(fmt::format("--vocab-size {}", m.vocab));
-  if (!m.kind->learns_positions) add_decoder(flags);
+  flags.push_back(fmt::format("--norm-epsilon {}", m.norm_eps));
+  if (!m.kind->learns_positions) add_decoder(m, flags);
+  const std::string_view own = find_megatron_family(m)->flag;
+  if (!own.empty()) flags.emplace_back(own);
   if (!m.tie_embeddings) flags.emplace_back("--untie-embeddings-and-output-weights");
+  flags.emplace_back("--attention-dropout 0");
+  flags.emplace_back("--hidden-dropout 0");
   if (work.attention == plan::AttentionKernel::Flash) flags.emplace_back("--use-flash-attn");
 }
 
@@ -63,6 +97,17 @@ void add_saving(const Layout& layout, Flags& flags) {
 }
 
 }  // namespace
+
+void check_megatron_model(const ModelShape& m) {
+  require(find_megatron_family(m) != nullptr,
+          "Megatron-LM's pretrain_gpt.py has no models of kind ", m.kind->name,
+          "; leave --export out");
+  require(m.window == 0 && m.nope_every == 0 && m.nope_layers.empty() &&
+              m.rope_scaling == RopeScaling{} && m.attention_scale == 0 && !m.attention_bias &&
+              !m.mlp_bias,
+          "--export megatron has no flags for model.window, nope_every, nope_layers, rope_scaling, "
+          "attention_bias and mlp_bias; leave --export out");
+}
 
 std::string megatron_program(const Workload& work, const Layout& layout) {
   const std::int64_t node = std::min<std::int64_t>(work.cluster.hardware->node, layout.devices());

@@ -7,6 +7,9 @@
 
 namespace cleave::app {
 
+/// Throws UserError if pretrain_gpt.py has no such model.
+void check_megatron_model(const ModelShape& model);
+
 /// "torchrun --nnodes 128 --nproc-per-node 8 pretrain_gpt.py".
 std::string megatron_program(const plan::Workload& work, const plan::Layout& layout);
 

@@ -87,16 +87,28 @@ struct System {
   std::string_view name;  ///< as --export has it
   ExportLimits (*limits)();
   std::string (*text)(const Workload& work, const Layout& layout);
+  void (*check_model)(const ModelShape& model) = nullptr;
 };
 
-constexpr std::array<System, 3> kSystems = {{{"megatron", megatron_limits, megatron_text},
-                                             {"torchtitan", torchtitan_limits, torchtitan_text},
-                                             {"deepspeed", deepspeed_limits, deepspeed_text}}};
+constexpr std::array<System, 3> kSystems = {
+    {{"megatron", megatron_limits, megatron_text, check_megatron_model},
+     {"torchtitan", torchtitan_limits, torchtitan_text},
+     {"deepspeed", deepspeed_limits, deepspeed_text}}};
 
 const System& system_named(std::string_view name) {
   for (const System& known : kSystems)
     if (known.name == name) return known;
   throw UserError(fmt::format("--export {} is not known; known are {}", name, export_names()));
+}
+
+void check_workload(const System& system, const Workload& work) {
+  const std::string_view title = system.limits().name;
+  const model::Family& family = *work.model.kind;
+  require(!family.reads_images, title, " has no export for models that read images, such as ",
+          family.name, "; leave --export out");
+  require(work.trained.empty(), title,
+          " has no flag or key for what --train says; leave --train or --export out");
+  if (system.check_model != nullptr) system.check_model(work.model);
 }
 
 }  // namespace
@@ -113,13 +125,17 @@ std::string_view system_title(std::string_view system) {
 }
 
 plan::Allowed layouts_of_system(std::string_view system, const Workload& work) {
-  return [limits = system_named(system).limits(), work](const Layout& layout) {
+  const System& known = system_named(system);
+  check_workload(known, work);
+  return [limits = known.limits(), work](const Layout& layout) {
     return lack(limits, work, layout).empty();
   };
 }
 
 void check_export(std::string_view system, const Workload& work, const Layout& layout) {
-  const ExportLimits limits = system_named(system).limits();
+  const System& known = system_named(system);
+  check_workload(known, work);
+  const ExportLimits limits = known.limits();
   const std::string missing = lack(limits, work, layout);
   require(missing.empty(), limits.name, " does not have ", missing,
           "; change --layout, or leave it out to search among what ", limits.name, " has");

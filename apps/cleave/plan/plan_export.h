@@ -15,7 +15,8 @@ std::string export_names();
 /// "Megatron-LM" for "megatron". Throws UserError if no system has that name.
 std::string_view system_title(std::string_view system);
 
-/// The layouts that the system can be told to take.
+/// The layouts that the system can be told to take. Throws UserError if it cannot be told to train
+/// what `work` trains.
 plan::Allowed layouts_of_system(std::string_view system, const plan::Workload& work);
 
 /// Throws UserError, naming what the system lacks, unless it can be told to take `layout`.
