@@ -3,12 +3,14 @@
 
 #include "app/run_cleave.h"
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace cleave {
 namespace {
 
 using testing::Answer;
 using testing::run_cleave;
+using Json = nlohmann::json;
 
 constexpr const char* kSystems[] = {"megatron", "torchtitan", "deepspeed"};
 
@@ -70,6 +72,40 @@ TEST(PlanExportModel, IsRefusedWhereTheOtherSystemIsNotToldAllOfIt) {
     EXPECT_NE(answer.err.find("pretrain_gpt.py has no models of kind " + kind), std::string::npos)
         << answer.err;
   }
+}
+
+TEST(PlanExportJson, IsOneObjectWithWhatTheTextSays) {
+  const auto asked = [](const std::string& system, const std::string& flags) {
+    const Answer answer = run_cleave(
+        "plan --model llama3-8b --cluster h100:64 --batch 512 --layout "
+        "pp=2,microbatch=1,zero=1,recompute=full --export " +
+        system + flags);
+    EXPECT_EQ(answer.exit, 0) << answer.err;
+    return answer.out;
+  };
+  for (const std::string system : kSystems) {
+    const Json json = Json::parse(asked(system, " --json"));
+    EXPECT_EQ(json["system"], system);
+    EXPECT_EQ(json["layout"]["pp"], 2);
+    EXPECT_EQ(json["layout"]["recompute"], "full");
+    EXPECT_FALSE(json.contains("search"));
+  }
+  const Json megatron = Json::parse(asked("megatron", " --json"));
+  std::string text = megatron["program"];
+  for (const std::string flag : megatron["flags"]) text += " \\\n  " + flag;
+  EXPECT_EQ(text + "\n", asked("megatron", ""));
+  EXPECT_EQ(Json::parse(asked("torchtitan", " --json"))["config"], asked("torchtitan", ""));
+  EXPECT_EQ(Json::parse(asked("deepspeed", " --json"))["config"],
+            Json::parse(asked("deepspeed", "")));
+}
+
+TEST(PlanExportJson, SaysToWhatTheSearchKept) {
+  const Answer answer =
+      run_cleave("plan --model llama3-8b --cluster h100:64 --batch 512 --export torchtitan --json");
+  ASSERT_EQ(answer.exit, 0) << answer.err;
+  EXPECT_EQ(answer.err, "");
+  const std::string search = Json::parse(answer.out)["search"];
+  EXPECT_TRUE(search.starts_with("the search kept to what torchtitan has; tp=")) << search;
 }
 
 }  // namespace

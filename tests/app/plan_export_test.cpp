@@ -79,6 +79,13 @@ TEST(PlanExport, SearchesWhatTheOtherSystemHas) {
     EXPECT_NE(found.err.find(std::string("the search kept to what ") + title + " has"),
               std::string::npos)
         << found.err;
+
+    const Json json = Json::parse(run_cleave(asked + exported + " --json").out);
+    std::string layout;
+    for (const auto& [key, value] : json["layout"].items())
+      layout += (layout.empty() ? "" : ",") + key + "=" +
+                (value.is_string() ? value.get<std::string>() : value.dump());
+    EXPECT_EQ(run_cleave(asked + "--layout " + layout + exported).out, found.out) << layout;
   }
 }
 

@@ -55,10 +55,10 @@ void run(PlanOptions& options, Exit& exit) {
   answer.length = run_length(options.flags, answer.workload, answer.choice());
   const std::string& system = options.flags.system;
   const bool exports = !system.empty() && !answer.search.fitting.empty();
-  write_file("", exports            ? export_text(system, answer)
-                 : options.run.json ? to_json(answer)
-                                    : to_text(answer));
-  if (exports && answer.searched) complain("cleave: {}\n", describe_search(answer));
+  const bool json = options.run.json;
+  write_file("", exports ? (json ? export_json(system, answer) : export_text(system, answer))
+                         : (json ? to_json(answer) : to_text(answer)));
+  if (exports && answer.searched && !json) complain("cleave: {}\n", describe_search(answer));
   if (answer.search.fitting.empty()) {
     complain("cleave: {}\n", refusal(answer));
     exit = Exit::DoesNotFit;

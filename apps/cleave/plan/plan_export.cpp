@@ -6,6 +6,7 @@
 #include "json_text.h"
 #include "plan/export_limits.h"
 #include "plan/export_megatron.h"
+#include "plan/plan_output.h"
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@
 namespace cleave::app {
 namespace {
 
+using Json = nlohmann::ordered_json;
 using plan::Layout;
 using plan::Workload;
 using schedule::Recompute;
@@ -25,6 +27,11 @@ std::string megatron_text(const Workload& work, const Layout& layout) {
   std::string text = megatron_program(work, layout);
   for (const std::string& flag : megatron_flags(work, layout)) text += " \\\n  " + flag;
   return text + "\n";
+}
+
+void add_megatron(const Workload& work, const Layout& layout, Json& json) {
+  json["program"] = megatron_program(work, layout);
+  json["flags"] = megatron_flags(work, layout);
 }
 
 // ---- torchtitan: its TOML.
@@ -60,14 +67,18 @@ std::string torchtitan_text(const Workload& work, const Layout& layout) {
                             plan::to_string(recompute_of(layout)));
 }
 
+void add_torchtitan(const Workload& work, const Layout& layout, Json& json) {
+  json["config"] = torchtitan_text(work, layout);
+}
+
 // ---- DeepSpeed: its JSON.
 
-nlohmann::ordered_json deepspeed_config(const Workload& work, const Layout& layout) {
-  nlohmann::ordered_json json = {{"train_batch_size", work.batch},
-                                 {"train_micro_batch_size_per_gpu", layout.microbatch},
-                                 {"gradient_accumulation_steps", plan::microbatches(work, layout)},
-                                 {"bf16", {{"enabled", true}}},
-                                 {"zero_optimization", {{"stage", layout.zero}}}};
+Json deepspeed_config(const Workload& work, const Layout& layout) {
+  Json json = {{"train_batch_size", work.batch},
+               {"train_micro_batch_size_per_gpu", layout.microbatch},
+               {"gradient_accumulation_steps", plan::microbatches(work, layout)},
+               {"bf16", {{"enabled", true}}},
+               {"zero_optimization", {{"stage", layout.zero}}}};
   if (layout.zero > 0) json["zero_optimization"]["overlap_comm"] = true;
   if (layout.tensor > 1) json["tensor_parallel"] = {{"autotp_size", layout.tensor}};
   if (layout.pipeline > 1)
@@ -81,19 +92,24 @@ std::string deepspeed_text(const Workload& work, const Layout& layout) {
   return json_text(deepspeed_config(work, layout), 2);
 }
 
+void add_deepspeed(const Workload& work, const Layout& layout, Json& json) {
+  json["config"] = deepspeed_config(work, layout);
+}
+
 // ---- All of them.
 
 struct System {
   std::string_view name;  ///< as --export has it
   ExportLimits (*limits)();
   std::string (*text)(const Workload& work, const Layout& layout);
+  void (*add)(const Workload& work, const Layout& layout, Json& json);
   void (*check_model)(const ModelShape& model) = nullptr;
 };
 
 constexpr std::array<System, 3> kSystems = {
-    {{"megatron", megatron_limits, megatron_text, check_megatron_model},
-     {"torchtitan", torchtitan_limits, torchtitan_text},
-     {"deepspeed", deepspeed_limits, deepspeed_text}}};
+    {{"megatron", megatron_limits, megatron_text, add_megatron, check_megatron_model},
+     {"torchtitan", torchtitan_limits, torchtitan_text, add_torchtitan},
+     {"deepspeed", deepspeed_limits, deepspeed_text, add_deepspeed}}};
 
 const System& system_named(std::string_view name) {
   for (const System& known : kSystems)
@@ -143,6 +159,14 @@ void check_export(std::string_view system, const Workload& work, const Layout& l
 
 std::string export_text(std::string_view system, const PlanAnswer& answer) {
   return system_named(system).text(answer.workload, answer.choice().layout);
+}
+
+std::string export_json(std::string_view system, const PlanAnswer& answer) {
+  const Layout& layout = answer.choice().layout;
+  Json json = {{"system", system}, {"layout", layout_json(layout)}};
+  system_named(system).add(answer.workload, layout, json);
+  if (answer.searched) json["search"] = describe_search(answer);
+  return json_text(json, 2);
 }
 
 }  // namespace cleave::app

@@ -26,4 +26,7 @@ void check_export(std::string_view system, const plan::Workload& work, const pla
 /// config.
 std::string export_text(std::string_view system, const PlanAnswer& answer);
 
+/// The same as {"system", "layout", "flags" or "config"}, with "program" beside flags.
+std::string export_json(std::string_view system, const PlanAnswer& answer);
+
 }  // namespace cleave::app

@@ -25,20 +25,6 @@ std::int64_t whole(double bytes) {
   return std::llround(bytes);
 }
 
-nlohmann::json json_of(const plan::Layout& layout) {
-  nlohmann::json json = {{"tp", layout.tensor},
-                         {"pp", layout.pipeline},
-                         {"dp", layout.data},
-                         {"microbatch", layout.microbatch},
-                         {"chunks", layout.chunks},
-                         {"schedule", layout.schedule},
-                         {"zero", layout.zero},
-                         {"recompute", plan::recompute_name(layout)},
-                         {"sequence_parallel", layout.sequence_parallel}};
-  if (!layout.partition.empty()) json["partition"] = layout.partition;
-  return json;
-}
-
 /// How a model with modules is cut; others are cut as evenly as can be.
 std::string cut_line(const PlanAnswer& answer) {
   const auto& partition = answer.choice().layout.partition;
@@ -72,7 +58,7 @@ nlohmann::json json_of(const plan::Workload& workload, const Prediction& p) {
           {"memory_bytes", p.memory_bytes},
           {"budget_bytes", p.budget_bytes},
           {"fits", p.fits()},
-          {"layout", json_of(p.layout)},
+          {"layout", layout_json(p.layout)},
           {"microbatches", plan::microbatches(workload, p.layout)},
           {"seconds", json_of(p.parts)},
           {"memory", devices}};
@@ -151,6 +137,20 @@ std::string headline(const PlanAnswer& answer) {
 }
 
 }  // namespace
+
+nlohmann::json layout_json(const plan::Layout& layout) {
+  nlohmann::json json = {{"tp", layout.tensor},
+                         {"pp", layout.pipeline},
+                         {"dp", layout.data},
+                         {"microbatch", layout.microbatch},
+                         {"chunks", layout.chunks},
+                         {"schedule", layout.schedule},
+                         {"zero", layout.zero},
+                         {"recompute", plan::recompute_name(layout)},
+                         {"sequence_parallel", layout.sequence_parallel}};
+  if (!layout.partition.empty()) json["partition"] = layout.partition;
+  return json;
+}
 
 std::string to_json(const PlanAnswer& answer) {
   nlohmann::json json = json_of(answer.workload, answer.choice());

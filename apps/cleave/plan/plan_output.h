@@ -3,8 +3,12 @@
 #include <string>
 
 #include "plan/plan_answer.h"
+#include <nlohmann/json_fwd.hpp>
 
 namespace cleave::app {
+
+/// As --layout names its parts.
+nlohmann::json layout_json(const plan::Layout& layout);
 
 std::string to_json(const PlanAnswer& answer);
 
