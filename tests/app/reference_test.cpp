@@ -134,8 +134,10 @@ TEST(Version, SaysWhatItWasBuiltFrom) {
 
 TEST(Init, ListsPurposesAndRefusesOthers) {
   EXPECT_NE(run_cleave("init").out.find("  text "), std::string::npos);
-  EXPECT_EQ(run_cleave("init txt").err,
-            "cleave: there is no config for 'txt'; did you mean text? Known are text, cluster\n");
+  EXPECT_EQ(
+      run_cleave("init txt").err,
+      "cleave: there is no config for 'txt'; did you mean text? Known are text, fine-tune, vision, "
+      "cluster, edge\n");
 }
 
 TEST(Init, NeverOverwritesAndNamesDataThatIsMissing) {

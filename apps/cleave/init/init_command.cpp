@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
-#include "cleave/train/config/config_value.h"
 
 namespace cleave::app {
 namespace {
@@ -18,7 +17,7 @@ namespace fs = std::filesystem;
 
 struct InitFlags {
   std::string purpose;
-  std::string data;
+  Belongings given;
   std::string output = "run.toml";
   bool json = false;
 };
@@ -29,29 +28,45 @@ std::string replaced(std::string text, std::string_view what, const std::string&
   return text;
 }
 
-/// As TOML has it. Absolute, so that the config works wherever it is copied to and started from.
-std::string path_value(const fs::path& path) {
-  return to_toml(train::Value{fs::absolute(path).lexically_normal().string()});
-}
-
 void require_free(const fs::path& path) {
   std::error_code ignored;
   require(!fs::exists(path, ignored), path.string(),
           " exists already; move it away, or choose another name with --output");
 }
 
-/// The data of the config: what the user has, or a sample beside the config.
-fs::path data_of(const InitFlags& flags) {
-  if (!flags.data.empty()) {
-    std::error_code ignored;
-    require(fs::exists(flags.data, ignored), "there is no ", flags.data,
-            "; give --data a text file or a directory of text, or leave it out for a sample");
-    return flags.data;
+/// The data of the config: what the user has, or a sample beside the config, which is to be
+/// written.
+fs::path data_of(const InitFlags& flags, const Purpose& purpose) {
+  if (flags.given.data.empty()) {
+    const fs::path sample = fs::path(flags.output).parent_path() / purpose.sample;
+    require_free(sample);
+    return sample;
   }
-  const fs::path sample = fs::path(flags.output).parent_path() / "sums.txt";
-  require_free(sample);
-  write_file(sample.string(), sample_text());
-  return sample;
+  std::error_code ignored;
+  require(fs::exists(flags.given.data, ignored), "there is no ", flags.given.data,
+          "; give --data what you have, or leave it out for a sample");
+  return flags.given.data;
+}
+
+/// The text of the config. Writes the sample, if there is to be one, and takes it away again if the
+/// purpose lacks something else.
+std::string config_text(const InitFlags& flags, const Purpose& purpose, const fs::path& data) {
+  const fs::path out = fs::path(flags.output).parent_path() / "out";
+  Filling filling = {{"{data}", path_value(data)}, {"{out}", path_value(out)}};
+  const bool sample = flags.given.data.empty();
+  if (sample) purpose.write_sample(data);
+  try {
+    if (purpose.fill)
+      for (auto& place : purpose.fill({.data = data.string(), .model = flags.given.model}))
+        filling.push_back(std::move(place));
+  } catch (...) {
+    std::error_code ignored;
+    if (sample) fs::remove_all(data, ignored);
+    throw;
+  }
+  std::string text(purpose.config);
+  for (const auto& [place, what] : filling) text = replaced(text, place, what);
+  return text;
 }
 
 void list_purposes(bool as_json) {
@@ -67,11 +82,8 @@ void list_purposes(bool as_json) {
 void write_config(const InitFlags& flags) {
   const Purpose& purpose = find_purpose(flags.purpose);
   require_free(flags.output);
-  const fs::path data = data_of(flags);
-  const fs::path out = fs::path(flags.output).parent_path() / "out";
-  write_file(flags.output,
-             replaced(replaced(std::string(purpose.config), "{data}", path_value(data)), "{out}",
-                      path_value(out)));
+  const fs::path data = data_of(flags, purpose);
+  write_file(flags.output, config_text(flags, purpose, data));
   const std::string run = replaced(std::string(purpose.run), "{config}", flags.output);
   if (flags.json) {
     const nlohmann::json all = {{"config", flags.output}, {"data", data.string()}, {"run", run}};
@@ -87,16 +99,19 @@ void add_init_command(CLI::App& app) {
   auto flags = std::make_shared<InitFlags>();
   CLI::App* verb = app.add_subcommand("init", "Write a config with comments, for a purpose.");
   verb->add_option("purpose", flags->purpose, "What for; without it, list what there is");
-  verb->add_option(
-      "--data", flags->data,
-      "What to learn from: a text file or a directory of text; without it, a sample is "
-      "written");
+  verb->add_option("--data", flags->given.data,
+                   "What to learn from: text (text, cluster), .jsonl (fine-tune), a packed set of "
+                   "images (vision), a directory with an entry for each client (edge); without it, "
+                   "a sample is written");
+  verb->add_option("--model", flags->given.model,
+                   "What fine-tune begins with: a Hugging Face directory");
   verb->add_option("--output", flags->output, "The config to write")->capture_default_str();
   verb->add_flag("--json", flags->json, "Print one JSON object");
   verb->footer(
       "Examples:\n"
       "  cleave init text\n"
-      "  cleave init text --data ~/notes --output notes.toml");
+      "  cleave init text --data ~/notes --output notes.toml\n"
+      "  cleave init fine-tune --model models/SmolLM2-135M --data talk.jsonl");
   verb->callback([flags] {
     if (flags->purpose.empty()) return list_purposes(flags->json);
     write_config(*flags);
