@@ -5,6 +5,7 @@
 
 #include "app/expect_planned.h"
 #include "app/served.h"
+#include "data/packed_numbers.h"
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -57,6 +58,46 @@ TEST(ServeSameBits, WithTlsAndFilesThatOnlyTheServerSees) {
 
   const json resumed = train({}, {"--resume"}, {"--memory", "1GiB"});
   EXPECT_EQ(resumed["weights"], alone.report({}, {"--resume"})["weights"]);
+}
+
+// The end of a document has its name from the file beside the tokenizer; without that file it would
+// be another token, </s>.
+TEST(ServeSameBits, WithTheFilesOfAPatternAndOfATokenizer) {
+  const TinyRun run;
+  const testing::TemporaryDirectory& directory = run.directory();
+  for (const char* shard : {"1", "2", "3"})
+    directory.write("shard-" + std::string(shard) + ".txt", std::string(400, 'a') + shard);
+  directory.write("tokenizer.json",
+                  R"({"model": {"type": "BPE", "merges": ["a a"], "vocab": {"a": 0, "1": 1, "2": 2,
+                      "3": 3, "aa": 4, "</s>": 5, "<stop>": 6}}})");
+  directory.write("tokenizer_config.json", R"({"eos_token": "<stop>"})");
+  const Keys data = {"data.path=" + run.path("shard-*.txt"),
+                     "data.tokenizer=" + run.path("tokenizer.json")};
+  const json alone = run.report(data);
+
+  Served served(run, {data[0], data[1], "parallel.pipeline=2"}, {"--insecure", "--overwrite"});
+  served.join("phone");
+
+  EXPECT_EQ(served.report()["weights"], alone["weights"]);
+}
+
+// Without the index beside them, numbers of 32 bits would be taken for twice as many of 16 bits.
+TEST(ServeSameBits, WithTokensThatAnIndexDescribes) {
+  const TinyRun run;
+  std::vector<std::int32_t> tokens(2000);
+  for (int i = 0; i < std::ssize(tokens); ++i) tokens[i] = 1 + i * i % 97;
+  run.directory().write("m.bin", testing::packed(tokens));
+  run.directory().write(
+      "m.idx", std::string("MMIDIDX\0\0", 9) + testing::packed<std::uint64_t>({1}) + '\x04' +
+                   testing::packed<std::uint64_t>({1, 2}) + testing::packed<std::int32_t>({2000}) +
+                   testing::packed<std::int64_t>({0, 0, 1}));
+  const Keys data = {"data.path=" + run.path("m.bin")};
+  const json alone = run.report(data);
+
+  Served served(run, {data[0], "parallel.pipeline=2"}, {"--insecure", "--overwrite"});
+  served.join("phone");
+
+  EXPECT_EQ(served.report()["weights"], alone["weights"]);
 }
 
 TEST(ServeFaults, ADeviceThatDiesEndsARunThatIsNotElasticByName) {

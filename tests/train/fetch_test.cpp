@@ -100,5 +100,20 @@ TEST_F(Fetch, LeavesDraftsOfTheSameCheckpointAlone) {
   EXPECT_FALSE(fs::exists(copies / "lost.123"));
 }
 
+TEST_F(Fetch, BringsWhatIsReadBesideAFileAndTheFilesOfAPattern) {
+  const std::string tokens = directory_.write("m.bin", "tokens");
+  directory_.write("m.idx", "index");
+  directory_.write("notes..txt", "first");
+  directory_.write("notes.txt", "second");
+
+  const fs::path copy = fetched(tokens);
+  EXPECT_EQ(copy.filename(), "m.bin");
+  EXPECT_TRUE(fs::exists(copy.parent_path() / "m.idx"));
+  const fs::path pattern = fetched(directory_.path("notes*.txt"));
+  EXPECT_EQ(pattern.filename(), "notes*.txt");
+  EXPECT_TRUE(fs::exists(pattern.parent_path() / "notes..txt"));
+  EXPECT_TRUE(fs::exists(pattern.parent_path() / "notes.txt"));
+}
+
 }  // namespace
 }  // namespace cleave::train

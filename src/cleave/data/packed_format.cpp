@@ -83,12 +83,9 @@ PackedLayout llmc_layout(const PackedProbe& probe) {
 constexpr std::string_view kMegatronMagic("MMIDIDX\0\0", 9);
 constexpr std::size_t kMegatronHeader = 34;  // magic, version u64, type u8, two counts u64
 
-fs::path index_of(const PackedProbe& probe) {
-  return fs::path(probe.name).replace_extension(".idx");
-}
-
 bool is_megatron(const PackedProbe& probe) {
-  return probe.name.extension() == ".bin" && fs::exists(index_of(probe));
+  const fs::path index = index_beside(probe.name);
+  return !index.empty() && fs::exists(index);
 }
 
 constexpr bool megatron_signed(int code) {
@@ -104,7 +101,7 @@ int megatron_width(int code, const fs::path& index) {
 }
 
 PackedLayout megatron_layout(const PackedProbe& probe) {
-  const File index = File::open(index_of(probe));
+  const File index = File::open(index_beside(probe.name));
   std::string head(kMegatronHeader, '\0');
   require(index.size() >= static_cast<std::int64_t>(kMegatronHeader), index.path().string(),
           " is no index of Megatron: it is too short");
@@ -150,7 +147,7 @@ std::vector<T> numbers_in(const File& index, std::uint64_t at, std::uint64_t cou
 // After the header come the lengths of the sequences, the bytes at which they begin, and for each
 // document, and then for the end of all, the number of its first sequence.
 std::vector<std::int64_t> megatron_documents(const PackedProbe& probe) {
-  const File index = File::open(index_of(probe));
+  const File index = File::open(index_beside(probe.name));
   std::string head(kMegatronHeader, '\0');
   index.read(std::as_writable_bytes(std::span(head)), 0);
   const int width = megatron_width(number_at<std::uint8_t>(head, 17), index.path());
@@ -282,6 +279,10 @@ constexpr PackedFormat kPackedFormats[] = {{is_numpy, numpy_layout},
                                            {is_raw, raw_layout}};
 
 }  // namespace
+
+fs::path index_beside(const fs::path& file) {
+  return file.extension() == ".bin" ? fs::path(file).replace_extension(".idx") : fs::path();
+}
 
 std::vector<std::int64_t> document_starts(const PackedProbe& probe) {
   if (is_numpy(probe) || !is_megatron(probe)) return {};

@@ -33,6 +33,9 @@ struct PackedLayout {
 /// and for numbers that are no tokens.
 std::optional<PackedLayout> packed_layout(const PackedProbe& probe);
 
+/// Where the index of a .bin of Megatron would be; empty for files of another name.
+std::filesystem::path index_beside(const std::filesystem::path& file);
+
 /// The first token of every document, if the file knows: Megatron's do. Otherwise empty.
 std::vector<std::int64_t> document_starts(const PackedProbe& probe);
 

@@ -76,7 +76,7 @@ std::vector<fs::path> files_named(const fs::path& path, std::string_view key,
             ": it is neither a file nor a directory");
     return {path};
   }
-  const bool is_pattern = path.string().find_first_of("*?[") != std::string::npos;
+  const bool is_pattern = path.string().find_first_of(kWildcards) != std::string::npos;
   std::vector<fs::path> files = is_pattern ? matches_of(path.string()) : std::vector<fs::path>();
   require(!is_pattern || !files.empty(), key, " ", path.string(), " matches no file");
   require(is_pattern, "cannot read ", key, " ", path.string(), ": ",

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 namespace cleave::data {
@@ -11,6 +12,9 @@ namespace cleave::data {
 /// UserError if it cannot be read.
 std::vector<std::filesystem::path> text_files_below(const std::filesystem::path& directory,
                                                     const std::filesystem::path& leave_out = {});
+
+/// What makes a path that names no file a pattern.
+inline constexpr std::string_view kWildcards = "*?[";
 
 /// The files that `path` names: itself, those below a directory, or those that match a pattern with
 /// `*`, `?` or `[`. Throws UserError if there is none; `key` is what messages call it.

@@ -42,7 +42,7 @@ class ByteTokenizer : public Tokenizer {
 
 /// The name of the token that ends a document, from the tokenizer_config.json beside it; or none.
 std::string end_name_beside(const fs::path& tokenizer) {
-  const fs::path file = tokenizer.parent_path() / "tokenizer_config.json";
+  const fs::path file = tokenizer_config_beside(tokenizer);
   if (!fs::exists(file)) return "";
   const auto json = parse_shallow_or_discard<nlohmann::json>(read_text(file));
   if (!json.is_object() || !json.contains("eos_token")) return "";
@@ -75,6 +75,11 @@ constexpr TokenizerFile kTokenizerFiles[] = {
 };
 
 }  // namespace
+
+fs::path tokenizer_config_beside(const fs::path& tokenizer) {
+  return tokenizer.extension() == ".json" ? tokenizer.parent_path() / "tokenizer_config.json"
+                                          : fs::path();
+}
 
 fs::path find_tokenizer(const fs::path& directory) {
   for (const TokenizerFile& file : kTokenizerFiles) {

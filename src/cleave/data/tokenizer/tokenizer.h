@@ -67,6 +67,10 @@ std::unique_ptr<const Tokenizer> parse_tokenizer_json(std::string_view text,
 /// The tokenizer file in `directory` that open_tokenizer would take; empty if there is none.
 std::filesystem::path find_tokenizer(const std::filesystem::path& directory);
 
+/// What open_tokenizer reads beside a tokenizer.json for the name of its end token, if it is there;
+/// empty for tokenizers of another kind.
+std::filesystem::path tokenizer_config_beside(const std::filesystem::path& tokenizer);
+
 /// Text from tokens that come one by one.
 class StreamDecoder {
  public:

@@ -12,6 +12,7 @@
 #include "cleave/base/file.h"
 #include "cleave/base/hash.h"
 #include "cleave/comm/together.h"
+#include "cleave/data/read_files.h"
 
 namespace cleave::train {
 namespace {
@@ -28,9 +29,8 @@ struct FetchedFile {
 
 /// What there is, and a hash of all its names and contents.
 struct Inventory {
-  std::string root;  ///< the last part of the path
+  std::string name;  ///< what is opened, below where the files are; empty: the directory itself
   std::string hash;
-  bool directory = false;
   std::vector<FetchedFile> files;
 };
 
@@ -39,20 +39,12 @@ void for_each_chunk(std::int64_t bytes, Visit&& visit) {
   for (std::int64_t at = 0; at < bytes; at += kChunk) visit(at, std::min(kChunk, bytes - at));
 }
 
-Inventory take_inventory(const fs::path& path) {
-  Inventory inventory{.root = path.filename().string(), .directory = fs::is_directory(path)};
-  std::vector<std::string> names;
-  if (inventory.directory) {
-    for (const auto& entry : fs::recursive_directory_iterator(path))
-      if (entry.is_regular_file()) names.push_back(fs::relative(entry.path(), path).string());
-    std::ranges::sort(names);
-  } else {
-    names.push_back(inventory.root);
-  }
+Inventory take_inventory(const data::ReadFiles& read) {
+  Inventory inventory{.name = read.name};
   Hasher hasher;
   std::vector<std::byte> chunk(kChunk);
-  for (const std::string& name : names) {
-    const File file = File::open(inventory.directory ? path / name : path);
+  for (const std::string& name : read.files) {
+    const File file = File::open(read.base / name);
     inventory.files.push_back({name, file.size()});
     hasher.add(name + "\n");
     for_each_chunk(file.size(), [&](std::int64_t at, std::int64_t bytes) {
@@ -66,27 +58,31 @@ Inventory take_inventory(const fs::path& path) {
 }
 
 std::string to_text(const Inventory& inventory) {
-  std::string text =
-      inventory.hash + (inventory.directory ? " directory " : " file ") + inventory.root + "\n";
+  std::string text = inventory.hash + " " + inventory.name + "\n";
   for (const FetchedFile& file : inventory.files)
     text += std::to_string(file.bytes) + " " + file.name + "\n";
   return text;
 }
 
+/// Nothing outside of where it is copied to.
+bool stays_below(const fs::path& name) {
+  return !name.is_absolute() && std::ranges::find(name, fs::path("..")) == name.end();
+}
+
 Inventory inventory_of(const std::string& text) {
   std::istringstream in(text);
   Inventory inventory;
-  std::string kind;
-  in >> inventory.hash >> kind;
-  in.ignore(1);
-  std::getline(in, inventory.root);
-  inventory.directory = kind == "directory";
+  const auto read_name = [&](std::string& name) {
+    in.ignore(1);
+    std::getline(in, name);
+    require(stays_below(name), "the first process offers \"", name,
+            "\", which is no name of a file below it");
+  };
+  in >> inventory.hash;
+  read_name(inventory.name);
   FetchedFile file;
   while (in >> file.bytes) {
-    in.ignore(1);
-    std::getline(in, file.name);
-    require(!fs::path(file.name).is_absolute() && file.name.find("..") == std::string::npos,
-            "the first process offers \"", file.name, "\", which is no name of a file below it");
+    read_name(file.name);
     inventory.files.push_back(file);
   }
   return inventory;
@@ -134,7 +130,7 @@ std::int64_t for_each_part(const std::vector<FilePart>& parts, std::span<std::by
 
 /// Everything, from the first process to a draft that becomes the copy when all of it is there.
 /// Whoever has it already only passes it on.
-void transfer(comm::Communicator& processes, const Inventory& inventory, const fs::path& source,
+void transfer(comm::Communicator& processes, const Inventory& inventory, const fs::path& base,
               const fs::path& copy) {
   const bool first = processes.rank() == 0;
   const bool writes = !first && !fs::exists(copy);
@@ -144,7 +140,7 @@ void transfer(comm::Communicator& processes, const Inventory& inventory, const f
     const std::int64_t bytes =
         for_each_part(parts, chunk, [&](const FilePart& part, std::span<std::byte> into) {
           if (!first) return;
-          File::open(inventory.directory ? source / part.file->name : source).read(into, part.at);
+          File::open(base / part.file->name).read(into, part.at);
         });
     processes.broadcast(std::span(chunk).first(static_cast<std::size_t>(bytes)), 0).wait();
     for_each_part(parts, chunk, [&](const FilePart& part, std::span<std::byte> from) {
@@ -179,20 +175,21 @@ std::string name_of_host() {
 
 std::string fetch(comm::Communicator& processes, const std::string& path, const fs::path& cache) {
   const bool first = processes.rank() == 0;
+  data::ReadFiles here;
   std::string text;
   comm::together(processes, [&] {
     if (!first) return;
-    require(fs::exists(path), "cannot read ", path, ": there is no such file");
-    text = to_text(take_inventory(path));
+    here = data::files_read_at(path);
+    text = to_text(take_inventory(here));
   });
   comm::broadcast(processes, text);
   const Inventory inventory = inventory_of(text);
   const fs::path copy = cache / inventory.hash;
   std::array<double, 1> missing = {!first && !fs::exists(copy) ? 1.0 : 0.0};
   processes.combine(missing, comm::Combine::Max);
-  if (missing[0] > 0) transfer(processes, inventory, path, copy);
+  if (missing[0] > 0) transfer(processes, inventory, here.base, copy);
   if (first) return path;
-  return (inventory.directory ? copy : copy / inventory.root).string();
+  return (inventory.name.empty() ? copy : copy / inventory.name).string();
 }
 
 std::string fetch_checkpoint(comm::Communicator& processes, const std::string& path,

@@ -7,9 +7,10 @@
 
 namespace cleave::train {
 
-/// Brings a file or directory of the first process to all others, into a cache of theirs that knows
-/// it by its contents: a second run transfers nothing. Returns where it is in this process; `path`
-/// counts on the first only. All processes call it. Throws UserError if there is no such file.
+/// Brings what is read at `path` of the first process (a file with what belongs beside it, a
+/// directory, or the files of a pattern) to all others, into a cache of theirs that knows it by its
+/// contents: a second run transfers nothing. Returns where it is in this process; `path` counts on
+/// the first only. All processes call it. Throws UserError if there is no such file.
 std::string fetch(comm::Communicator& processes, const std::string& path,
                   const std::filesystem::path& cache);
 
