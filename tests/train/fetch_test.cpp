@@ -2,10 +2,13 @@
 
 #include <fstream>
 
+#include "support/errors.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 
 #include "cleave/comm/launcher.h"
+#include "cleave/comm/together.h"
+#include "cleave/train/loop/starting.h"
 
 namespace cleave::train {
 namespace {
@@ -19,14 +22,16 @@ class Fetch : public ::testing::Test {
     return file.parent_path();
   }
 
+  using Way = std::string (*)(comm::Communicator&, const std::string&, const fs::path&);
+
   /// Where the second process has it.
-  std::string fetched(const std::string& path) {
+  std::string fetched(const std::string& path, Way way = fetch_checkpoint) {
     comm::LocalLauncher launcher;
     std::string original;
     std::string copy;
     launcher.run(2, 1,
                  [&](comm::Communicator& world) {
-                   const std::string here = fetch_checkpoint(world, path, cache_);
+                   const std::string here = way(world, path, cache_);
                    (world.rank() == 0 ? original : copy) = here;
                  },
                  {});
@@ -106,13 +111,40 @@ TEST_F(Fetch, BringsWhatIsReadBesideAFileAndTheFilesOfAPattern) {
   directory_.write("notes..txt", "first");
   directory_.write("notes.txt", "second");
 
-  const fs::path copy = fetched(tokens);
+  const fs::path copy = fetched(tokens, fetch);
   EXPECT_EQ(copy.filename(), "m.bin");
   EXPECT_TRUE(fs::exists(copy.parent_path() / "m.idx"));
-  const fs::path pattern = fetched(directory_.path("notes*.txt"));
+  const fs::path pattern = fetched(directory_.path("notes*.txt"), fetch);
   EXPECT_EQ(pattern.filename(), "notes*.txt");
   EXPECT_TRUE(fs::exists(pattern.parent_path() / "notes..txt"));
   EXPECT_TRUE(fs::exists(pattern.parent_path() / "notes.txt"));
+}
+
+TEST(SameData, IsDemandedOfEveryDevice) {
+  comm::LocalLauncher launcher;
+  const auto refusal = [&](const std::string& last) {
+    std::string said;
+    launcher.run(3, 1,
+                 [&](comm::Communicator& world) {
+                   const auto check = [&] {
+                     check_same_data(world, world.rank() == 2 ? last : "5 tokens");
+                   };
+                   if (world.rank() == 0) {
+                     said = testing::user_error(check);
+                   } else if (last == "5 tokens") {
+                     check();
+                   } else {
+                     EXPECT_THROW(check(), comm::PeerFailed) << world.rank();
+                   }
+                 },
+                 {});
+    return said;
+  };
+
+  EXPECT_EQ(refusal("5 tokens"), "(no UserError was thrown)");
+  EXPECT_EQ(refusal("6 tokens"),
+            "device 2 reads other data (6 tokens) than device 0 (5 tokens); data.path, "
+            "data.validation and data.tokenizer must lead to the same files on every machine");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "cleave/base/check.h"
 #include "cleave/base/hash.h"
 #include "cleave/checkpoint/directory.h"
 #include "cleave/comm/together.h"
@@ -147,10 +148,14 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   const ProcessOfRun process{config, options, roles, launcher, world};
   Prepared prepared;
   StartOptions start = options.start;
+  std::string digest;
   comm::together(world, [&] {
     prepare(process, elsewhere, prepared);
-    if (world.rank() == 0 || options.part) start.data = to_hex(prepared.data->digest());
+    digest = to_hex(prepared.data->digest());
   });
+  if (!options.part)
+    check_same_data(world, detail::concat(prepared.data->tokens(), " tokens, digest ", digest));
+  if (world.rank() == 0 || options.part) start.data = digest;
   if (agree_to_stop(world)) return stopped_at_start({});
   const engine::CompiledStep& compiled = *prepared.compiled;
   const checkpoint::CheckpointLayout layout = layout_of(process, prepared);

@@ -1,9 +1,13 @@
 #include "cleave/train/loop/starting.h"
 
+#include <string>
 #include <variant>
+#include <vector>
 
+#include "cleave/base/check.h"
 #include "cleave/checkpoint/reader.h"
 #include "cleave/comm/together.h"
+#include "cleave/data/given_tokens.h"
 #include "cleave/train/loop/fetch.h"
 #include "cleave/train/step/owner_flow.h"
 
@@ -22,17 +26,30 @@ RunReport stopped_at_start(const Start& start) {
 Config with_fetched_data(Config config, const std::optional<OwnerPart>& part,
                          comm::Communicator& processes) {
   if (part) config = with_own_data(std::move(config), *part);
-  for (data::DataPath& path : config.data.path) {
-    if (!part) path.path = fetch(processes, path.path, fetch_cache());
-  }
-  std::string& tokenizer = config.data.tokenizer;
-  if (!tokenizer.empty() && tokenizer != "bytes") {
-    tokenizer = fetch(processes, tokenizer, fetch_cache());
-  }
-  if (!config.adapters.empty()) config.adapters = fetch(processes, config.adapters, fetch_cache());
-  if (auto* path = std::get_if<std::string>(&config.data.validation))
-    *path = fetch(processes, *path, fetch_cache());
+  const auto bring = [&](std::string& path) {
+    const bool is_file = !path.empty() && !path.starts_with(data::kGivenPrefix);
+    if (is_file) path = fetch(processes, path, fetch_cache());
+  };
+  if (!part)
+    for (data::DataPath& path : config.data.path) bring(path.path);
+  if (config.data.tokenizer != "bytes") bring(config.data.tokenizer);
+  bring(config.adapters);
+  if (auto* path = std::get_if<std::string>(&config.data.validation)) bring(*path);
   return config;
+}
+
+void check_same_data(comm::Communicator& processes, const std::string& data) {
+  const std::vector<std::string> all = comm::gather(processes, data);
+  comm::together(processes, [&] {
+    if (processes.rank() > 0) return;
+    for (int other = 1; other < processes.size(); ++other) {
+      const std::string& theirs = all[static_cast<std::size_t>(other)];
+      require(theirs == data, "device ", processes.device(other), " reads other data (", theirs,
+              ") than device ", processes.device(0), " (", data,
+              "); data.path, data.validation and data.tokenizer must lead to the same files on "
+              "every machine");
+    }
+  });
 }
 
 Start start_of_rounds(const Config& config, const StartOptions& options,

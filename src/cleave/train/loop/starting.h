@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "cleave/train/loop/run.h"
 
@@ -13,6 +14,10 @@ RunReport stopped_at_start(const Start& start);
 /// data of owners, who have their own.
 Config with_fetched_data(Config config, const std::optional<OwnerPart>& part,
                          comm::Communicator& processes);
+
+/// Throws UserError on the first process, and PeerFailed on all others, unless all of them say the
+/// same of the data that they read: how much it is, and its digest.
+void check_same_data(comm::Communicator& processes, const std::string& data);
 
 /// Where rounds begin whose clients are processes of their own: the server's files say it.
 Start start_of_rounds(const Config& config, const StartOptions& options,
