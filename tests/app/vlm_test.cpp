@@ -60,6 +60,18 @@ TEST_F(Vlm, LeavesTheTowerOutOfMicrobatchesWithoutImages) {
       << said.out;
 }
 
+TEST_F(Vlm, GoesOnWithTheSameTowerOnly) {
+  train("first", "--set train.steps=1");
+  const Answer heads =
+      run_cleave("train " + dir_.path("run.toml") +
+                 " --resume --set train.steps=2 --set train.out=" + dir_.path("first") +
+                 " --set model.vision.heads=4");
+
+  EXPECT_EQ(heads.exit, 2);
+  EXPECT_EQ(heads.err.find("cleave: model.vision.heads is 4, but "), 0u) << heads.err;
+  EXPECT_NE(heads.err.find("resume with --set model.vision.heads=2"), std::string::npos);
+}
+
 /// Trains in layouts whose tower and language model have different numbers of replicas, and holds
 /// them against one device of the same grid.
 class UnequalReplicas : public Vlm {

@@ -74,7 +74,7 @@ void check_sound(const fs::path& checkpoint, checkpoint::Load what) {
 void check_same_model(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
   const Config saved = config_of(checkpoint);
   for (const Key& key : config_keys()) {
-    const bool fixed = key.section() == "model" || key.section() == "lora" ||
+    const bool fixed = key.name.starts_with("model.") || key.section() == "lora" ||
                        key.name == "train.optimizer" || is_of_rounds(key.name);
     if (!fixed || key.name == "model.preset" || key.name == "model.from" || key.name == "lora.from")
       continue;
