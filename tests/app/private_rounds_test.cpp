@@ -102,6 +102,19 @@ TEST(PrivateRounds, SpendEpsilonAndRepeatTheirNoise) {
   EXPECT_NE(changed.err.find("edge.noise"), std::string::npos) << changed.err;
 }
 
+TEST(PrivateRounds, KeepWhatTheirCostFollowsFrom) {
+  const EdgeRun run(averaged("sync_every = 2\nexample_clip = 1.0\nexample_noise = 1.0\n"), 3);
+  run.report("--set train.steps=1");
+  for (const char* key : {"edge.sync_every=3", "train.batch=8", "train.sequence=8",
+                          "edge.partition=dirichlet", "edge.alpha=0.1", "edge.labels=3"}) {
+    const Answer changed =
+        run.train("--resume --set train.steps=2 --set model.context=16 --set " + std::string(key));
+    const std::string name(key, std::string_view(key).find('='));
+    EXPECT_EQ(changed.exit, 2) << key;
+    EXPECT_EQ(changed.err.find("cleave: " + name + " is "), 0u) << changed.err;
+  }
+}
+
 TEST(PrivateRounds, RefuseToSpendMoreThanTheyMay) {
   const EdgeRun run(averaged("sync_every = 2\nsample = 3\nclip = 0.5\nnoise = 2.0\n"), 3);
   const Answer refused = run.train("--set edge.epsilon=4.0 --set train.steps=1000");

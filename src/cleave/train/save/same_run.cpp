@@ -27,14 +27,24 @@ std::string others_in(const fs::path& damaged, std::string_view flag) {
                         checkpoint::checkpoint_path(damaged.parent_path(), steps.back()).string());
 }
 
-/// Which data clients have seen, what they keep and what was spent of ε follow from these keys and
-/// the number of rounds.
+/// Where clients' updates are averaged: which data they have seen, what they keep and what was
+/// spent of ε follow from these keys and the number of rounds.
 bool is_of_rounds(std::string_view key) {
   constexpr std::string_view kKeys[] = {
-      "edge.outer",    "edge.keep_slots",   "edge.clients",       "edge.sample",
-      "edge.drop",     "edge.codec",        "edge.clip",          "edge.noise",
-      "edge.in_order", "edge.example_clip", "edge.example_noise", "edge.fragments"};
+      "edge.outer",    "edge.keep_slots", "edge.clients",      "edge.sample",
+      "edge.drop",     "edge.codec",      "edge.clip",         "edge.noise",
+      "edge.in_order", "edge.sync_every", "edge.partition",    "edge.alpha",
+      "edge.labels",   "edge.fragments",  "edge.example_clip", "edge.example_noise",
+      "train.batch",   "train.sequence"};
   return std::ranges::find(kKeys, key) != std::end(kKeys);
+}
+
+/// Whether runs that go on from a checkpoint of `saved` need the key as it was.
+bool is_fixed(std::string_view key, const Config& saved) {
+  if (key == "model.preset" || key == "model.from" || key == "lora.from") return false;
+  return key.starts_with("model.") || key.starts_with("lora.") || key == "train.optimizer" ||
+         key == "edge.sync_every" || key == "edge.codec" ||
+         (saved.edge.averages() && is_of_rounds(key));
 }
 
 /// Whether a key may change the weights that come out. Where and how often a run saves does not,
@@ -74,10 +84,7 @@ void check_sound(const fs::path& checkpoint, checkpoint::Load what) {
 void check_same_model(const Config& config, const checkpoint::CheckpointReader& checkpoint) {
   const Config saved = config_of(checkpoint);
   for (const Key& key : config_keys()) {
-    const bool fixed = key.name.starts_with("model.") || key.section() == "lora" ||
-                       key.name == "train.optimizer" || is_of_rounds(key.name);
-    if (!fixed || key.name == "model.preset" || key.name == "model.from" || key.name == "lora.from")
-      continue;
+    if (!is_fixed(key.name, saved)) continue;
     const auto ours = key.get(config);
     const auto theirs = key.get(saved);
     if (!ours && !theirs) continue;
