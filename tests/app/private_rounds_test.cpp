@@ -115,6 +115,20 @@ TEST(PrivateRounds, KeepWhatTheirCostFollowsFrom) {
   }
 }
 
+TEST(PrivateRounds, DoNotTakeASecretThatCannotBeReadForNone) {
+  const EdgeRun run(averaged("sync_every = 2\nsums = \"fixed\"\nclip = 0.5\nnoise = 2.0\n"), 3);
+  run.report("--set train.steps=1");
+  const std::string secret = run.path("out/secret");
+  fs::remove(secret);
+  fs::create_symlink("secret", secret);
+
+  const Answer refused = run.train("--resume --set train.steps=2");
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_EQ(refused.err, "cleave: " + secret +
+                             " cannot be read: Too many levels of symbolic links; masks and noise "
+                             "are drawn from it\n");
+}
+
 TEST(PrivateRounds, RefuseToSpendMoreThanTheyMay) {
   const EdgeRun run(averaged("sync_every = 2\nsample = 3\nclip = 0.5\nnoise = 2.0\n"), 3);
   const Answer refused = run.train("--set edge.epsilon=4.0 --set train.steps=1000");

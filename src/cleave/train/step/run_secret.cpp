@@ -32,6 +32,7 @@ Bytes32 read_or_make(const fs::path& file) {
             " bytes, and a secret has ", secret.size(), "; it was damaged");
     return secret;
   }
+  if (errno != ENOENT) fail_on(file, "cannot be read");
   secret = secure::random_bytes();
   fs::create_directories(file.parent_path());
   const int fresh = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
