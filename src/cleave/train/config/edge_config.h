@@ -51,8 +51,8 @@ struct EdgeConfig {
   std::vector<std::string> absent;  ///< "NAME FIRST-LAST": who answers in which rounds, from 1, not
   std::int64_t arrival = 0;         ///< shuffles the order in which clients answer; 0: client order
 
-  /// Whether a client is declared absent in a round, counted from 0.
-  bool is_absent(int client, std::int64_t round) const;
+  /// The clients that are declared absent in a round, counted from 0; ascending, some twice.
+  std::vector<int> absent_in(std::int64_t round) const;
   bool averages() const { return sync_every > 0; }
   /// Clients clip and noise what they learn from each example.
   bool by_example() const { return example_noise > 0; }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 
 #include "cleave/base/check.h"
 #include "cleave/train/config/config.h"
@@ -90,16 +91,22 @@ struct Absence {
   std::int64_t last = 0;
 };
 
+/// The number of the client that absences call `name`; -1 if there is none.
+int client_named(const EdgeConfig& e, const std::string& name) {
+  const std::vector<int> clients = e.with_role(Role::Client);
+  for (int client = 0; client < std::ssize(clients); ++client)
+    if (name == e.owners[static_cast<std::size_t>(clients[client])].name) return client;
+  int number = -1;
+  std::from_chars(name.data(), name.data() + name.size(), number);
+  const bool counts = clients.empty() && number >= 0 && number < e.client_count();
+  return counts && name == std::to_string(number) ? number : -1;
+}
+
 /// "clinic-b 3-7", "clinic-b 3", or "clinic-b 3-" to the end; a client of edge.clients is its
 /// number.
 Absence read_absence(const EdgeConfig& e, const std::string& text) {
   const std::size_t space = text.find_last_of(' ');
-  const std::string name = text.substr(0, space);
-  Absence absence{.client = -1};
-  const std::vector<int> clients = e.with_role(Role::Client);
-  for (int client = 0; client < e.client_count(); ++client)
-    if (name == (clients.empty() ? std::to_string(client) : e.owners[clients[client]].name))
-      absence.client = client;
+  Absence absence{.client = client_named(e, text.substr(0, space))};
   const std::string rounds = space == std::string::npos ? "" : text.substr(space + 1);
   const std::size_t dash = std::min(rounds.find('-'), rounds.size());
   const auto number = [&](const std::string& digits, std::int64_t otherwise) {
@@ -157,11 +164,14 @@ void check_averaging(const Config& c) {
       "or join one with cleave serve; leave it out");
 }
 
-bool EdgeConfig::is_absent(int client, std::int64_t round) const {
-  return std::ranges::any_of(absent, [&](const std::string& text) {
+std::vector<int> EdgeConfig::absent_in(std::int64_t round) const {
+  std::vector<int> clients;
+  for (const std::string& text : absent) {
     const Absence absence = read_absence(*this, text);
-    return absence.client == client && round + 1 >= absence.first && round + 1 <= absence.last;
-  });
+    if (round + 1 >= absence.first && round + 1 <= absence.last) clients.push_back(absence.client);
+  }
+  std::ranges::sort(clients);
+  return clients;
 }
 
 }  // namespace cleave::train

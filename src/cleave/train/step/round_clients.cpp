@@ -1,6 +1,7 @@
 #include "cleave/train/step/round_clients.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "cleave/base/check.h"
 #include "cleave/base/permutation.h"
@@ -73,16 +74,18 @@ bool RoundClients::is_chosen(int client) const {
 
 RoundClients clients_of_round(const Config& config, std::int64_t round) {
   RoundClients clients{.chosen = chosen_of(config, round)};
+  const std::vector<int> absent = config.edge.absent_in(round);
   for (const int client : clients.chosen)
     clients.answers.push_back(!happens(config, "drop-outs", round, client, config.edge.drop) &&
-                              !config.edge.is_absent(client, round));
+                              !std::ranges::binary_search(absent, client));
   return clients;
 }
 
 std::vector<int> present_of(const Config& config, const RoundClients& clients, std::int64_t round) {
+  const std::vector<int> absent = config.edge.absent_in(round);
   std::vector<int> here;
-  for (const int client : clients.chosen)
-    if (!config.edge.is_absent(client, round)) here.push_back(client);
+  std::ranges::copy_if(clients.chosen, std::back_inserter(here),
+                       [&](int client) { return !std::ranges::binary_search(absent, client); });
   return here;
 }
 
