@@ -100,6 +100,17 @@ TEST(ServedRounds, GiveOneHashWithMasksAndWithoutWhoeverDropsOut) {
   expect_the_same(served_report(run, 5), in_turn, "masked");
 }
 
+TEST(ServedRounds, LetAPresentClientSitOutItsDeclaredAbsences) {
+  const EdgeRun run(banks("sync_every = 2\nsums = \"fixed\"\nsecure = true\nquorum = 3\n"
+                          "absent = [\"clinic-1 2-3\"]\n",
+                          4),
+                    4);
+  const json in_turn = run.report("", "turn");
+  EXPECT_EQ(in_turn["rounds"]["absent"], 2);
+
+  expect_the_same(served_report(run, 4), in_turn, "masked");
+}
+
 /// The absences that a server has declared.
 std::string declared_absences(const EdgeRun& run) {
   std::ifstream config(run.path("hub/config.toml"));

@@ -68,10 +68,6 @@ int RoundClients::place_of(int client) const {
   return static_cast<int>(std::ranges::lower_bound(chosen, client) - chosen.begin());
 }
 
-bool RoundClients::is_chosen(int client) const {
-  return std::ranges::binary_search(chosen, client);
-}
-
 RoundClients clients_of_round(const Config& config, std::int64_t round) {
   RoundClients clients{.chosen = chosen_of(config, round)};
   const std::vector<int> absent = config.edge.absent_in(round);

@@ -20,7 +20,6 @@ struct RoundClients {
   std::vector<int> answering() const;
   /// The place of a client among the chosen.
   int place_of(int client) const;
-  bool is_chosen(int client) const;
 };
 
 /// With noise every client is chosen by itself, with the chance edge.sample / clients, as the

@@ -186,13 +186,13 @@ void Rounds::play_in_turn(const RoundClients& clients, std::int64_t round, const
 /// On a client that is apart: its own part of the round, if it has one.
 void Rounds::take_part(const RoundClients& clients, std::int64_t round, const Train& train) {
   const int own = exchange_->own().value();
-  if (!clients.is_chosen(own)) return;
+  const std::vector<int> members = present_of(config_, clients, round);
+  const auto place = std::ranges::find(members, own) - members.begin();
+  // Nobody waits for the masks of a client that is declared absent, even if it is here.
+  if (place == std::ssize(members)) return;
   std::optional<MaskingMember> masks;
-  if (config_.edge.secure) {
-    const std::vector<int> members = present_of(config_, clients, round);
-    const auto place = std::ranges::lower_bound(members, own) - members.begin();
+  if (config_.edge.secure)
     masks.emplace(*exchange_, static_cast<int>(place), static_cast<int>(members.size()));
-  }
   if (!clients.answers[static_cast<std::size_t>(clients.place_of(own))]) return;
   const RoundExchange::Tensors averaged = fragments_.of_round(sum_.tensors(), round);
   if (!fragments_.streams()) sum_.take_start();
