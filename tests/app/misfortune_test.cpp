@@ -230,5 +230,18 @@ TEST(NonFinite, StepsAreLeftOutAsOftenAsAllowedOnAllLayouts) {
   EXPECT_NE(fewer.err.find("cleave: step 4: the "), std::string::npos) << fewer.err;
 }
 
+// Shares of gradients have memory until STEP, which a step that is left out does not reach; the
+// validation has other things there.
+TEST(NonFinite, AStepThatIsLeftOutLeavesItsMemoryToTheValidationAfterIt) {
+  const TinyRun run({"train.lr=1e30", "train.warmup=0", "train.steps=4", "train.skip_nonfinite=3",
+                     "train.eval_every=1", "train.batch=8", "train.microbatch=1",
+                     "parallel.data=2"});
+  const nlohmann::json whole = run.report();
+  for (const Keys& layout :
+       {Keys{"parallel.zero=2"}, Keys{"parallel.zero=2", "parallel.pipeline=2"},
+        Keys{"parallel.zero=3", "parallel.pipeline=2"}})
+    EXPECT_EQ(run.report(layout, {"--overwrite"})["weights"], whole["weights"]) << layout.back();
+}
+
 }  // namespace
 }  // namespace cleave

@@ -98,7 +98,10 @@ HostMessages Executor::host_messages_of(const Parts& parts) {
           parts.alone_at_place ? HostMessages::Sending::WhenMoved : HostMessages::Sending::AtOnce};
 }
 
+/// After an exception the memory of what did not end is free again.
 const LinkedProgram& Executor::begin(const LinkedProgram& program) {
+  if (interrupted_) take_lasting();
+  interrupted_ = true;
   planned_bytes_ = std::max(planned_bytes_, program.planned_bytes);
   planned_outside_bytes_ = std::max(planned_outside_bytes_, program.planned_outside_bytes);
   planned_host_bytes_ = std::max(planned_host_bytes_, program.planned_host_bytes);
@@ -120,9 +123,24 @@ void Executor::take_lasting() {
   if (scratch.bytes > 0) parts_.host->acquire(scratch.offset, scratch.bytes);
 }
 
+/// One instruction, with the memory that is its own alone.
+void Executor::perform(const LinkedInstruction& entry, const StepInput& input) {
+  for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
+  try {
+    execute(entry, input);
+    parts_.compute->finish();  // what moves beside kernels finds them done
+  } catch (const DeviceLost& error) {
+    throw_lost(entry, error);
+  }
+}
+
+void Executor::release(const LinkedInstruction& entry) {
+  for (const Block& block : entry.release) parts_.arena->release(block.offset);
+}
+
 StepResult Executor::run(const StepInput& input) {
-  if (interrupted_) take_lasting();
-  interrupted_ = true;
+  const LinkedProgram& program =
+      begin(input.pattern == StepInput::kFullest ? parts_.linked : parts_.patterns[input.pattern]);
   start_ = Clock::now();
   spans_.clear();
   held_up_ = {};
@@ -130,19 +148,10 @@ StepResult Executor::run(const StepInput& input) {
   parts_.world->log().clear();
   result_ = {};
   sums_.begin_step();
-  ops::Compute& compute = *parts_.compute;
-  const LinkedProgram& program =
-      begin(input.pattern == StepInput::kFullest ? parts_.linked : parts_.patterns[input.pattern]);
   for (const LinkedInstruction& entry : program.instructions) {
-    for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
     const Clock::duration at_messages = spent_at_messages();
     const double begin = now();
-    try {
-      execute(entry, input);
-      compute.finish();
-    } catch (const DeviceLost& error) {
-      throw_lost(entry, error);
-    }
+    perform(entry, input);
     spans_.push_back({.device = parts_.device,
                       .kind = plan::span_kind(entry.instruction.op),
                       .begin = begin,
@@ -150,7 +159,7 @@ StepResult Executor::run(const StepInput& input) {
                       .instruction = entry.instruction});
     const Op op = entry.instruction.op;
     if (schedule::is_compute(op) || op == Op::Step) held_up_ += spent_at_messages() - at_messages;
-    for (const Block& block : entry.release) parts_.arena->release(block.offset);
+    release(entry);
     look_after_messages();
   }
   interrupted_ = false;
@@ -172,7 +181,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     pass.items = input.source->items(instruction.microbatch);
   switch (instruction.op) {
     case Op::Forward:
-      return note(instruction.microbatch, forward(entry, pass, input));
+      return note(input, instruction.microbatch, forward(entry, pass, input));
     case Op::Recompute:
       load(entry, pass, *input.source, &Stage::tensor_again);
       return entry.stage->recompute(compute, pass);
@@ -188,7 +197,7 @@ void Executor::execute(const LinkedInstruction& entry, const StepInput& input) {
     case Op::Receive:
       return post(entry);
     case Op::Wait:
-      return finish(entry);
+      return finish(entry, input);
     case Op::Reduce:
     case Op::Refresh:
     case Op::Gather:
@@ -217,10 +226,10 @@ void Executor::emulate(const Instruction& instruction, const StepInput& input) {
   result_.stop = stop > 0;
 }
 
-void Executor::note(int microbatch, const MicrobatchSums& sums) {
-  if (evaluated_.empty()) return sums_.add_loss(microbatch, sums.loss);
-  evaluated_[microbatch].loss += sums.loss;
-  evaluated_[microbatch].hits += sums.hits;
+void Executor::note(const StepInput& input, int microbatch, const MicrobatchSums& sums) {
+  if (input.evaluated.empty()) return sums_.add_loss(microbatch, sums.loss);
+  input.evaluated[microbatch].loss += sums.loss;
+  input.evaluated[microbatch].hits += sums.hits;
 }
 
 void Executor::load(const LinkedInstruction& entry, const SegmentPass& pass,
@@ -236,7 +245,7 @@ void Executor::load(const LinkedInstruction& entry, const SegmentPass& pass,
 
 /// Evaluating knows no microbatches of a run: what is drawn there depends on places alone.
 std::int64_t Executor::number_of(const SegmentPass& pass, const StepInput& input) const {
-  if (!evaluated_.empty()) return 0;
+  if (!input.evaluated.empty()) return 0;
   const std::int64_t of_step = parts_.program->replicas * parts_.program->microbatches;
   return input.number * of_step + pass.number;
 }
@@ -263,16 +272,16 @@ MicrobatchSums Executor::forward(const LinkedInstruction& entry, const SegmentPa
 
 void Executor::evaluate(MicrobatchSource& source, std::span<MicrobatchSums> sums, int pattern) {
   std::ranges::fill(sums, MicrobatchSums{});
-  evaluated_ = sums.subspan(static_cast<std::size_t>(replica_ * parts_.evaluated_at_once));
+  const StepInput input{
+      .source = &source,
+      .evaluated = sums.subspan(static_cast<std::size_t>(replica_ * parts_.evaluated_at_once))};
   const LinkedProgram& program =
       begin(pattern == StepInput::kFullest ? parts_.evaluation : parts_.evaluations[pattern]);
   for (const LinkedInstruction& entry : program.instructions) {
-    for (const Block& block : entry.acquire) parts_.arena->acquire(block.offset, block.bytes);
-    execute(entry, {.source = &source});
-    parts_.compute->finish();  // what moves beside kernels finds them done
-    for (const Block& block : entry.release) parts_.arena->release(block.offset);
+    perform(entry, input);
+    release(entry);
   }
-  evaluated_ = {};
+  interrupted_ = false;
   const std::span numbers(&sums.front().loss, 2 * sums.size());
   static_assert(sizeof(MicrobatchSums) == 2 * sizeof(double));
   parts_.world->combine(numbers, comm::Combine::Sum);

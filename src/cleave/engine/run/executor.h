@@ -29,6 +29,12 @@
 
 namespace cleave::engine {
 
+/// What F of a microbatch came to.
+struct MicrobatchSums {
+  double loss = 0;  ///< of its samples, added up
+  double hits = 0;  ///< samples whose class was found
+};
+
 /// What a step needs from outside.
 struct StepInput {
   static constexpr int kFullest = -1;  ///< Parts::linked
@@ -41,12 +47,7 @@ struct StepInput {
   int pattern = kFullest;       ///< which of Parts::patterns runs
   StateWatch* watch = nullptr;  ///< null: nobody wants to know
   std::int64_t number = 0;      ///< of the step in the run; layers with chance draw by it
-};
-
-/// What F of a microbatch came to.
-struct MicrobatchSums {
-  double loss = 0;  ///< of its samples, added up
-  double hits = 0;  ///< samples whose class was found
+  std::span<MicrobatchSums> evaluated = {};  ///< [microbatch] while evaluating; else empty
 };
 
 /// Runs the instruction list of one device, and adds nothing of its own to it.
@@ -127,6 +128,8 @@ class Executor {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void perform(const LinkedInstruction& entry, const StepInput& input);
+  void release(const LinkedInstruction& entry);
   void execute(const LinkedInstruction& entry, const StepInput& input);
   void emulate(const schedule::Instruction& instruction, const StepInput& input);
   MicrobatchSums forward(const LinkedInstruction& entry, const SegmentPass& pass,
@@ -136,17 +139,18 @@ class Executor {
   /// Loads what F or R reads from the data, to the places where it has them.
   void load(const LinkedInstruction& entry, const SegmentPass& pass, MicrobatchSource& source,
             InputPlace place);
-  void note(int microbatch, const MicrobatchSums& sums);
+  void note(const StepInput& input, int microbatch, const MicrobatchSums& sums);
   void look_after_messages();
   void post(const LinkedInstruction& entry);
-  void finish(const LinkedInstruction& entry);
+  void finish(const LinkedInstruction& entry, const StepInput& input);
   [[noreturn]] void throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const;
   void take_lasting();
   const LinkedProgram& begin(const LinkedProgram& program);
   std::vector<const LinkedProgram*> programs() const;
-  void finish_move(const LinkedInstruction& entry);
-  void finish_message(const LinkedInstruction& entry);
-  void record_move(schedule::Instruction wait, schedule::Op op, const Mover::Times& times);
+  void finish_move(const LinkedInstruction& entry, const StepInput& input);
+  void finish_message(const LinkedInstruction& entry, const StepInput& input);
+  void record_move(const StepInput& input, schedule::Instruction wait, schedule::Op op,
+                   const Mover::Times& times);
   bool passes_through_host() const;
   void move_message(const LinkedInstruction& entry);
   static HostMessages host_messages_of(const Parts& parts);
@@ -171,9 +175,8 @@ class Executor {
   Messages messages_;
   Moves moves_;
   HostMessages host_messages_;
-  int replica_ = 0;                      ///< the first that the device stands for
-  int microbatches_ = 0;                 ///< of all of them
-  std::span<MicrobatchSums> evaluated_;  ///< [microbatch] while evaluating; else empty
+  int replica_ = 0;       ///< the first that the device stands for
+  int microbatches_ = 0;  ///< of all of them
   std::vector<plan::Span> spans_;
   StepResult result_;
   bool interrupted_ = false;  ///< the last run threw

@@ -41,7 +41,7 @@ void Executor::post(const LinkedInstruction& entry) {
   messages_.post(entry);
 }
 
-void Executor::finish(const LinkedInstruction& entry) {
+void Executor::finish(const LinkedInstruction& entry, const StepInput& input) {
   const Instruction& wait = entry.instruction;
   if (!schedule::is_message(wait)) host_messages_.flush();
   switch (wait.completes) {
@@ -52,27 +52,28 @@ void Executor::finish(const LinkedInstruction& entry) {
       return collectives_.finish(entry);
     case Op::Out:
     case Op::In:
-      return finish_move(entry);
+      return finish_move(entry, input);
     default:
-      finish_message(entry);
+      finish_message(entry, input);
       if (parts_.emulator != nullptr) parts_.emulator->after_wait(entry);
       return;
   }
 }
 
-void Executor::finish_message(const LinkedInstruction& entry) {
+void Executor::finish_message(const LinkedInstruction& entry, const StepInput& input) {
   if (!passes_through_host()) return messages_.finish(entry);
   const Op op = entry.instruction.completes == Op::Send ? Op::Out : Op::In;
-  record_move(entry.instruction, op, host_messages_.finish(entry));
+  record_move(input, entry.instruction, op, host_messages_.finish(entry));
 }
 
 /// The move itself went on beside other instructions: it has a span of its own.
-void Executor::finish_move(const LinkedInstruction& entry) {
-  record_move(entry.instruction, entry.instruction.completes, moves_.finish(entry));
+void Executor::finish_move(const LinkedInstruction& entry, const StepInput& input) {
+  record_move(input, entry.instruction, entry.instruction.completes, moves_.finish(entry));
 }
 
-void Executor::record_move(Instruction moved, Op op, const Mover::Times& times) {
-  if (!evaluated_.empty()) return;
+void Executor::record_move(const StepInput& input, Instruction moved, Op op,
+                           const Mover::Times& times) {
+  if (!input.evaluated.empty()) return;
   const auto since_start = [&](Clock::time_point time) {
     return std::chrono::duration<double>(time - start_).count();
   };
