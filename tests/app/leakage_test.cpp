@@ -71,6 +71,34 @@ TEST(Leakage, IsOfTheWeightsThatItIsGiven) {
             json::parse(trained.out)["distance_correlation"]);
 }
 
+TEST(Leakage, IsTheSameWhereOneDevicePlaysAllOwners) {
+  const EdgeRun run = run_with_layers("1, 1");
+  const std::string flags = "--probe " + run.path("client1.txt") + " --rows 256 --json";
+  const Answer central = leakage(run, flags + " --set edge.central=true");
+
+  ASSERT_EQ(central.exit, 0) << central.err;
+  EXPECT_EQ(central.out, leakage(run, flags).out);
+}
+
+TEST(Leakage, IsOfTheAdaptersThatTheRunBeginsWith) {
+  const EdgeRun run = run_with_layers("1, 1");
+  run.report("--set lora.rank=4");
+  const std::string adapters =
+      " --set lora.from=" + run.path("out") + "/checkpoints/latest/adapter";
+  const std::string flags =
+      "--probe " + run.path("client1.txt") + " --rows 256 --json --set lora.rank=4";
+  const auto correlation = [&](const std::string& more) {
+    const Answer answer = leakage(run, flags + more);
+    EXPECT_EQ(answer.exit, 0) << answer.err;
+    return json::parse(answer.out)["distance_correlation"];
+  };
+
+  const json trained = correlation(" --from " + run.path("out"));
+  EXPECT_NE(correlation(""), trained);
+  EXPECT_EQ(correlation(adapters), trained) << "the base is the same fresh one";
+  EXPECT_EQ(correlation(adapters + " --from " + run.path("out")), trained);
+}
+
 TEST(Leakage, RefusesWhatItCannotMeasure) {
   const EdgeRun run = run_with_layers("1, 1");
   const auto refused = [&](const std::string& flags) {

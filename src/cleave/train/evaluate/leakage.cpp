@@ -11,6 +11,7 @@
 #include "cleave/train/evaluate/tap.h"
 #include "cleave/train/save/adapters.h"
 #include "cleave/train/save/saving.h"
+#include "cleave/train/step/cuts.h"
 #include "cleave/train/step/numerics.h"
 #include "cleave/train/step/trainer.h"
 #include "cleave/train/step/validation.h"
@@ -32,21 +33,6 @@ int client_called(const Config& config, const std::string& name) {
   for (const int client : clients)
     if (config.edge.owners[static_cast<std::size_t>(client)].name == name) return client;
   throw UserError(detail::concat("the run has no client \"", name, "\"; name one of its clients"));
-}
-
-/// How many segments a client has before the first that is not its own.
-std::int64_t segments_before_cut(const Config& config, int client) {
-  const engine::CompiledStep step = compile_step(config);
-  const std::vector<int> owners = device_owners(config);
-  const auto device = static_cast<int>(std::ranges::find(owners, client) - owners.begin());
-  const int place = step.place_of(device);
-  std::int64_t segments = 0;
-  for (std::size_t stage = 0; stage < step.stages.size(); ++stage) {
-    const auto& places = step.program.placement[stage];
-    if (std::ranges::find(places, place) == places.end()) break;
-    segments += std::ssize(step.stages[stage]);
-  }
-  return segments;
 }
 
 /// One device with the whole model, and one sample at a time.
@@ -74,12 +60,15 @@ void give_probe_weights(const Config& config, const Config& one, const LeakageOp
   const std::string from = options.from.empty() ? config.from : options.from;
   device.initialise(static_cast<std::uint64_t>(one.train.seed));
   const checkpoint::CheckpointLayout layout = checkpoint_layout(compiled.model);
+  bool adapted = false;  // by what was trained, which lora.from only began
   if (!from.empty()) {
     const checkpoint::CheckpointReader reader(checkpoint::find_checkpoint(from),
                                               checkpoint::Load::WeightsOnly);
-    load(reader, layout_in(reader, layout), device);
+    const checkpoint::CheckpointLayout loaded = layout_in(reader, layout);
+    adapted = loaded.parameters().size() == layout.parameters().size();
+    load(reader, loaded, device);
   }
-  load_adapters(one, layout, device);
+  if (!adapted) load_adapters(config, layout, device);
 }
 
 /// What a client reads, and what leaves it, for every sample of the probe.
@@ -87,9 +76,8 @@ struct BothSides {
   Tapped inputs, leaving;
 };
 
-BothSides look_at_probe(const Config& config, const LeakageOptions& options,
+BothSides look_at_probe(const Config& config, const Config& one, const LeakageOptions& options,
                         std::int64_t segments) {
-  const Config one = probe_config(config);
   const data::Data data(probe_query(one, options));
   engine::CompileOptions how = compile_options(one);
   how.purpose = engine::Purpose::Evaluate;
@@ -178,9 +166,10 @@ Leakage measure_leakage(const Config& config, const LeakageOptions& options) {
   require(options.rows >= kLeastProbeRows, "--rows ", options.rows, " is less than ",
           kLeastProbeRows, ", of which nothing can be learned");
   const int client = client_called(config, options.owner);
+  const Config one = probe_config(config);
   Leakage out{.owner = config.edge.owners[static_cast<std::size_t>(client)].name,
-              .segments = segments_before_cut(config, client)};
-  BothSides sides = look_at_probe(config, options, out.segments);
+              .segments = segments_before_cut(config, model_of(one), client)};
+  BothSides sides = look_at_probe(config, one, options, out.segments);
   const bool alike = sides.inputs.rows == sides.leaving.rows;
   const SeenRows rows = probe_rows_of(std::move(sides), options.rows);
   out.row = !alike ? "sample" : rows.ids.empty() ? "patch" : "token";

@@ -12,14 +12,14 @@
 namespace cleave::train {
 namespace {
 
-/// The last segment before each cut: what clients have first, and the server's where they have the
-/// last layers as well. Where clients differ, the cuts of all of them.
-std::vector<int> cuts_of(const Config& config, const Graph& model) {
-  const EdgeConfig& edge = config.edge;
+/// The last segment before each cut between `clients` and the server: what clients have first, and
+/// the server's where they have the last layers as well. Where clients differ, the cuts of all.
+std::vector<int> cuts_of(const Config& config, const Graph& model,
+                         const std::vector<int>& clients) {
   const std::int64_t blocks = block_count(model);
   std::set<std::int64_t> ends;  // blocks before each cut
-  for (const int client : edge.with_role(edge::Role::Client)) {
-    const std::vector<std::int64_t>& layers = edge.owners[static_cast<std::size_t>(client)].layers;
+  for (const int client : clients) {
+    const auto& layers = config.edge.owners[static_cast<std::size_t>(client)].layers;
     ends.insert(layers.front());
     if (layers.size() > 1) ends.insert(blocks - layers.back());
   }
@@ -36,7 +36,15 @@ std::vector<int> cuts_of(const Config& config, const Graph& model) {
   return cuts;
 }
 
+std::vector<int> cuts_of(const Config& config, const Graph& model) {
+  return cuts_of(config, model, config.edge.with_role(edge::Role::Client));
+}
+
 }  // namespace
+
+int segments_before_cut(const Config& config, const Graph& model, int client) {
+  return cuts_of(config, model, {client}).front() + 1;
+}
 
 void code_cuts(const Config& config, Graph& model) {
   const spec::EdgeCodecs codecs = {config.edge.codec, config.edge.codec_back};

@@ -8,6 +8,10 @@
 
 namespace cleave::train {
 
+/// How many segments `client`, an owner of `config` with layers of its own, has before the first
+/// that is the server's.
+int segments_before_cut(const Config& config, const Graph& model, int client);
+
 /// Codes the edges of a model at which it is cut between clients and a server, as edge.codec says;
 /// also where one device plays all of them.
 void code_cuts(const Config& config, Graph& model);
