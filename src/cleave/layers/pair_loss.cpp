@@ -1,7 +1,8 @@
 #include "cleave/layers/pair_loss.h"
 
-#include <cmath>
+#include <algorithm>
 
+#include "cleave/base/elementary.h"
 #include "cleave/ops/cross_entropy.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/matmul.h"
@@ -73,7 +74,9 @@ float PairLoss::number(int index) const {
 }
 
 float PairLoss::factor() const {
-  return static_cast<float>(std::exp(static_cast<double>(number(kScale))));
+  // Infinite already as an f32.
+  constexpr double kMost = 709;
+  return static_cast<float>(exponential(std::min(static_cast<double>(number(kScale)), kMost)));
 }
 
 void PairLoss::keep_number(View to, double value) const {

@@ -1,7 +1,8 @@
 #include "cleave/model/decoder_config.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "cleave/base/elementary.h"
 
 namespace cleave::model {
 namespace {
@@ -23,7 +24,7 @@ constexpr RopeType kRopeTypes[] = {{"default", Kind::None},
 
 /// The factor by which YaRN lets turned elements grow when it stretches by `factor`.
 double yarn_magnitude(double factor, double mscale) {
-  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+  return factor <= 1 ? 1 : 0.1 * mscale * natural_log(factor) + 1;
 }
 
 double attention_factor(const ConfigJson& rope, double factor) {
