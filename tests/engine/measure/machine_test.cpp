@@ -39,6 +39,16 @@ TEST(MachineAdvice, SaysWhatAGoodMachineCanDoAndNoMore) {
   EXPECT_TRUE(says(good(), "a checkpoint of 1074 million parameters"));  // 3 · 12 bytes
 }
 
+TEST(MachineAdvice, IsSilentOnSettingsThatSwitchSomethingOff) {
+  Machine m = good();
+  m.environment = {{"OMP_PROC_BIND", "false"},
+                   {"OMP_DYNAMIC", "False"},
+                   {"OMP_WAIT_POLICY", "passive"},
+                   {"ONEDNN_VERBOSE", "0"},
+                   {"DNNL_VERBOSE", "none"}};
+  EXPECT_EQ(advice(m, kRates), advice(good(), kRates));
+}
+
 TEST(MachineAdvice, NamesEveryLimitAndItsRemedy) {
   Machine m = good();
   m.allowed = 2;
@@ -64,6 +74,10 @@ TEST(MachineAdvice, NamesEveryLimitAndItsRemedy) {
   m.environment = {{"OMP_WAIT_POLICY", "active"}, {"OMP_NUM_THREADS", "4"}};
   EXPECT_TRUE(says(m, "OMP_WAIT_POLICY=active lets idle threads burn"));
   EXPECT_TRUE(says(m, "OMP_NUM_THREADS=4 has no effect"));
+  m.environment = {{"OMP_PROC_BIND", "close"}, {"ONEDNN_VERBOSE", "1"}, {"OMP_DYNAMIC", "true"}};
+  EXPECT_TRUE(says(m, "OMP_PROC_BIND=close binds the threads of every device to the same cores"));
+  EXPECT_TRUE(says(m, "ONEDNN_VERBOSE=1 makes oneDNN print every product"));
+  EXPECT_TRUE(says(m, "OMP_DYNAMIC=true lets OpenMP choose fewer threads"));
   m = good();
   m.opencl_plugin = "/usr/lib/hwloc/hwloc_opencl.so";
   m.environment = {{"HWLOC_COMPONENTS", "linux"}};

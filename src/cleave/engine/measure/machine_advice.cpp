@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "cleave/base/check.h"
@@ -100,6 +101,12 @@ void advise_on_opencl(const Machine& m, std::vector<std::string>& out) {
                        "unset it."));
 }
 
+/// Whether a variable of OpenMP that is true, false or more switches something on.
+bool switches_on(std::string value) {
+  std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::tolower(c); });
+  return !value.empty() && value != "false" && value != "0";
+}
+
 void advise_on_environment(const Machine& m, std::vector<std::string>& out) {
   for (const auto& [name, value] : m.environment) {
     const auto say = [&](const auto&... parts) {
@@ -111,16 +118,17 @@ void advise_on_environment(const Machine& m, std::vector<std::string>& out) {
       say("lets idle threads burn the cores that other devices need; unset it.");
     } else if (name == "GOMP_SPINCOUNT") {
       say("decides how long idle threads spin; unset it where devices share cores.");
-    } else if (name == "OMP_PROC_BIND" || name == "OMP_PLACES" || name == "GOMP_CPU_AFFINITY") {
+    } else if ((name == "OMP_PROC_BIND" && switches_on(value)) || name == "OMP_PLACES" ||
+               name == "GOMP_CPU_AFFINITY") {
       say("binds the threads of every device to the same cores; unset it, cleave binds its devices "
           "itself.");
     } else if (name == "OMP_THREAD_LIMIT") {
       say("can give a device fewer threads than planned; unset it.");
-    } else if (name == "OMP_DYNAMIC" && value != "false" && value != "FALSE") {
+    } else if (name == "OMP_DYNAMIC" && switches_on(value)) {
       say("lets OpenMP choose fewer threads than devices.threads; unset it.");
     } else if (name.ends_with("_MAX_CPU_ISA")) {
       say("keeps oneDNN from the processor's best instructions; unset it.");
-    } else if (name.ends_with("_VERBOSE")) {
+    } else if (name.ends_with("_VERBOSE") && value != "0" && value != "none" && value != "error") {
       say("makes oneDNN print every product; unset it for speed.");
     }
   }
