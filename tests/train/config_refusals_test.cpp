@@ -18,6 +18,11 @@ TEST(ConfigRefusals, RefusesWhatWouldOverflowOrExhaustTheStack) {
   EXPECT_EQ(refused_config({"parallel.data=1000000", "train.batch=1000000"}),
             "devices.count 1000000 devices would be as many threads of one process, and more than "
             "4096 help nobody; use fewer, or MPI ranks");
+  EXPECT_EQ(
+      refused_config({"train.batch=1000000000", "train.steps=1000000000", "train.sequence=64",
+                      "model.context=64"}),
+      "train.steps 1000000000 of train.batch 1000000000 sequences with train.sequence 64 tokens "
+      "are 2^63 tokens or more; take fewer steps");
   std::string deep = "a";
   for (int i = 0; i < 50000; ++i) deep += ".a";
   for (const std::string& text : {deep + " = 1", "[" + deep + "]", "x = {" + deep + " = 1}"})

@@ -22,10 +22,15 @@ void check_train(const Config& c) {
           "; it is what the rate falls to, so make it smaller");
   require(t.warmup <= t.steps, "train.warmup ", t.warmup, " is more than train.steps ", t.steps,
           "; warm up for fewer steps");
-  // Keeps steps × batch × sequence, the tokens of a run, inside 63 bits.
   require(t.batch < std::int64_t{1} << 31 && t.steps < std::int64_t{1} << 40, "train.batch ",
           t.batch, " with train.steps ", t.steps,
           " is beyond any run; batch must be below 2^31 and steps below 2^40");
+  // The tokens of a run are counted in 63 bits.
+  std::int64_t tokens = 0;
+  require(!__builtin_mul_overflow(t.batch, t.sequence, &tokens) &&
+              !__builtin_mul_overflow(tokens, t.steps, &tokens),
+          "train.steps ", t.steps, " of train.batch ", t.batch, " sequences with train.sequence ",
+          t.sequence, " tokens are 2^63 tokens or more; take fewer steps");
 }
 
 void check_template(const data::ChatTemplate& chat) {
