@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "cleave/base/check.h"
+#include "cleave/comm/communicator.h"
 #include "cleave/engine/compile/fewer_shares.h"
 #include "cleave/engine/compile/lowering.h"
 #include "cleave/engine/compile/module_shares.h"
@@ -125,6 +126,15 @@ Graph prepared(Graph model, Purpose purpose) {
   return model;
 }
 
+void check_message_count(std::int64_t edges, std::int64_t replicas, std::int64_t microbatches) {
+  constexpr std::int64_t kMost = comm::kTags - 2;  // measurements between steps have the last two
+  const std::int64_t messages = 2 * edges * replicas * microbatches;
+  require(messages <= kMost, "a step of ", microbatches, " microbatches on ", replicas,
+          " replicas along ", edges, " edges between stages has ", messages,
+          " messages to be told apart, and at most ", kMost,
+          " can be; take larger microbatches (train.microbatch) or fewer stages");
+}
+
 bool runs_per_step(const SegmentSpec& segment) {
   return std::ranges::any_of(segment.layers,
                              [](const LayerSpec& layer) { return !layer.collected.empty(); });
@@ -148,6 +158,7 @@ CompiledStep lay_out(const Graph& model, const CompileOptions& options, schedule
     step.fewer.push_back(fewer_shares(fewer, options, step.shares));
   step.usual_items = options.usual_items;
   set_edges(step);
+  check_message_count(std::ssize(step.program.edges), layout.replicas(), options.microbatches);
   if (options.purpose == Purpose::Train) leave_out_frozen(step);
   parallel::check_same_order(step.shares);
   set_ties(step);
