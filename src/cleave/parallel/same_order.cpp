@@ -4,35 +4,16 @@
 #include <string>
 
 #include "cleave/base/check.h"
-#include "cleave/shard/gathered.h"
+#include "cleave/parallel/sharded_kinds.h"
 #include "cleave/shard/sharded.h"
 
 namespace cleave::parallel {
 namespace {
 
-std::string text_of(const ShardAxis& axis) {
-  return detail::concat(axis.devices, " devices, ", axis.local, " shards each, ", axis.own_tokens,
-                        " of ", axis.tokens, " tokens");
-}
-
-/// Everything that decides what a layer sends to the others, and when; without its own number.
+/// What a layer sends to the others, and when; without its own number.
 std::string meetings_of(const LayerSpec& layer) {
-  std::string text = layer.kind;
-  if (const auto* sharded = layer.attributes.get_if<ShardedAttributes>()) {
-    text += detail::concat(": ", text_of(sharded->axis), ", x ", to_string(layer.x.shape), ", y ",
-                           to_string(layer.y.shape), ", shared ", sharded->shared.columns, " by ",
-                           sharded->shared.shards);
-  } else if (const auto* loss = layer.attributes.get_if<ShardedLossAttributes>()) {
-    text += detail::concat(": ", text_of(loss->axis), ", x ", to_string(layer.x.shape));
-  } else if (const auto* gathered = layer.attributes.get_if<GatheredAttributes>()) {
-    text += detail::concat(": ", gathered->devices, " devices, x ", to_string(layer.x.shape),
-                           ", y ", to_string(layer.y.shape));
-  } else if (const auto* sliced = layer.attributes.get_if<TokenSlicedAttributes>()) {
-    text += detail::concat(": ", text_of(sliced->axis));
-    for (const ParameterSpec& parameter : layer.parameters)
-      text += detail::concat(", ", to_string(parameter.shape));
-  }
-  return text;
+  const ShardedKind* kind = sharded_kind(layer.kind);
+  return kind == nullptr ? layer.kind : detail::concat(layer.kind, ": ", kind->meetings(layer));
 }
 
 }  // namespace
