@@ -51,12 +51,13 @@ class Sharded : public ShardedLayer {
 
   /// What the layers of shard k are called with, but for x, y, dx and dy.
   LayerCall inner_call(const LayerCall& call, int k, int layer) const;
-  /// `inside`: what is not kept is behind it; null: and is not needed.
+  /// y, or dx, of a layer inside a chain: where it is kept, else in the scratch at `inside`, which
+  /// may be null where what is not kept is not read.
   View inner_y(const LayerCall& call, int k, int layer, std::byte* inside) const;
   View inner_dx(const LayerCall& call, int k, int layer, std::byte* inside) const;
 
-  /// I of all shards: the sum of their dx over this device. Behind `inside`: what Room has so
-  /// named, and `shared`.
+  /// I of all shards: the sum of their dx over this device. At `inside` there is room for
+  /// Room::inside, and after that for Room::shared.
   View input_of_chains(ops::Compute& compute, const LayerCall& call, ConstView dy, std::byte* slots,
                        std::byte* inside);
   /// W of all shards, x and dy with all tokens; x may still be arriving.

@@ -1,4 +1,4 @@
-// What a layer of shards does once for all of them, behind their chains.
+// What a layer of shards does once for all of them, after their chains.
 
 #include <algorithm>
 

@@ -90,7 +90,7 @@ class Decoder {
   struct TokenPass {
     std::int64_t tokens = 0;
     bool receives = false;  ///< x, from the device before
-    bool sends = false;     ///< y, to the device behind
+    bool sends = false;     ///< y, to the device after
     std::vector<SegmentSpec> segments;
     plan::StageLayout layout;
     std::vector<std::unique_ptr<Layer>> layers;

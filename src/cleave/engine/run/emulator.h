@@ -23,7 +23,7 @@ class Emulator {
 
   /// `program` must outlive the emulator. `costs` in seconds. To be made by the thread of its
   /// device, by all devices at the same time: it asks the system for exact sleeps, and groups are
-  /// formed of `peers`. Those at the same place, in `group`, wait for each other behind every pass.
+  /// formed of `peers`. Those at the same place, in `group`, wait for each other after every pass.
   Emulator(const schedule::Program& program, plan::Costs costs, int place, const Peers& peers,
            comm::Communicator& group, Jitter jitter = {});
 

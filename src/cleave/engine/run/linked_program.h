@@ -37,7 +37,7 @@ struct LinkedInstruction {
   schedule::Instruction instruction;
   Stage* stage = nullptr;             ///< compute; null on an emulated device
   SegmentPass pass;                   ///< compute
-  std::vector<SumMerge> merges;       ///< W, B: what is added up behind it
+  std::vector<SumMerge> merges;       ///< W, B: what is added up after it
   std::vector<SegmentOf> cleared;     ///< REDUCE, TIE, NORM: sums without a W, zero from here on
   std::span<std::byte> message;       ///< SEND, RECV; WAIT of what is gathered
   std::vector<Peers::Slice> slices;   ///< SEND, RECV: who has which part of it

@@ -48,7 +48,7 @@ class GradientSync {
   /// REDUCE: posts the sum over the replicas; it goes on while others compute, until finish().
   void reduce(StageId stage, SegmentId segment, Room room);
 
-  /// Notes which sums have arrived. Call it behind Communicator::progress().
+  /// Notes which sums have arrived. Call it after Communicator::progress().
   void look();
 
   /// TIE: head + embedding, on both devices that hold the weight.

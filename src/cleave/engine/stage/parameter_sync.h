@@ -24,8 +24,8 @@ class ParameterSync {
   /// WAIT:REFRESH.
   void finish(int stage);
 
-  /// GATHER: posts the values of a segment, into `whole`; they arrive behind what is computed
-  /// meanwhile.
+  /// GATHER: posts the values of a segment, into `whole`; they arrive while other things are
+  /// computed.
   void gather(StageId stage, SegmentId segment, std::span<std::byte> whole,
               std::span<std::byte> on_host);
 

@@ -133,7 +133,7 @@ class Stage {
   /// From now on the layers of a segment read their parameters at `whole`: what was gathered.
   void place_values(int segment, std::byte* whole);
 
-  /// Called behind every layer: what else the device has to look after meanwhile.
+  /// Called after every layer: what else the device has to look after meanwhile.
   void set_between_layers(std::function<void()> call) { between_layers_ = std::move(call); }
 
   void forward(ops::Compute& compute, const SegmentPass& pass, Search search = Search::Off);

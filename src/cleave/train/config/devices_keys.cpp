@@ -135,7 +135,7 @@ std::vector<Key> devices_keys() {
       {.name = "devices.emulate",
        .rule = "times such as \"f=5ms,i=5ms,w=5ms\"",
        .help = "sleep instead of computing: per device and microbatch, or with \",per=layer\" "
-               "behind them per layer and sequence; with \",link=20ms\" messages take so long, "
+               "after them per layer and sequence; with \",link=20ms\" messages take so long, "
                "with \",host=4GB/s\" parallel.offload moves that fast",
        .set = set_emulation,
        .get = get_emulation,

@@ -58,7 +58,7 @@ std::span<float> StateImage::at(std::int64_t first, std::int64_t length) const {
     }
     first -= std::ssize(region);
   }
-  CLEAVE_CHECK(length == 0, "a run behind the end of an image");
+  CLEAVE_CHECK(length == 0, "a run past the end of an image");
   return {};
 }
 

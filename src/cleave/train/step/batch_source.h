@@ -69,7 +69,7 @@ class SampleReader {
   /// What is left after so many images.
   Row images_after(std::string_view input, View tensor, std::int64_t images) const;
 
-  /// For a row behind the last window: nothing, and nothing to predict.
+  /// For a row after the last window: nothing, and nothing to predict.
   static void fill_row(std::string_view input, View tensor, Row row);
 
   const data::Dataset* data_;

@@ -27,9 +27,9 @@ struct ClientTurn {
   int client = 0;
   std::int64_t round = 0;
   std::int64_t steps = 0;   ///< local ones
-  std::int64_t taken = 0;   ///< updates behind its optimizer's slots
+  std::int64_t taken = 0;   ///< updates that its optimizer's slots have seen
   std::int64_t first = 0;   ///< the number of its next sequence
-  std::int64_t shared = 0;  ///< updates behind slots of what clients share in order
+  std::int64_t shared = 0;  ///< the same of what clients share in order
 };
 
 /// What a round came to.
