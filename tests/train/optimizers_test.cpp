@@ -2,9 +2,11 @@
 
 #include "support/errors.h"
 #include "train/state_outcome.h"
+#include "train/tiny_config.h"
 #include <gtest/gtest.h>
 
 #include "cleave/train/config/config.h"
+#include "cleave/train/step/run_optimizer.h"
 
 namespace cleave::train {
 namespace {
@@ -78,6 +80,21 @@ TEST(Optimizers, AreNamedByAConfigWhoseKeysTheyRead) {
   EXPECT_EQ(user_error([&] { named({"train.momentum=0.5"}); }),
             "train.momentum is 0.5, and train.optimizer adamw does not read it; leave it out, or "
             "use sgd");
+}
+
+// A server plans anew, with one absence more, whenever it loses a client.
+TEST(RoundSlots, AreOneKindHoweverManyAbsencesAreDeclared) {
+  const std::vector<std::string> rounds = {"edge.sync_every=2", "edge.clients=3",
+                                           "edge.keep_slots=true"};
+  const auto kind_with = [&](const std::string& key) {
+    std::vector<std::string> keys = rounds;
+    keys.push_back(key);
+    return &optimizer_of(testing::config_with(keys));
+  };
+
+  EXPECT_EQ(kind_with("edge.absent=[\"1 2-3\"]"), kind_with("edge.absent=[\"1 2-3\", \"2 4-\"]"));
+  EXPECT_NE(kind_with("edge.codec=topk"), kind_with("edge.codec=int8"));
+  EXPECT_NE(kind_with("train.optimizer=sgd"), kind_with("train.optimizer=adamw"));
 }
 
 }  // namespace

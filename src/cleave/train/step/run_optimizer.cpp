@@ -24,24 +24,22 @@ std::string text_of(const std::optional<Value>& value) {
   return value ? to_toml(*value) : "";
 }
 
-}  // namespace
-
-namespace {
-
 /// The optimizer with the slots of rounds after its own. Kinds live as long as the program: steps
-/// that were compiled for one refer to it.
+/// that were compiled for one refer to it. There is one for each set of slots, however often a run
+/// is planned anew with more absences.
 const engine::OptimizerKind& with_round_slots(const engine::OptimizerKind& inner,
                                               const EdgeConfig& edge, Clients clients) {
   struct Known {
-    EdgeConfig edge;
+    std::vector<std::string> slots;  ///< beside an optimizer's single slot
     Clients clients;
     engine::OptimizerKind kind;
   };
   static std::mutex mutex;
   static std::list<Known> known;
+  const std::vector<std::string> added = round_slots(edge, clients, {"slot"});
   const std::lock_guard lock(mutex);
   for (const Known& other : known)
-    if (other.edge == edge && other.clients == clients && other.kind.name == inner.name)
+    if (other.slots == added && other.clients == clients && other.kind.name == inner.name)
       return other.kind;
   engine::OptimizerKind kind = inner;
   kind.slots = [&inner, edge, clients](const ParameterSpec& parameter, const engine::Hyper& hyper) {
@@ -50,7 +48,7 @@ const engine::OptimizerKind& with_round_slots(const engine::OptimizerKind& inner
     std::ranges::move(round_slots(edge, clients, slots), std::back_inserter(slots));
     return slots;
   };
-  return known.emplace_back(Known{edge, clients, std::move(kind)}).kind;
+  return known.emplace_back(Known{added, clients, std::move(kind)}).kind;
 }
 
 }  // namespace
