@@ -5,13 +5,13 @@
 #include <span>
 
 #include "cleave/base/hash.h"
-#include "cleave/base/philox.h"
 #include "cleave/base/tensor_sum.h"
 #include "cleave/engine/compile/step_stages.h"
 #include "cleave/engine/run/device_kinds.h"
 #include "cleave/engine/run/linked_messages.h"
 #include "cleave/engine/run/linked_moves.h"
 #include "cleave/engine/run/linked_sums.h"
+#include "cleave/engine/stage/initial_weights.h"
 #include "cleave/engine/stage/piece_of.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/parallel.h"
@@ -159,17 +159,11 @@ void Device::initialise_some(std::uint64_t seed,
                              const std::function<bool(const std::string&)>& wanted) {
   for_each_fresh([&](const TensorState& tensor, const Init& init) {
     if (!wanted(tensor.name)) return;
-    const Philox random(seed, "init", tensor.name);
+    const InitialWeights weights(seed, tensor.name, init);
     tensor.set_weight([&](std::int64_t first, std::span<float> run) {
       ops::parallel_for(compute_, std::ssize(run), 4096, [&](std::int64_t begin, std::int64_t end) {
-        const std::span<float> out =
-            run.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-        if (init.deviation == 0) {
-          std::ranges::fill(out, init.mean);
-        } else {
-          random.fill_normal(static_cast<std::uint64_t>(first + begin), out);
-          for (float& value : out) value = value * init.deviation + init.mean;
-        }
+        weights.draw(first + begin, run.subspan(static_cast<std::size_t>(begin),
+                                                static_cast<std::size_t>(end - begin)));
       });
     });
   });

@@ -5,12 +5,12 @@
 #include <span>
 
 #include "cleave/base/hash.h"
-#include "cleave/base/philox.h"
 #include "cleave/base/threads.h"
 #include "cleave/comm/together.h"
 #include "cleave/data/image/feature_store.h"
 #include "cleave/data/image/image_texts.h"
 #include "cleave/engine/decode/image_encoder.h"
+#include "cleave/engine/stage/initial_weights.h"
 #include "cleave/model/vlm_parts.h"
 #include "cleave/ops/elementwise.h"
 #include "cleave/ops/instruction_set.h"
@@ -22,17 +22,11 @@
 namespace cleave::train {
 namespace {
 
-/// As Device::initialise has them.
 void draw_tower(std::uint64_t seed, engine::ImageEncoder& encoder) {
   for (std::size_t w = 0; w < encoder.weights().size(); ++w) {
     const engine::Decoder::Weight& weight = encoder.weights()[w];
-    const Init& init = encoder.inits()[w];
-    const Philox random(seed, "init", weight.name);
-    std::vector<float> values(static_cast<std::size_t>(weight.value.elements()), init.mean);
-    if (init.deviation != 0) {
-      random.fill_normal(0, values);
-      for (float& value : values) value = value * init.deviation + init.mean;
-    }
+    std::vector<float> values(static_cast<std::size_t>(weight.value.elements()));
+    engine::InitialWeights(seed, weight.name, encoder.inits()[w]).draw(0, values);
     const View drawn(reinterpret_cast<std::byte*>(values.data()), DType::F32,
                      {weight.value.elements()});
     ops::copy(encoder.compute(), drawn, weight.value.reshaped({weight.value.elements()}));
