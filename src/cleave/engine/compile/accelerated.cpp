@@ -10,8 +10,7 @@ namespace {
 
 void check_layers(const CompiledStep& step, const CompileOptions& options, int device) {
   for (int s = 0; s < step.program.stages; ++s) {
-    const auto& places = step.program.placement[s];
-    if (std::ranges::find(places, step.place_of(device)) == places.end()) continue;
+    if (!step.holds(device, s)) continue;
     for (const SegmentSpec& segment : step.stages[s]) {
       for (const LayerSpec& layer : segment.layers) {
         const LayerKind* kind = options.kinds.find(layer.kind);

@@ -116,15 +116,7 @@ CompiledStep compile_order(const Graph& model, const CompileOptions& options,
     const auto number = static_cast<std::size_t>(step.mesh.number_of(device));
     for (const auto& numbers : stages)
       own.push_back(number < numbers.size() ? numbers[number].get() : nullptr);
-    step.traffic.push_back(planned_traffic({.program = step.program,
-                                            .mesh = step.mesh,
-                                            .stages = own,
-                                            .tie_names = step.tie_names,
-                                            .fold = step.fold,
-                                            .pieces = std::ssize(step.pieces),
-                                            .place = step.place_of(device),
-                                            .device = device,
-                                            .devices = step.devices()}));
+    step.traffic.push_back(planned_traffic(traffic_parts(step, step.program, own, device)));
   }
   if (trains) {
     plan_evaluation(step, one_replica, lowering);

@@ -170,6 +170,8 @@ struct CompiledStep {
   /// stages.
   int replica_of(int device) const;
   int rank_of(int device) const;
+  /// Whether a device runs a stage, in some replica.
+  bool holds(int device, int stage) const;
 };
 
 /// partition -> program -> passes -> memory plan -> verify. Throws UserError if the layout is

@@ -44,4 +44,9 @@ int CompiledStep::rank_of(int device) const {
   return schedule::Topology(program).rank(place_of(device));
 }
 
+bool CompiledStep::holds(int device, int stage) const {
+  const std::vector<int>& places = program.placement[static_cast<std::size_t>(stage)];
+  return std::ranges::find(places, place_of(device)) != places.end();
+}
+
 }  // namespace cleave::engine

@@ -70,15 +70,7 @@ std::vector<comm::Sent> traffic_of(const CompiledStep& step, const schedule::Pro
   for (int device = 0; device < step.devices(); ++device) {
     std::vector<const Stage*> own;
     for (const auto& stage : by_number[step.mesh.number_of(device)]) own.push_back(stage.get());
-    traffic.push_back(planned_traffic({.program = program,
-                                       .mesh = step.mesh,
-                                       .stages = own,
-                                       .tie_names = step.tie_names,
-                                       .fold = step.fold,
-                                       .pieces = std::ssize(step.pieces),
-                                       .place = step.place_of(device),
-                                       .device = device,
-                                       .devices = step.devices()}));
+    traffic.push_back(planned_traffic(traffic_parts(step, program, own, device)));
   }
   return traffic;
 }

@@ -66,8 +66,7 @@ std::int64_t owned_elements(const SegmentSpec& segment) {
 std::vector<SegmentSpec> segments_on(const CompiledStep& step, int device) {
   std::vector<SegmentSpec> segments;
   for (int s = 0; s < step.program.stages; ++s) {
-    const auto& places = step.program.placement[s];
-    if (std::ranges::find(places, step.place_of(device)) == places.end()) continue;
+    if (!step.holds(device, s)) continue;
     std::ranges::move(segments_of(step, s, step.mesh.number_of(device)),
                       std::back_inserter(segments));
   }
@@ -155,26 +154,14 @@ std::vector<std::int64_t> collective_bytes(const CompiledStep& step, int device)
       stages_of_number(step, step.mesh.number_of(device), parallel::sharded_layers(kinds, nullptr));
   std::vector<const Stage*> all;
   for (const auto& stage : stages) all.push_back(stage.get());
-  return planned_collectives({.program = step.program,
-                              .mesh = step.mesh,
-                              .stages = all,
-                              .tie_names = step.tie_names,
-                              .fold = step.fold,
-                              .pieces = std::ssize(step.pieces),
-                              .place = step.place_of(device),
-                              .device = device,
-                              .devices = step.devices()});
+  return planned_collectives(traffic_parts(step, step.program, all, device));
 }
 
 std::vector<std::unique_ptr<Stage>> make_stages(const CompiledStep& step, int device,
                                                 const LayerFactory& make) {
   std::vector<std::unique_ptr<Stage>> stages(step.program.stages);
-  for (int s = 0; s < step.program.stages; ++s) {
-    const auto& places = step.program.placement[s];
-    if (std::ranges::find(places, step.place_of(device)) != places.end()) {
-      stages[s] = make_stage(step, s, step.mesh.number_of(device), make);
-    }
-  }
+  for (int s = 0; s < step.program.stages; ++s)
+    if (step.holds(device, s)) stages[s] = make_stage(step, s, step.mesh.number_of(device), make);
   return stages;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cleave/comm/communicator.h"
+#include "cleave/engine/compile/compile.h"
 #include "cleave/engine/stage/gradient_norm.h"
 #include "cleave/parallel/traffic.h"
 #include "cleave/spec/message_slices.h"
@@ -206,6 +207,19 @@ class Traffic {
 };
 
 }  // namespace
+
+TrafficParts traffic_parts(const CompiledStep& step, const schedule::Program& program,
+                           std::span<const Stage* const> stages, int device) {
+  return {.program = program,
+          .mesh = step.mesh,
+          .stages = stages,
+          .tie_names = step.tie_names,
+          .fold = step.fold,
+          .pieces = std::ssize(step.pieces),
+          .place = step.place_of(device),
+          .device = device,
+          .devices = step.devices()};
+}
 
 comm::Sent planned_traffic(const TrafficParts& parts) {
   return Traffic(parts).count();

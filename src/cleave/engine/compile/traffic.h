@@ -14,6 +14,8 @@
 
 namespace cleave::engine {
 
+struct CompiledStep;
+
 /// What planned_traffic is about: one device at its place in the program.
 struct TrafficParts {
   const schedule::Program& program;
@@ -29,6 +31,10 @@ struct TrafficParts {
   /// for.
   std::function<std::int64_t(int microbatch)> items = {};
 };
+
+/// Of a device of `step` in one of its programs. All of them must outlive it.
+TrafficParts traffic_parts(const CompiledStep& step, const schedule::Program& program,
+                           std::span<const Stage* const> stages, int device);
 
 /// Bytes that a device sends in one step, by what they are for: over edges, to its replicas, to the
 /// devices at its place, and to all for NORM. What came to a place in slices is gathered there.

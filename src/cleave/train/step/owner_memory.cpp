@@ -34,8 +34,7 @@ std::int64_t lasting_bytes(const SegmentSpec& segment, DType dtype) {
 SegmentBytes largest_on(const engine::CompiledStep& step, int device) {
   SegmentBytes largest;
   for (int s = 0; s < step.program.stages; ++s) {
-    const auto& places = step.program.placement[static_cast<std::size_t>(s)];
-    if (std::ranges::find(places, step.place_of(device)) == places.end()) continue;
+    if (!step.holds(device, s)) continue;
     for (const SegmentSpec& segment : step.stages[static_cast<std::size_t>(s)])
       if (const std::int64_t bytes = lasting_bytes(segment, step.model.dtype);
           bytes > largest.bytes)

@@ -89,11 +89,9 @@ Config with_own_data(Config config, const OwnerPart& part) {
 
 std::vector<std::string> parameters_on(const engine::CompiledStep& step, int device) {
   std::vector<std::string> names;
-  const int place = step.place_of(device);
-  const auto& placement = step.program.placement;
-  for (std::size_t stage = 0; stage < placement.size(); ++stage) {
-    if (std::ranges::find(placement[stage], place) == placement[stage].end()) continue;
-    for (const SegmentSpec& segment : step.stages[stage])
+  for (int stage = 0; stage < step.program.stages; ++stage) {
+    if (!step.holds(device, stage)) continue;
+    for (const SegmentSpec& segment : step.stages[static_cast<std::size_t>(stage)])
       for (const LayerSpec& layer : segment.layers)
         for (const ParameterSpec& parameter : layer.parameters)
           for (const Piece& piece : parameter.pieces) names.push_back(piece.name);

@@ -149,15 +149,8 @@ comm::Sent Trainer::planned_sent() const {
   const comm::Sent fullest = compiled_->traffic_of(pattern_)[world_.rank()];
   if (compiled_->fewer.empty()) return fullest;
   const std::vector<const engine::Stage*> stages = device_.stages();
-  engine::TrafficParts parts{.program = compiled_->program_of(pattern_),
-                             .mesh = compiled_->mesh,
-                             .stages = stages,
-                             .tie_names = compiled_->tie_names,
-                             .fold = compiled_->fold,
-                             .pieces = std::ssize(compiled_->pieces),
-                             .place = compiled_->place_of(world_.rank()),
-                             .device = world_.rank(),
-                             .devices = compiled_->devices()};
+  engine::TrafficParts parts =
+      engine::traffic_parts(*compiled_, compiled_->program_of(pattern_), stages, world_.rank());
   const comm::Sent of_room = engine::layer_traffic(parts);
   parts.items = [this](int microbatch) { return source_.items(microbatch); };
   return fullest - of_room + engine::layer_traffic(parts);
