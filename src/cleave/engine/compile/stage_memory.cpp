@@ -2,17 +2,12 @@
 
 #include <algorithm>
 
+#include "cleave/engine/compile/wires.h"
 #include "cleave/engine/stage/gradient_sync.h"
 #include "cleave/engine/stage/parameter_sync.h"
 
 namespace cleave::engine {
 namespace {
-
-schedule::Op op_of(Until until) {
-  return until == Until::Forward ? schedule::Op::Forward
-         : until == Until::Input ? schedule::Op::BackwardInput
-                                 : schedule::Op::BackwardWeight;
-}
 
 /// y of the segment before, where some of its readers are in the stage.
 std::int64_t passed_bytes(const Stage& stage, int segment) {
@@ -52,8 +47,8 @@ plan::SegmentMemory memory_of(const Stage& stage, int segment) {
       .x = passed_bytes(stage, segment),
       .dy = std::ranges::count(stage.ports(segment).gradients, -1, &PortSource::edge) *
             layout.bytes_of(Region::OutputGradient),
-      .x_until = op_of(layout.input_until),
-      .dy_until = op_of(layout.gradient_until),
+      .x_until = pass_of(layout.input_until),
+      .dy_until = pass_of(layout.gradient_until),
       .gathered = state.shares_values() ? parameters.all * size_of(state.options.dtype) : 0,
       .sums = state.shares_gradients() ? state.options.sums * parameters.gradient_bytes() : 0,
       .share = state.shares_gradients() ? parameters.share_bytes() : 0,

@@ -7,13 +7,14 @@
 #include "cleave/spec/trainable.h"
 
 namespace cleave::engine {
-namespace {
 
 schedule::Op pass_of(Until until) {
   return until == Until::Forward ? schedule::Op::Forward
          : until == Until::Input ? schedule::Op::BackwardInput
                                  : schedule::Op::BackwardWeight;
 }
+
+namespace {
 
 /// Until when a segment reads what comes in at a port.
 Until until_of(const SegmentSpec& segment, const std::string& port) {

@@ -9,6 +9,9 @@
 
 namespace cleave::engine {
 
+/// The pass that reads a tensor last.
+schedule::Op pass_of(Until until);
+
 /// The y of a segment on its way to one stage: one message, however many segments there read it.
 struct Wire {
   int from = 0;                      ///< segment of the model

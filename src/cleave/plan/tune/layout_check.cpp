@@ -41,14 +41,19 @@ void check_zero(std::int64_t zero, std::int64_t data) {
           "or parallel.zero to 0");
 }
 
+bool folds_onto(std::int64_t shards, std::int64_t degree) {
+  if (shards == degree) return true;
+  return std::has_single_bit(static_cast<std::uint64_t>(shards)) && shards % degree == 0;
+}
+
 void check_shards(std::string_view axis, std::int64_t shards, std::int64_t degree) {
-  if (shards == degree) return;
+  if (folds_onto(shards, degree)) return;
   require(std::has_single_bit(static_cast<std::uint64_t>(shards)), "numerics.", axis, "_shards ",
           shards, " is neither parallel.", axis, " ", degree,
           " nor a power of two; sums need one of them");
-  require(shards % degree == 0, "numerics.", axis, "_shards ", shards,
-          " cannot be shared by parallel.", axis, " ", degree,
-          "; choose a degree that divides the shards");
+  throw UserError(detail::concat("numerics.", axis, "_shards ", shards,
+                                 " cannot be shared by parallel.", axis, " ", degree,
+                                 "; choose a degree that divides the shards"));
 }
 
 void check_modules(std::int64_t vision, std::int64_t language) {

@@ -28,8 +28,11 @@ void check_partition_stages(std::span<const std::int64_t> partition, std::int64_
 /// ZeRO shares memory among replicas.
 void check_zero(std::int64_t zero, std::int64_t data);
 
-/// The shards of an axis of the grid, "data", "tensor" or the "vision.tensor" of encoders, fold
-/// onto `degree` devices.
+/// Whether so many shards of a grid can be dealt out to `degree` devices of their axis.
+bool folds_onto(std::int64_t shards, std::int64_t degree);
+
+/// Throws UserError unless they do: the shards of an axis of the grid, "data", "tensor" or the
+/// "vision.tensor" of encoders.
 void check_shards(std::string_view axis, std::int64_t shards, std::int64_t degree);
 
 /// Two modules with different numbers of replicas: a device of the one with fewer stands for an

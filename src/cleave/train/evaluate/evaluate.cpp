@@ -1,7 +1,6 @@
 #include "cleave/train/evaluate/evaluate.h"
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cmath>
 
@@ -12,6 +11,7 @@
 #include "cleave/checkpoint/non_finite.h"
 #include "cleave/comm/together.h"
 #include "cleave/engine/run/device_kinds.h"
+#include "cleave/plan/tune/layout_check.h"
 #include "cleave/train/config/config_schema.h"
 #include "cleave/train/generate/model_text.h"
 #include "cleave/train/save/saving.h"
@@ -62,12 +62,6 @@ std::string model_toml(const Config& saved) {
   return text;
 }
 
-/// Whether so many shards of a grid can be dealt out to so many devices of the tensor axis.
-bool fold_onto(std::int64_t shards, std::int64_t devices) {
-  if (shards == devices) return true;
-  return std::has_single_bit(static_cast<std::uint64_t>(shards)) && shards % devices == 0;
-}
-
 /// What keeps the tensor shards of a saved grid, where the layout of the overrides can have them.
 std::vector<std::string> tensor_grid(const Config& saved,
                                      const std::vector<std::string>& overrides) {
@@ -75,8 +69,8 @@ std::vector<std::string> tensor_grid(const Config& saved,
       overridden(overrides, "parallel.tensor", overridden(overrides, "parallel.language.tensor"));
   const std::int64_t shards = saved.numerics.tensor_shards.value_or(1);
   const std::int64_t of_vision = saved.numerics.vision_tensor_shards.value_or(shards);
-  if (!fold_onto(shards, tensor) ||
-      !fold_onto(of_vision, overridden(overrides, "parallel.vision.tensor", tensor)))
+  if (!plan::folds_onto(shards, tensor) ||
+      !plan::folds_onto(of_vision, overridden(overrides, "parallel.vision.tensor", tensor)))
     return {};
   std::vector<std::string> keys = {fmt::format("numerics.tensor_shards={}", shards)};
   if (of_vision != shards)
