@@ -1,7 +1,7 @@
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 
+#include "cleave/base/cache_directory.h"
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
 #include "cleave/base/hash.h"
@@ -16,11 +16,8 @@ namespace fs = std::filesystem;
 
 /// Where compiled kernels are kept; nothing if the environment names no place.
 std::optional<fs::path> cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
-    return fs::path(cache) / "cleave" / "opencl";
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return std::nullopt;
-  return fs::path(home) / ".cache" / "cleave" / "opencl";
+  const std::optional<fs::path> cache = cache_directory();
+  return cache ? std::optional(*cache / "opencl") : std::nullopt;
 }
 
 std::string options_of(DType dtype) {

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <optional>
 #include <sstream>
 #include <vector>
 
 #include <unistd.h>
 
+#include "cleave/base/cache_directory.h"
 #include "cleave/base/check.h"
 #include "cleave/base/file.h"
 #include "cleave/base/hash.h"
@@ -209,12 +210,10 @@ std::string fetch_checkpoint(comm::Communicator& processes, const std::string& p
 }
 
 fs::path fetch_cache() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
-    return fs::path(cache) / "cleave" / "files";
-  const char* home = std::getenv("HOME");
-  require(home != nullptr && *home != '\0',
+  const std::optional<fs::path> cache = cache_directory();
+  require(cache.has_value(),
           "neither HOME nor XDG_CACHE_HOME says where files of the run can be kept; set one");
-  return fs::path(home) / ".cache" / "cleave" / "files";
+  return *cache / "files";
 }
 
 }  // namespace cleave::train

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -12,6 +11,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "cleave/base/cache_directory.h"
 #include "cleave/base/hash.h"
 #include "cleave/base/version.h"
 #include "cleave/engine/measure/link_profile.h"
@@ -125,15 +125,6 @@ SegmentProfile measure(const Config& small, comm::Launcher& launcher) {
     if (pair.rank() == 0) profile = mine;
   });
   return profile;
-}
-
-/// Nothing if the system does not say where such files go.
-std::optional<fs::path> cache_directory() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
-    return fs::path(cache) / "cleave";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
-    return fs::path(home) / ".cache" / "cleave";
-  return std::nullopt;
 }
 
 std::string key_of(Config small) {
