@@ -97,7 +97,7 @@ std::vector<Key> client_keys() {
                     [](auto& c) -> auto& { return c.edge.partition; }),
                 "\"iid\"", "\"dirichlet\""),
       averaging(number(
-                    "edge.alpha", "a number > 0", [](double x) { return x > 0; },
+                    "edge.alpha", "a number > 0", above_zero,
                     "of dirichlet and quantity: the smaller, the more uneven",
                     [](auto& c) -> auto& { return c.edge.alpha; }),
                 "0.5", "0.1"),
@@ -143,7 +143,7 @@ std::vector<Key> outer_keys() {
                     [](auto& c) -> auto& { return c.edge.faulty; }),
                 "1", "2"),
       averaging(number(
-                    "edge.proximal", "a number ≥ 0", [](double x) { return x >= 0; },
+                    "edge.proximal", "a number ≥ 0", not_negative,
                     "pulls clients to the weights that they began with (FedProx)",
                     [](auto& c) -> auto& { return c.edge.proximal; }),
                 "0.0", "0.01"),
@@ -164,10 +164,6 @@ std::vector<Key> outer_keys() {
                     [](auto& c) -> auto& { return c.edge.keep_slots; }),
                 "false", "true"),
   };
-}
-
-bool is_zero_or_more(double x) {
-  return x >= 0;
 }
 
 bool is_share(double x) {
@@ -219,22 +215,22 @@ std::vector<Key> update_keys() {
 std::vector<Key> privacy_keys() {
   return {
       averaging(number(
-                    "edge.clip", "a number ≥ 0", is_zero_or_more,
+                    "edge.clip", "a number ≥ 0", not_negative,
                     "longer updates are shortened to this; 0: none is",
                     [](auto& c) -> auto& { return c.edge.clip; }),
                 "0.0", "1.0"),
       averaging(number(
-                    "edge.noise", "a number ≥ 0", is_zero_or_more,
+                    "edge.noise", "a number ≥ 0", not_negative,
                     "deviation of the noise on the sum, in multiples of edge.clip",
                     [](auto& c) -> auto& { return c.edge.noise; }),
                 "0.0", "1.1"),
       averaging(number(
-                    "edge.example_clip", "a number ≥ 0", is_zero_or_more,
+                    "edge.example_clip", "a number ≥ 0", not_negative,
                     "longer gradients of single examples are shortened to this",
                     [](auto& c) -> auto& { return c.edge.example_clip; }),
                 "0.0", "1.0"),
       averaging(number(
-                    "edge.example_noise", "a number ≥ 0", is_zero_or_more,
+                    "edge.example_noise", "a number ≥ 0", not_negative,
                     "deviation of the noise that a client adds to the sum of a step's examples, in "
                     "multiples of edge.example_clip",
                     [](auto& c) -> auto& { return c.edge.example_noise; }),
@@ -245,7 +241,7 @@ std::vector<Key> privacy_keys() {
               "chance with which ε may not hold", [](auto& c) -> auto& { return c.edge.delta; }),
           "1e-05", "1e-6"),
       averaging(number(
-                    "edge.epsilon", "a number ≥ 0", is_zero_or_more,
+                    "edge.epsilon", "a number ≥ 0", not_negative,
                     "what all rounds may cost at most; 0: whatever they do",
                     [](auto& c) -> auto& { return c.edge.epsilon; }),
                 "0.0", "8.0"),

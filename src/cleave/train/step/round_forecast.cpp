@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
+
+#include "cleave/base/median.h"
 
 namespace cleave::train {
 namespace {
@@ -41,8 +44,7 @@ double seconds_of(RoundExchange& exchange, const RoundLoad& load) {
     play_empty_round(exchange, load);
     if (trial > 0) seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   }
-  std::ranges::sort(seconds);
-  return seconds[seconds.size() / 2];
+  return median(std::move(seconds));
 }
 
 /// The largest of the clients' numbers, on the server.
