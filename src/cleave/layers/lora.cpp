@@ -21,11 +21,6 @@ V other_features(V rows, std::int64_t features) {
   return rows ? rows.slice(1, features, rows.size(1) - features) : rows;
 }
 
-/// Every row the same.
-ConstView repeated(ConstView row, std::int64_t rows) {
-  return ConstView(row.bytes(), row.dtype(), {rows, row.size(0)}, {0, 1, 0, 0});
-}
-
 }  // namespace
 
 // ── lora_down ────────────────────────────────────────────────────────────────────────────────────
@@ -156,7 +151,7 @@ void LoraUp::forward(ops::Compute& compute, const LayerCall& call) {
   const View ranks = call.kept_by_forward[kRanks];
   const View base = first_features(call.x, out);
   if (attributes.bias == Bias::Add) {
-    ops::add(compute, base, repeated(parameter(1).value, base.size(0)), call.y);
+    ops::add(compute, base, parameter(1).value.repeated(base.size(0)), call.y);
   } else {
     ops::copy(compute, base, call.y);
   }

@@ -12,14 +12,6 @@ constexpr int kMean = 1;
 constexpr int kDWeight = 0;
 constexpr int kDBias = 1;
 
-void add_gradient(ops::Compute& compute, ConstView sums, View gradient, Write write) {
-  if (write == Write::Overwrite) {
-    ops::copy(compute, sums, gradient);
-  } else {
-    ops::add(compute, gradient, sums, gradient);
-  }
-}
-
 }  // namespace
 
 void Layernorm::forward(ops::Compute& compute, const LayerCall& call) {
@@ -46,9 +38,9 @@ void Layernorm::backward_input(ops::Compute& compute, const LayerCall& call) {
 
 void Layernorm::backward_weight(ops::Compute& compute, const LayerCall& call) {
   if (is_trained(0))
-    add_gradient(compute, call.kept_by_input[kDWeight], gradient(0, call), call.gradient);
+    ops::write(compute, call.kept_by_input[kDWeight], gradient(0, call), call.gradient);
   if (is_trained(1))
-    add_gradient(compute, call.kept_by_input[kDBias], gradient(1, call), call.gradient);
+    ops::write(compute, call.kept_by_input[kDBias], gradient(1, call), call.gradient);
 }
 
 void Rmsnorm::forward(ops::Compute& compute, const LayerCall& call) {
@@ -72,7 +64,7 @@ void Rmsnorm::backward_input(ops::Compute& compute, const LayerCall& call) {
 }
 
 void Rmsnorm::backward_weight(ops::Compute& compute, const LayerCall& call) {
-  add_gradient(compute, call.kept_by_input[kDWeight], gradient(0, call), call.gradient);
+  ops::write(compute, call.kept_by_input[kDWeight], gradient(0, call), call.gradient);
 }
 
 }  // namespace cleave

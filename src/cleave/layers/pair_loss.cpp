@@ -104,14 +104,8 @@ void PairLoss::keep_scale_gradient(const LayerCall& call) const {
 
 void PairLoss::backward_weight(ops::Compute& compute, const LayerCall& call) {
   for (int index = 0; index < std::ssize(spec().parameters); ++index) {
-    if (!is_trained(index)) continue;
-    const View sum = gradient(index, call);
-    const ConstView own = call.kept_by_input[index];
-    if (call.gradient == Write::Overwrite) {
-      ops::copy(compute, own, sum);
-    } else {
-      ops::add(compute, sum, own, sum);
-    }
+    if (is_trained(index))
+      ops::write(compute, call.kept_by_input[index], gradient(index, call), call.gradient);
   }
 }
 

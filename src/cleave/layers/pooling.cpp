@@ -80,12 +80,7 @@ void AttentionPool::backward_input(ops::Compute& compute, const LayerCall& call)
 void AttentionPool::backward_weight(ops::Compute& compute, const LayerCall& call) {
   const auto add = [&](int index, View own) {
     if (!is_trained(index)) return;
-    const View sum = gradient(index, call).reshaped({1, own.elements()});
-    if (call.gradient == Write::Overwrite) {
-      ops::copy(compute, own, sum);
-    } else {
-      ops::add(compute, sum, own, sum);
-    }
+    ops::write(compute, own, gradient(index, call).reshaped({1, own.elements()}), call.gradient);
   };
   add(kProbe, call.kept_by_input[kDProbe]);
   add(kQueryBias, call.kept_by_input[kDQuery]);

@@ -59,13 +59,8 @@ void QkNorm::backward_input(ops::Compute& compute, const LayerCall& call) {
 void QkNorm::backward_weight(ops::Compute& compute, const LayerCall& call) {
   for_rows(attributes(), [&](int part, std::int64_t row, std::int64_t) {
     if (!is_trained(part)) return;
-    const View sums = row_at(call.kept_by_input[part], row);
-    const View total = gradient(part, call);
-    if (row == 0 && call.gradient == Write::Overwrite) {
-      ops::copy(compute, sums, total);
-    } else {
-      ops::add(compute, total, sums, total);
-    }
+    ops::write(compute, row_at(call.kept_by_input[part], row), gradient(part, call),
+               row == 0 ? call.gradient : Write::Accumulate);
   });
 }
 

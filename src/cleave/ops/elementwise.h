@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cleave/ops/compute.h"
+#include "cleave/spec/matmul_spec.h"
 #include "cleave/tensor/view.h"
 
 namespace cleave::ops {
@@ -27,5 +28,11 @@ void fill(Compute& compute, float value, View out);
 
 /// out = a, between f32 and bf16 in any combination. bf16 rounds to nearest even.
 void copy(Compute& compute, ConstView a, View out);
+
+/// out = a, or out + a, which are of one dtype then.
+inline void write(Compute& compute, ConstView a, View out, Write how) {
+  if (how == Write::Overwrite) return copy(compute, a, out);
+  add(compute, out, a, out);
+}
 
 }  // namespace cleave::ops

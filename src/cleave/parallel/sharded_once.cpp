@@ -8,14 +8,6 @@
 #include "cleave/parallel/sharded.h"
 
 namespace cleave::parallel {
-namespace {
-
-/// Every row the same.
-ConstView repeated(ConstView row, std::int64_t rows) {
-  return ConstView(row.bytes(), row.dtype(), {rows, row.size(0)}, {0, 1, 0, 0});
-}
-
-}  // namespace
 
 void Sharded::add_after(ops::Compute& compute, ConstView sum, View y) {
   const int added = static_cast<int>(spec().parameters.size()) - 1;
@@ -24,7 +16,7 @@ void Sharded::add_after(ops::Compute& compute, ConstView sum, View y) {
       if (sum.bytes() != y.bytes()) ops::copy(compute, sum, y);
       return;
     case AfterSum::Bias:
-      return ops::add(compute, sum, repeated(parameter(added).value, y.size(0)), y);
+      return ops::add(compute, sum, parameter(added).value.repeated(y.size(0)), y);
     case AfterSum::Positions: {
       const std::int64_t sequence = attributes().sequence;
       const std::int64_t first =

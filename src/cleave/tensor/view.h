@@ -91,6 +91,12 @@ class BasicView {
     return {data_, dtype_, shape};
   }
 
+  /// [n] -> [rows, n], every row this one.
+  BasicView repeated(std::int64_t rows) const {
+    CLEAVE_CHECK(rank() == 1, "rows of ", to_string(shape_));
+    return {data_, dtype_, {rows, shape_[0]}, {0, strides_[0], 0, 0}};
+  }
+
   /// The last two dims exchanged; only the strides swap.
   BasicView transposed() const {
     const int a = rank() - 2;
