@@ -36,6 +36,47 @@ std::int64_t bytes_at(const std::vector<std::int64_t>& by_place, int place) {
   return by_place.empty() ? 0 : by_place[static_cast<std::size_t>(place)];
 }
 
+/// A device's place in a step, and the memory that its programs are linked to.
+struct LinkPlace {
+  const CompiledStep& step;
+  int place = 0;
+  LinkOptions options;
+  Arena& arena;
+  Arena& outside;
+  Arena& host;
+};
+
+struct LinkedPrograms {
+  LinkedProgram step;
+  LinkedProgram evaluation;
+  std::vector<LinkedProgram> patterns;
+  std::vector<LinkedProgram> evaluations;
+};
+
+LinkedProgram link_step(const LinkPlace& at, const schedule::Program& program) {
+  LinkedProgram made = link(program, at.place, at.options, at.arena);
+  link_moves(program, at.place, at.arena, at.outside, made);
+  link_messages(program, at.place, at.host, made);
+  link_sums(program, at.place, at.options.stages, at.step.fold, made);
+  return made;
+}
+
+LinkedProgram link_evaluation(const LinkPlace& at, const schedule::Program& program) {
+  LinkedProgram made = link(program, at.place, at.options, at.arena);
+  link_messages(program, at.place, at.host, made);
+  return made;
+}
+
+LinkedPrograms link_all(const LinkPlace& at) {
+  LinkedPrograms all{.step = link_step(at, at.step.program),
+                     .evaluation = link_evaluation(at, at.step.evaluation)};
+  for (const StepPattern& pattern : at.step.patterns)
+    all.patterns.push_back(link_step(at, pattern.program));
+  for (const StepPattern& pattern : at.step.evaluations)
+    all.evaluations.push_back(link_evaluation(at, pattern.program));
+  return all;
+}
+
 }  // namespace
 
 Device::Device(const CompiledStep& step, int index, int threads, comm::Communicator& world,
@@ -53,59 +94,33 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
       peers_(world, step.mesh, index),
       group_(group_of(step, index, compute_, world, host_)) {
   stages_ = make_stages(step, index, parallel::sharded_layers(make, group_.get()));
-  std::vector<Stage*> stages;
-  std::vector<const StageParameters*> bound;
   const int rank = step.rank_of(index);
-  for (StageId s{0}; s < step.program.stages; ++s) {
-    Stage* stage = stages_[s].get();
-    stages.push_back(stage);
-    if (stage == nullptr) continue;
-    stage->bind(lasting_memory(step.program, DeviceId{place_}, s, *arena_, outside_), rank, bound);
-    bound.push_back(&stage->parameters());
-    // What is not trained is whole on every replica, unless they share values.
-    const bool first = rank == 0 || stage->parameters().layout().shares_values();
-    for (const ParameterState& parameter : stage->parameters().all())
-      list(parameter, first || parameter.spec->trainable);
-  }
   owner_ = rank == 0 || step.zero > 0;
-
+  std::vector<Stage*> stages = bind_stages(step, rank);
   const std::int64_t scratch = step.kernel_scratch[place_];
-  const LinkOptions options{.stages = stages, .peers = peers_, .kernel_scratch = scratch};
-  const auto link_step = [&](const schedule::Program& program) {
-    LinkedProgram made = link(program, place_, options, *arena_);
-    link_moves(program, place_, *arena_, outside_, made);
-    link_messages(program, place_, host_, made);
-    link_sums(program, place_, stages, step.fold, made);
-    return made;
-  };
-  LinkedProgram linked = link_step(step.program);
-  const auto link_evaluation = [&](const schedule::Program& program) {
-    LinkedProgram made = link(program, place_, options, *arena_);
-    link_messages(program, place_, host_, made);
-    return made;
-  };
-  LinkedProgram evaluation = link_evaluation(step.evaluation);
-  std::vector<LinkedProgram> patterns;
-  for (const StepPattern& pattern : step.patterns) patterns.push_back(link_step(pattern.program));
-  std::vector<LinkedProgram> evaluations;
-  for (const StepPattern& pattern : step.evaluations)
-    evaluations.push_back(link_evaluation(pattern.program));
+  LinkedPrograms linked =
+      link_all({.step = step,
+                .place = place_,
+                .options = {.stages = stages, .peers = peers_, .kernel_scratch = scratch},
+                .arena = *arena_,
+                .outside = outside_,
+                .host = host_});
   std::int64_t end = step.planned_bytes[place_];
   const auto take_last = [&](std::int64_t bytes) {
     end -= bytes;
-    if (bytes > 0) linked.lasting.push_back({end, bytes});
+    if (bytes > 0) linked.step.lasting.push_back({end, bytes});
     return std::span(arena_->at(end), static_cast<std::size_t>(bytes));
   };
   staging_ = take_last(bytes_at(step.staging_bytes, place_));
   held_ = take_last(bytes_at(step.held_bytes, place_));
-  compute_.set_scratch({linked.scratch, static_cast<std::size_t>(scratch)});
+  compute_.set_scratch({linked.step.scratch, static_cast<std::size_t>(scratch)});
   executor_ = std::make_unique<Executor>(
       Executor::Parts{.program = &step.program,
                       .device = place_,
-                      .linked = std::move(linked),
-                      .evaluation = std::move(evaluation),
-                      .patterns = std::move(patterns),
-                      .evaluations = std::move(evaluations),
+                      .linked = std::move(linked.step),
+                      .evaluation = std::move(linked.evaluation),
+                      .patterns = std::move(linked.patterns),
+                      .evaluations = std::move(linked.evaluations),
                       .evaluated_at_once = step.evaluation.microbatches,
                       .stages = std::move(stages),
                       .fold = step.fold,
@@ -121,6 +136,25 @@ Device::Device(const CompiledStep& step, int index, int threads, comm::Communica
                       .counts_loss = step.mesh.number_of(index) == 0,
                       .alone_at_place = group_ == nullptr});
   world.set_memory(arena_->memory());
+}
+
+/// Gives every stage its memory and lists its tensors; [stage], null where it is elsewhere. `rank`:
+/// of the device among those that have its stages.
+std::vector<Stage*> Device::bind_stages(const CompiledStep& step, int rank) {
+  std::vector<Stage*> stages;
+  std::vector<const StageParameters*> bound;
+  for (StageId s{0}; s < step.program.stages; ++s) {
+    Stage* stage = stages_[s].get();
+    stages.push_back(stage);
+    if (stage == nullptr) continue;
+    stage->bind(lasting_memory(step.program, DeviceId{place_}, s, *arena_, outside_), rank, bound);
+    bound.push_back(&stage->parameters());
+    // What is not trained is whole on every replica, unless they share values.
+    const bool first = rank == 0 || stage->parameters().layout().shares_values();
+    for (const ParameterState& parameter : stage->parameters().all())
+      list(parameter, first || parameter.spec->trainable);
+  }
+  return stages;
 }
 
 Device::~Device() {

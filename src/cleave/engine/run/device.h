@@ -88,6 +88,7 @@ class Device {
   std::int64_t parameter_count() const;
 
  private:
+  std::vector<Stage*> bind_stages(const CompiledStep& step, int rank);
   void list(const ParameterState& parameter, bool owner);
   void for_each_fresh(const std::function<void(const TensorState&, const Init&)>& visit);
 
