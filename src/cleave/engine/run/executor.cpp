@@ -42,6 +42,18 @@ Executor::Executor(Parts parts)
       host_messages_(host_messages_of(parts_)),
       replica_(schedule::Topology(*parts_.program).replica[parts_.device]),
       microbatches_(schedule::Topology(*parts_.program).microbatches(parts_.device)) {
+  reserve_room();
+  take_lasting();
+  for (const Block& block : parts_.linked.lasting)
+    planned_bytes_ = std::max(planned_bytes_, block.offset + block.bytes);
+  parts_.world->make_room(/*collectives=*/1, messages_.at_once());
+  parts_.world->log().reserve(most_exchanges(parts_.linked, parts_.stages));
+  for (Stage* stage : parts_.stages)
+    if (stage != nullptr) stage->set_between_layers([this] { look_after_messages(); });
+}
+
+/// For whatever the largest program has at a time, so that no step allocates.
+void Executor::reserve_room() {
   std::size_t blocks = 0;
   std::size_t instructions = 0;
   int slots = 0;
@@ -58,14 +70,7 @@ Executor::Executor(Parts parts)
   parts_.arena->reserve_blocks(blocks);
   if (parts_.host != nullptr)
     parts_.host->reserve_blocks(static_cast<std::size_t>(slots + exchanges + 1));
-  take_lasting();
-  for (const Block& block : parts_.linked.lasting)
-    planned_bytes_ = std::max(planned_bytes_, block.offset + block.bytes);
   spans_.reserve(2 * instructions);
-  parts_.world->make_room(/*collectives=*/1, messages_.at_once());
-  parts_.world->log().reserve(most_exchanges(parts_.linked, parts_.stages));
-  for (Stage* stage : parts_.stages)
-    if (stage != nullptr) stage->set_between_layers([this] { look_after_messages(); });
 }
 
 namespace {

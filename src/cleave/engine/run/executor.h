@@ -144,6 +144,7 @@ class Executor {
   void post(const LinkedInstruction& entry);
   void finish(const LinkedInstruction& entry, const StepInput& input);
   [[noreturn]] void throw_lost(const LinkedInstruction& entry, const DeviceLost& error) const;
+  void reserve_room();
   void take_lasting();
   const LinkedProgram& begin(const LinkedProgram& program);
   std::vector<const LinkedProgram*> programs() const;
