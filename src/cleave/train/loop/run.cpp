@@ -105,6 +105,20 @@ void prepare(const ProcessOfRun& in, const std::vector<std::optional<data::Annou
   if (!in.roles.in_rounds) engine::check_devices(*run.compiled, in.launcher);
 }
 
+/// The same on every process, or on none. The digest of the data, where this process saves it.
+std::string prepare_together(const ProcessOfRun& in,
+                             const std::vector<std::optional<data::Announced>>& elsewhere,
+                             Prepared& run) {
+  std::string digest;
+  comm::together(in.world, [&] {
+    prepare(in, elsewhere, run);
+    digest = to_hex(run.data->digest());
+  });
+  if (in.options.part) return digest;
+  check_same_data(in.world, detail::concat(run.data->tokens(), " tokens, digest ", digest));
+  return in.world.rank() == 0 ? digest : "";
+}
+
 /// What this process saves, and what it begins with.
 checkpoint::CheckpointLayout layout_of(const ProcessOfRun& in, const Prepared& run) {
   const Config& config = in.config;
@@ -133,6 +147,29 @@ RunReport run_devices(const ProcessOfRun& in, const Job& job, comm::Launcher& he
   return report;
 }
 
+/// State that survivors of a lost device have in memory; nothing if it comes from disk, or anew.
+std::optional<MovedState> moved_state(const ProcessOfRun& in, const engine::CompiledStep& compiled,
+                                      const checkpoint::CheckpointLayout& layout,
+                                      StartOptions& start) {
+  if (!keeps_state(in.options)) return std::nullopt;
+  return state_in_memory(
+      {.kept = *in.options.kept,
+       .everyone = in.options.everyone != nullptr ? *in.options.everyone : in.world,
+       .compiled = compiled,
+       .layout = layout},
+      in.config, start);
+}
+
+/// What is known before the first step; `back`: why an owner's part goes back, if it does.
+void announce_start(const ProcessOfRun& in, const Prepared& run, const std::string& back,
+                    RunObserver& observer) {
+  if (in.world.rank() > 0) return;
+  observer.on_compiled(*run.compiled);
+  for (const std::string& warning :
+       {run.compiled->warning, back, validation_warning(*run.data, data_query(in.config))})
+    if (!warning.empty()) observer.on_warning(warning);
+}
+
 }  // namespace
 
 RunReport run(const Config& given, const RunOptions& options, RunObserver& observer,
@@ -148,14 +185,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   const ProcessOfRun process{config, options, roles, launcher, world};
   Prepared prepared;
   StartOptions start = options.start;
-  std::string digest;
-  comm::together(world, [&] {
-    prepare(process, elsewhere, prepared);
-    digest = to_hex(prepared.data->digest());
-  });
-  if (!options.part)
-    check_same_data(world, detail::concat(prepared.data->tokens(), " tokens, digest ", digest));
-  if (world.rank() == 0 || options.part) start.data = digest;
+  start.data = prepare_together(process, elsewhere, prepared);
   if (agree_to_stop(world)) return stopped_at_start({});
   const engine::CompiledStep& compiled = *prepared.compiled;
   const checkpoint::CheckpointLayout layout = layout_of(process, prepared);
@@ -168,14 +198,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
   comm::Launcher& devices_here = roles.in_rounds ? alone : launcher;
   const bool keeps = roles.in_parts && keeps_part(compiled, config, world.rank());
   std::string back;
-  std::optional<MovedState> moved;
-  if (keeps_state(options)) {
-    moved = state_in_memory({.kept = *options.kept,
-                             .everyone = options.everyone != nullptr ? *options.everyone : world,
-                             .compiled = compiled,
-                             .layout = layout},
-                            config, start);
-  }
+  std::optional<MovedState> moved = moved_state(process, compiled, layout, start);
   const Job job{
       .config = config,
       .options = options,
@@ -196,12 +219,7 @@ RunReport run(const Config& given, const RunOptions& options, RunObserver& obser
       .turns = turns ? &*turns : nullptr,
       .held = prepared.held ? &*prepared.held : nullptr,
       .data_digest = start.data};
-  if (world.rank() == 0) {
-    observer.on_compiled(compiled);
-    for (const std::string& warning :
-         {compiled.warning, back, validation_warning(*prepared.data, data_query(config))})
-      if (!warning.empty()) observer.on_warning(warning);
-  }
+  announce_start(process, prepared, back, observer);
   provide_features(config, job.start, *prepared.data, world, observer);
   // Within a turn a client has a pipeline of its own, with this patience; between turns it waits
   // for those of all others.
