@@ -217,6 +217,15 @@ TEST(Config, CountsThePatchesOfImagesAsASequence) {
   EXPECT_EQ(to_toml(config_with({})).find("patch"), std::string::npos);
 }
 
+TEST(Config, NeedsNoPatchesOfModelsThatReadSinglePixels) {
+  const Config config = config_with({},
+                                    "[model]\nkind = \"unet\"\nlayers = 4\nhidden = 8\nheads = 1\n"
+                                    "image = 32\nclasses = 10\n");
+
+  EXPECT_EQ(config.model.patch, 1);
+  EXPECT_EQ(config.train.sequence, 32 * 32 + 1);
+}
+
 TEST(Config, KeepsKeysOfImagesAndOfTokensApart) {
   EXPECT_EQ(refused_config({"train.sequence=9"}, kImages),
             "train.sequence is of models that read tokens, and a vit reads images; leave it out");

@@ -119,6 +119,7 @@ constinit const Family cnn = {.name = "cnn",
                               .presets = kCnnPresets,
                               .reads_images = true,
                               .reads_tokens = false,
+                              .reads_pixels = true,
                               .unread = kUnreadWithoutRotation};
 
 }  // namespace cleave::model

@@ -40,8 +40,9 @@ struct Family {
   /// How Hugging Face's tools know it; null: they do not.
   const HuggingFace* hugging_face = nullptr;
   bool reads_images = false;
-  bool reads_tokens = true;  ///< and predicts the next; otherwise it tells classes of images apart
-  bool pairs = false;        ///< it holds images and texts against each other and predicts nothing
+  bool reads_tokens = true;   ///< and predicts the next; otherwise it tells classes of images apart
+  bool pairs = false;         ///< it holds images and texts against each other and predicts nothing
+  bool reads_pixels = false;  ///< single ones: a patch is a pixel
   /// Keys of a shape that `build` does not read; a shape that has one is refused (shape_keys.h).
   std::span<const ShapeKey> unread = {};
 };

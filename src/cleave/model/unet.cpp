@@ -155,6 +155,7 @@ constinit const Family unet = {.name = "unet",
                                .presets = kUnetPresets,
                                .reads_images = true,
                                .reads_tokens = false,
+                               .reads_pixels = true,
                                .unread = kUnreadWithoutRotation};
 
 }  // namespace cleave::model

@@ -57,6 +57,7 @@ void derive_images(const Given& given, Config& c) {
     });
   }
   if (c.preset.empty() && !given.contains("model.channels")) c.model.channels = 3;
+  if (c.model.kind->reads_pixels && !given.contains("model.patch")) c.model.patch = 1;
   problems.collect([&] { check_images(c.model); });
   problems.report();
   c.model.vocab = c.model.classes;
