@@ -36,7 +36,10 @@ Key of_both(Key key) {
 std::vector<Key> own_image_keys() {
   const Whole any;  // check(ModelShape) knows more
   constexpr std::string_view kNeeded =
-      "none; needed for kind = \"vit\" or \"vlm\" without model.preset";
+      "none; needed by kinds that read images, without model.preset or model.from";
+  constexpr std::string_view kNeededPatch =
+      "1 for kind = \"cnn\" and \"unet\"; needed by the others that read images, without "
+      "model.preset or model.from";
   return {
       of_images(whole(
                     "model.image", any, "pixels of a side of the images",
@@ -45,16 +48,18 @@ std::vector<Key> own_image_keys() {
       of_images(whole(
                     "model.patch", any, "pixels of a side of the patches; must divide image",
                     [](auto& c) -> auto& { return c.model.patch; })
-                    .with({.otherwise = kNeeded, .example = "16"})),
+                    .with({.otherwise = kNeededPatch, .example = "16"})),
       of_images(whole(
                     "model.channels", {1, 3}, "1: grey images, 3: colours",
                     [](auto& c) -> auto& { return c.model.channels; })
                     .with({.otherwise = "3", .example = "1"})),
-      of_classes(whole(
-                     "model.classes", any, "classes that images are told apart by",
-                     [](auto& c) -> auto& { return c.model.classes; })
-                     .with({.otherwise = "none; needed for kind = \"vit\" without model.preset",
-                            .example = "10"})),
+      of_classes(
+          whole(
+              "model.classes", any, "classes that images are told apart by",
+              [](auto& c) -> auto& { return c.model.classes; })
+              .with({.otherwise = "none; needed for kind = \"vit\", \"cnn\" or \"unet\" without "
+                                  "model.preset or model.from",
+                     .example = "10"})),
       of_images(
           choice<GeluForm>(
               "model.gelu",
@@ -64,7 +69,7 @@ std::vector<Key> own_image_keys() {
               .with({.otherwise = "\"exact\"", .example = "\"quick\""})),
       of_pairs(whole(
                    "model.features", any,
-                   "by which images and texts are held against each other (clip)",
+                   "by which images and texts are held against each other (clip, siglip)",
                    [](auto& c) -> auto& { return c.model.features; })
                    .with({.otherwise = "model.vision.hidden", .example = "512"})),
       of_both(whole(
@@ -92,10 +97,12 @@ Key deepstack_key() {
 /// The keys of the parts of models that read images and tokens.
 std::vector<Key> vision_keys() {
   const Whole any;
-  constexpr std::string_view kNeeded = "none; needed for kind = \"vlm\" without model.preset";
+  constexpr std::string_view kNeeded =
+      "none; needed for kind = \"vlm\", \"clip\" or \"siglip\" without model.preset or model.from";
   return {
       of_both(whole(
-                  "model.vision.layers", any, "blocks of the tower that reads images (vlm)",
+                  "model.vision.layers", any,
+                  "blocks of the tower that reads images (vlm, clip, siglip)",
                   [](auto& c) -> auto& { return c.model.vision.layers; })
                   .with({.otherwise = kNeeded, .example = "24"})),
       of_both(whole(

@@ -84,7 +84,8 @@ std::vector<Key> data_keys() {
            "text, .jsonl with \"text\" or \"messages\", tokens (.bin of nanoGPT, llm.c or "
            "Megatron, .npy), .gz "
            "or .zst of these, a pattern, or a directory of text: all files below it but hidden, "
-           "binary and token ones, train.out and what other runs have written",
+           "binary and token ones, train.out and what other runs have written; of models that read "
+           "images a set that cleave data pack made",
        .set = set_path,
        .get = get_path,
        .takes_text = true,
@@ -95,7 +96,8 @@ std::vector<Key> data_keys() {
           "data.tokenizer", "\"bytes\", or the path of a tokenizer.json or tokenizer.model",
           "how text becomes tokens: one per byte, or by a tokenizer",
           [](auto& c) -> auto& { return c.data.tokenizer; })
-          .with({.otherwise = "\"bytes\"", .example = "\"tokenizer.json\""}),
+          .with({.otherwise = "\"bytes\"; with model.from that of the directory",
+                 .example = "\"tokenizer.json\""}),
       choice<data::TokenType>(
           "data.dtype",
           {{"auto", data::TokenType::Auto},
