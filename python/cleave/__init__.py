@@ -46,8 +46,8 @@ class _Training(ctypes.Structure):
 
 def _open():
     """The library: where CLEAVE_LIBRARY points, beside this module as installed, or where the system finds it."""
-    lib = pathlib.Path(__file__).resolve().parents[3]
-    beside = [lib / "libcleave.so.0", *sorted(lib.glob("*-linux-gnu/libcleave.so.0"))]
+    lib = pathlib.Path(__file__).resolve().parent.parent.parent.parent  # PREFIX/lib/python3.11/dist-packages/cleave
+    beside = [folder / "libcleave.so.0" for folder in (lib, *sorted(lib.glob("*-linux-gnu")), lib.parent / "lib64")]
     found = [os.environ.get("CLEAVE_LIBRARY"), *(str(path) for path in beside if path.exists()), "libcleave.so.0"]
     path = next(path for path in found if path)
     try:
