@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> pages() {
   std::vector<fs::path> found;
-  for (const char* folder : {"", "docs"}) {
+  for (const char* folder : {"", "docs", "examples"}) {
     for (const auto& entry : fs::directory_iterator(source_path(folder))) {
       if (entry.path().extension() == ".md") found.push_back(entry.path());
     }

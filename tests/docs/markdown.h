@@ -6,7 +6,8 @@
 
 namespace cleave::testing {
 
-/// Every page for users and contributors: README.md and its neighbours, and docs/*.md.
+/// Every page for users and contributors: README.md and its neighbours, docs/*.md and that of
+/// examples/.
 std::vector<std::filesystem::path> pages();
 
 /// A fenced block: ```language note … ```. It may stand in a comment, where readers do not see it.
