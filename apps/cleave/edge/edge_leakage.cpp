@@ -59,7 +59,7 @@ void add_edge_leakage_command(CLI::App& edge) {
       "  cleave edge leakage examples/split/run.toml --probe docs\n"
       "\nReads no client's data: only --probe, which stands for what anybody could get. It is "
       "about "
-      "the inputs, not the labels, which gradients reveal: docs/edge.md.");
+      "the inputs, not the labels, which gradients reveal: docs/privacy.md.");
   command->add_option("config", flags->config, "A run.toml whose clients have layers")->required();
   command->add_option("--probe", flags->probe, "Public data of the kind that the client has")
       ->required();

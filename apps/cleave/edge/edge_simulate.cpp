@@ -122,7 +122,7 @@ void simulate(const SimulateFlags& flags) {
           " has edge.in_order, and clients that take turns are not simulated; leave it out");
   require(config.edge.averages(), flags.config,
           " averages nothing, so there are no rounds to simulate; set edge.sync_every and "
-          "edge.clients (docs/edge.md)");
+          "edge.clients (docs/federated.md)");
   const edge::RoundWork work = work_of(config, flags);
   const edge::RoundSimulator simulator(population_of(config, flags), work);
   std::vector<edge::SimulatedRound> rounds;
