@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "support/errors.h"
+#include "support/paths.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 
+#include "cleave/base/file.h"
+#include "cleave/data/chat_jinja.h"
 #include "cleave/data/dataset.h"
 #include "cleave/data/documents.h"
 #include "cleave/data/token_writer.h"
@@ -100,6 +103,20 @@ TEST(Chat, MarksWhatIsNotLearnedAmongTheTokensOfTheWholeText) {
       EXPECT_EQ(tokenizer->decode(kept, Specials::Keep), expected) << name;
     }
   }
+}
+
+std::string golden_jinja(const std::string& name) {
+  return read_text(testing::source_path("tests/golden/chat_templates/" + name + ".jinja"));
+}
+
+// Rendered by transformers 5.23 the golden files gave the texts of chat_text() and chat_prompt().
+TEST(Chat, WritesEachTemplateAsJinja) {
+  for (const ChatTemplate& known : chat_templates())
+    EXPECT_EQ(jinja_of(known), golden_jinja(known.name)) << known.name;
+  const ChatTemplate own = {.begin = "{{ \\ }} €",
+                            .user = "\"U\" {content}\t{% raw %}\n",
+                            .assistant = "{content};{end}\n"};
+  EXPECT_EQ(jinja_of(own), golden_jinja("own"));
 }
 
 constexpr const char* kLines =

@@ -9,32 +9,12 @@
 namespace cleave::data {
 namespace {
 
-constexpr std::string_view kContent = "{content}";
-constexpr std::string_view kEnd = "{end}";
-
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kSpace = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(kSpace);
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
-
-/// A turn's text in three parts, around what is said.
-struct TurnFormat {
-  std::string_view before;
-  std::string_view after;  ///< ends the turn
-  std::string_view rest;   ///< comes after it, and is not learned
-
-  explicit TurnFormat(std::string_view format) {
-    const std::size_t content = format.find(kContent);
-    CLEAVE_CHECK(content != std::string_view::npos, format, " has no place for what is said");
-    before = format.substr(0, content);
-    const std::string_view tail = format.substr(content + kContent.size());
-    const std::size_t end = tail.find(kEnd);
-    after = tail.substr(0, end);
-    if (end != std::string_view::npos) rest = tail.substr(end + kEnd.size());
-  }
-};
 
 class ChatWriter {
  public:

@@ -3,9 +3,26 @@
 #include <algorithm>
 #include <vector>
 
+#include "cleave/base/check.h"
 #include "cleave/data/tokenizer/tokenizer.h"
 
 namespace cleave::data {
+namespace {
+
+constexpr std::string_view kContent = "{content}";
+constexpr std::string_view kEnd = "{end}";
+
+}  // namespace
+
+TurnFormat::TurnFormat(std::string_view format) {
+  const std::size_t content = format.find(kContent);
+  CLEAVE_CHECK(content != std::string_view::npos, format, " has no place for what is said");
+  before = format.substr(0, content);
+  const std::string_view tail = format.substr(content + kContent.size());
+  const std::size_t end = tail.find(kEnd);
+  after = tail.substr(0, end);
+  if (end != std::string_view::npos) rest = tail.substr(end + kEnd.size());
+}
 
 std::span<const ChatTemplate> chat_templates() {
   static const std::vector<ChatTemplate> all = {

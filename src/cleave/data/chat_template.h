@@ -22,6 +22,15 @@ struct ChatTemplate {
   friend bool operator==(const ChatTemplate&, const ChatTemplate&) = default;
 };
 
+/// A turn's text in three parts, around what is said. It borrows the text.
+struct TurnFormat {
+  std::string_view before;
+  std::string_view after;  ///< ends the turn
+  std::string_view rest;   ///< comes after it, and is not learned
+
+  explicit TurnFormat(std::string_view format);
+};
+
 /// The templates that have a name.
 std::span<const ChatTemplate> chat_templates();
 
