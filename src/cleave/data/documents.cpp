@@ -1,10 +1,14 @@
 #include "cleave/data/documents.h"
 
+#include <algorithm>
+#include <fstream>
+
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
 #include "cleave/base/shallow_json.h"
 #include "cleave/data/compression.h"
+#include "cleave/data/text_files.h"
 
 namespace cleave::data {
 namespace {
@@ -79,6 +83,23 @@ std::vector<ChatMessage> parse_messages(std::string_view text, std::string_view 
 
 bool is_json_lines(const fs::path& path) {
   return names_json_lines(is_compressed(path) ? path.stem() : path);
+}
+
+bool begins_with_messages(const fs::path& path) {
+  std::vector<fs::path> files;
+  try {
+    files = files_named(path, "data.path");
+  } catch (const UserError&) {
+    return false;  // it may be with somebody else, or gone
+  }
+  const auto file = std::ranges::find_if(files, names_json_lines);
+  if (file == files.end()) return false;
+  std::ifstream stream(*file);
+  std::string line;
+  while (std::getline(stream, line) && line.find_first_not_of(" \t\r") == std::string::npos) {
+  }
+  const auto json = parse_shallow_or_discard<Json>(line);
+  return json.is_object() && json.contains("messages");
 }
 
 Documents::Documents(const fs::path& path, const ChatTemplate* chat) {

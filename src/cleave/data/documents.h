@@ -52,4 +52,8 @@ class Documents {
 /// Whether the file's name is one of JSON Lines, compressed or not.
 bool is_json_lines(const std::filesystem::path& path);
 
+/// Whether the first file of JSON Lines that `path`, as data.path has it, names begins with
+/// messages. False if there is none, or it is compressed.
+bool begins_with_messages(const std::filesystem::path& path);
+
 }  // namespace cleave::data
