@@ -79,7 +79,7 @@ ExportReport export_model(const fs::path& path, const fs::path& directory,
   const bool f32 = format.type == checkpoint::StoredType::F32;
   const std::string dtype = f32 ? "float32" : "bfloat16";
   model::config_json(shape, dtype);  // which says so if the model cannot have one
-  const auto files = model_files(shape, dtype, beside(found));
+  const auto files = model_files(saved, dtype, beside(found));
   DraftDirectory draft(target);
   ExportReport report{.checkpoint = found};
   report.bytes = checkpoint::write_weights(

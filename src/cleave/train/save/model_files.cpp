@@ -9,6 +9,7 @@
 #include "cleave/checkpoint/weight_files.h"
 #include "cleave/data/given_tokens.h"
 #include "cleave/model/hugging_face.h"
+#include "cleave/train/save/tokenizer_files.h"
 
 namespace cleave::train {
 namespace {
@@ -61,8 +62,9 @@ bool reads_bytes(const Config& config) {
   return !holds_numbers(config.data.path[0]);
 }
 
-std::vector<ModelFile> model_files(const ModelShape& shape, const std::string& dtype,
+std::vector<ModelFile> model_files(const Config& config, const std::string& dtype,
                                    const fs::path& beside) {
+  const ModelShape& shape = config.model;
   if (shape.kind->hugging_face == nullptr) return {};
   std::vector<ModelFile> files;
   if (model::has_config_json(shape))
@@ -78,15 +80,17 @@ std::vector<ModelFile> model_files(const ModelShape& shape, const std::string& d
   const auto has = [&](const char* name) {
     return std::ranges::find(files, name, &ModelFile::name) != files.end();
   };
+  const bool unnamed = has(kTokenizer) && !has(kTokenizerNames);
+  TokenizerFiles made;
+  if (has(kTokenizer) && (unnamed || !has(kGeneration)))
+    made = tokenizer_files(config, beside / kTokenizer);
   if (!has(kGeneration)) {
-    const std::string tokens = generation_from(beside / checkpoint::kConfigFile);
+    const std::string given = generation_from(beside / checkpoint::kConfigFile);
+    const std::string& tokens = given.empty() ? made.generation_config : given;
     files.push_back(
         {kGeneration, tokens.empty() ? "{\n  \"_from_model_config\": true\n}\n" : tokens});
   }
-  if (has(kTokenizer) && !has(kTokenizerNames)) {
-    files.push_back(
-        {kTokenizerNames, "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n"});
-  }
+  if (unnamed) files.push_back({kTokenizerNames, made.tokenizer_config});
   return files;
 }
 

@@ -18,11 +18,12 @@ struct ModelFile {
   std::string text;
 };
 
-/// What Hugging Face's tools read beside the weights: config.json, generation_config.json, and the
-/// files of the tokenizer and of the preparation of images that `beside` has. Nothing for a family
-/// that they do not know. `dtype` is what config.json calls the format of the weights, such as
-/// "float32".
-std::vector<ModelFile> model_files(const ModelShape& shape, const std::string& dtype,
+/// What Hugging Face's tools read beside the weights of the model of `config`: config.json,
+/// generation_config.json, and the files of the tokenizer and of the preparation of images that
+/// `beside` has. What `beside` does not say of the tokens of a model that was trained here follows
+/// from the tokenizer and the data. Nothing for a family that they do not know. `dtype` is what
+/// config.json calls the format of the weights, such as "float32".
+std::vector<ModelFile> model_files(const Config& config, const std::string& dtype,
                                    const std::filesystem::path& beside);
 
 /// Copies the files of a tokenizer, and what a model says about generating, from one directory to

@@ -111,7 +111,7 @@ void commit(const SavePoint& at, std::int64_t step) {
     // Other tools open the adapters; a config.json here would let them forget these silently.
     save_adapters(config, draft / checkpoint::kModelFile, draft / kAdapterDirectory);
   } else {
-    for (const auto& [name, text] : model_files(config.model, "float32", config.train.out))
+    for (const auto& [name, text] : model_files(config, "float32", config.train.out))
       checkpoint::add_file(at.root(), step, name, text);
   }
   checkpoint::commit_checkpoint(at.root(), *at.layout,
