@@ -102,6 +102,28 @@ TEST_F(LoraRun, SavesAndLoadsAdaptersAsPeftHasThem) {
       << refused.err;
 }
 
+TEST_F(LoraRun, SavesWithAdaptersWhatOpensThemAlone) {
+  const std::string exported = directory_.path("exported");
+  ASSERT_EQ(run_cleave("export " + base_ + " " + exported).exit, 0);
+  const std::string lora =
+      "[model]\nfrom = \"" + exported + "\"\n[data]\npath = \"" + data_ +
+      "\"\n[train]\nsteps = 1\nbatch = 4\nsequence = 16\nwarmup = 0\n[lora]\nrank = 2\n";
+  config_ = directory_.write("lora.toml", lora);
+  const auto saved = [&](const std::string& out) {
+    std::ifstream file(adapter(out) / "adapter_config.json");
+    return Json::parse(file);
+  };
+
+  tuned("whole", "");
+  tuned("more", "--set model.train=norm");
+
+  EXPECT_EQ(saved("whole")["base_model_name_or_path"], exported);
+  EXPECT_TRUE(saved("more")["base_model_name_or_path"].is_null()) << "norms are not in the base";
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+    EXPECT_TRUE(fs::exists(adapter("whole") / name)) << name;
+  EXPECT_FALSE(fs::exists(adapter("whole") / "config.json"));
+}
+
 TEST_F(LoraRun, GeneratesWithAdaptersMerged) {
   tuned("tuned", lora_ + " --set train.steps=40 --set train.lr=0.05");
   const auto text_of = [&](const std::string& out) {

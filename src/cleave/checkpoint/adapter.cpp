@@ -172,7 +172,7 @@ Json config_json(const SavedAdapter& adapter) {
   const bool whole = alpha == std::floor(alpha);  // PEFT declares it so
   return {{"peft_type", "LORA"},
           {"task_type", "CAUSAL_LM"},
-          {"base_model_name_or_path", nullptr},
+          {"base_model_name_or_path", adapter.base.empty() ? Json() : Json(adapter.base)},
           {"r", adapter.lora.rank},
           {"lora_alpha", whole ? Json(std::llround(alpha)) : Json(alpha)},
           {"lora_dropout", 0.0},
@@ -188,7 +188,10 @@ Json config_json(const SavedAdapter& adapter) {
 
 void write_adapter(const fs::path& directory, const SavedAdapter& adapter) {
   fs::create_directories(directory);
-  write_text_atomically(directory / kAdapterConfigFile, config_json(adapter).dump(2) + "\n");
+  // What a directory is called need not be UTF-8.
+  const std::string config =
+      config_json(adapter).dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  write_text_atomically(directory / kAdapterConfigFile, config + "\n");
   std::vector<TensorEntry> named = adapter.tensors;
   for (TensorEntry& tensor : named) tensor.name = peft_name(tensor.name);
   const SafetensorsHeader header = lay_out(named);

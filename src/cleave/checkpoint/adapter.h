@@ -43,6 +43,7 @@ struct SavedAdapter {
   Lora lora;
   std::vector<TensorEntry> tensors = {};  ///< offsets are ignored
   bool transposed = false;
+  std::string base = {};  ///< the directory of the model that it is for; empty: not known
   std::function<void(const TensorEntry& tensor, std::span<float> elements)> read = {};
 };
 void write_adapter(const std::filesystem::path& directory, const SavedAdapter& adapter);

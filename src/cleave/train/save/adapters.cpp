@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "cleave/base/file.h"
 #include "cleave/checkpoint/adapter.h"
+#include "cleave/checkpoint/weight_files.h"
 #include "cleave/spec/lora.h"
+#include "cleave/train/save/model_files.h"
 #include "cleave/train/step/trainer.h"
 
 namespace cleave::train {
@@ -42,6 +45,13 @@ std::vector<std::string> target_modules(const std::vector<LinearTensor>& tensors
   return others ? modules : std::vector<std::string>(last.begin(), last.end());
 }
 
+/// The directory of the model that becomes the trained one with the adapters; empty if there is
+/// none: without model.from, or where weights were trained beside the adapters.
+std::string base_of(const Config& config) {
+  if (config.from.empty() || !config.trained.empty()) return "";
+  return std::filesystem::absolute(config.from).lexically_normal().string();
+}
+
 }  // namespace
 
 CheckpointLayout layout_in(const checkpoint::CheckpointReader& reader,
@@ -77,7 +87,7 @@ void save_adapters(const Config& config, const std::filesystem::path& model,
   const Graph graph = model_of(config);
   const std::vector<LinearTensor> tensors = linear_tensors(graph);
   const checkpoint::SafetensorsFile file(model);
-  checkpoint::SavedAdapter adapter{.lora = config.lora};
+  checkpoint::SavedAdapter adapter{.lora = config.lora, .base = base_of(config)};
   adapter.lora.targets = target_modules(tensors);
   adapter.transposed = std::ranges::any_of(tensors, [](const LinearTensor& tensor) {
     return tensor.adapted && tensor.stored == Transpose::No;
@@ -88,6 +98,11 @@ void save_adapters(const Config& config, const std::filesystem::path& model,
     file.read(tensor, 0, elements);
   };
   checkpoint::write_adapter(directory, adapter);
+  for (const auto& [name, text] : model_files(config, "float32", config.train.out)) {
+    // The base has these.
+    if (name == checkpoint::kConfigFile || name == kGenerationFile) continue;
+    write_text_atomically(directory / name, text);
+  }
 }
 
 MergedWeights::MergedWeights(const Config& config, const checkpoint::CheckpointReader& reader)

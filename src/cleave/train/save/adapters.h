@@ -29,7 +29,8 @@ void check_adapters(const Config& config, const checkpoint::CheckpointLayout& la
 void load_adapters(const Config& config, const checkpoint::CheckpointLayout& layout,
                    engine::Device& device);
 
-/// Writes the adapters of `config`, whose values are in the file `model`, as PEFT has them.
+/// Writes the adapters of `config`, whose values are in the file `model`, as PEFT has them: with
+/// the files of the tokenizer, and the name of model.from unless more was trained than adapters.
 void save_adapters(const Config& config, const std::filesystem::path& model,
                    const std::filesystem::path& directory);
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kGeneration = "generation_config.json";
+constexpr const char* kGeneration = kGenerationFile.data();
 constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kTokenizerNames = "tokenizer_config.json";
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cleave/train/config/config.h"
@@ -11,6 +12,9 @@ namespace cleave::train {
 /// Whether the tokens of a run are the bytes of its texts. Data without a tokenizer is judged by
 /// its name, since the file may be gone by now.
 bool reads_bytes(const Config& config);
+
+/// Which tokens end what is generated.
+inline constexpr std::string_view kGenerationFile = "generation_config.json";
 
 /// A small file of a checkpoint.
 struct ModelFile {

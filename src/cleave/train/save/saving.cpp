@@ -109,7 +109,7 @@ void commit(const SavePoint& at, std::int64_t step) {
   const std::filesystem::path draft = checkpoint::draft_path(at.root(), step);
   if (config.lora.rank > 0) {
     // Other tools open the adapters; a config.json here would let them forget these silently.
-    save_adapters(config, draft / checkpoint::kModelFile, draft / kAdapterDirectory);
+    save_adapters(*at.config, draft / checkpoint::kModelFile, draft / kAdapterDirectory);
   } else {
     for (const auto& [name, text] : model_files(config, "float32", config.train.out))
       checkpoint::add_file(at.root(), step, name, text);
