@@ -59,6 +59,8 @@ TEST(ImageSet, HoldsTheImagesAndLabelsOfFolders) {
   ASSERT_EQ(set.size(), 3);
   EXPECT_EQ(set.description().classes, (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(set.description().labels, 2);
+  EXPECT_EQ(set.description().fit, "crop");
+  EXPECT_EQ(set.description().filter, "bilinear");
   EXPECT_EQ(set.entry(1).label, 0);
   EXPECT_EQ(set.entry(2).label, 1);
   std::vector<std::uint8_t> pixels(360);

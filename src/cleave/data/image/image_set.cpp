@@ -45,7 +45,18 @@ bool is_sound(const SetDescription& d) {
          std::ranges::all_of(d.deviation, [](double deviation) { return deviation > 0; });
 }
 
+std::string description_text(const File& file, const SetHeader& header) {
+  std::string text(header.description_bytes, '\0');
+  file.read(std::as_writable_bytes(std::span(text)), static_cast<std::int64_t>(header.description));
+  return text;
+}
+
 }  // namespace
+
+SetDescription describe_set(const std::filesystem::path& path) {
+  const File file = File::open(path);
+  return read_description(description_text(file, read_header(file)), path.string());
+}
 
 std::uint64_t sum_of(const SetHeader& header) {
   const auto bytes = std::as_bytes(std::span(&header, 1));
@@ -62,8 +73,8 @@ std::uint32_t sample_sum(std::span<const std::byte> images, std::string_view tex
 std::string to_json(const SetDescription& d) {
   return nlohmann::json{{"width", d.width},       {"height", d.height}, {"channels", d.channels},
                         {"capacity", d.capacity}, {"mean", d.mean},     {"deviation", d.deviation},
-                        {"classes", d.classes},   {"labels", d.labels}, {"images", d.images},
-                        {"skipped", d.skipped}}
+                        {"fit", d.fit},           {"filter", d.filter}, {"classes", d.classes},
+                        {"labels", d.labels},     {"images", d.images}, {"skipped", d.skipped}}
       .dump();
 }
 
@@ -80,6 +91,8 @@ SetDescription read_description(const std::string& text, const std::string& path
     read(d.capacity, "capacity");
     d.mean = json.at("mean").get<std::vector<double>>();
     d.deviation = json.at("deviation").get<std::vector<double>>();
+    d.fit = json.value("fit", "");
+    d.filter = json.value("filter", "");
     d.classes = json.at("classes").get<std::vector<std::string>>();
     read(d.labels, "labels");
     read(d.images, "images");
@@ -93,9 +106,7 @@ SetDescription read_description(const std::string& text, const std::string& path
 
 ImageSet::ImageSet(const std::filesystem::path& path) : file_(File::open(path)) {
   const SetHeader header = read_header(file_);
-  std::string text(header.description_bytes, '\0');
-  file_.read(std::as_writable_bytes(std::span(text)),
-             static_cast<std::int64_t>(header.description));
+  const std::string text = description_text(file_, header);
   index_.resize(header.samples);
   file_.read(std::as_writable_bytes(std::span(index_)), static_cast<std::int64_t>(header.index));
   Hasher hasher;

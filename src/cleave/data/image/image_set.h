@@ -20,6 +20,8 @@ struct SetDescription {
   /// [channel] A byte b is the number (b / 255 - mean) / deviation.
   std::vector<double> mean = {};
   std::vector<double> deviation = {};
+  std::string fit = {};                   ///< "crop" or "stretch"; older sets do not say
+  std::string filter = {};                ///< that resized them, such as "bicubic"
   std::vector<std::string> classes = {};  ///< names, if labels have them
   std::int32_t labels = 0;                ///< one more than the highest label; 0: there are none
   std::int64_t images = 0;
@@ -38,6 +40,9 @@ struct SampleEntry {
 
   friend bool operator==(const SampleEntry&, const SampleEntry&) = default;
 };
+
+/// What a packed set says of itself, without its index. Throws UserError as ImageSet does.
+SetDescription describe_set(const std::filesystem::path& path);
 
 /// The sum of a sample's bytes, by which damage is noticed.
 std::uint32_t sample_sum(std::span<const std::byte> images, std::string_view text);

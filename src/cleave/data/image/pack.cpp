@@ -101,6 +101,8 @@ PackReport pack_samples(const SampleSource& source, const std::filesystem::path&
   ImageSetWriter writer(out, options.shape.image_bytes(), fingerprint_of(source, options));
   PackReport report{.set = options.shape, .resumed = writer.resumed()};
   report.set.classes = source.classes();
+  report.set.fit = options.fit == Fit::Crop ? "crop" : "stretch";
+  report.set.filter = options.filter->name;
   try {
     pack_rest(source, options, observer, writer);
     report.set = writer.finish(std::move(report.set));
