@@ -1,6 +1,8 @@
+#include <fstream>
 #include <string>
 
 #include "app/run_cleave.h"
+#include "support/paths.h"
 #include "support/temporary_directory.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -108,6 +110,24 @@ TEST_F(ChatRun, IsAnsweredInItsTemplateUpToTheEndOfTheTurn) {
   }
   EXPECT_GT(ended, 0) << chat.dump();
   EXPECT_EQ(texts("--messages " + messages)[0]["prompt_tokens"], 11) << "Ub Al. Uaaa A";
+}
+
+TEST_F(ChatRun, IsExportedWithItsTemplateAndTheEndOfATurn) {
+  const std::string exported = directory_.path("exported");
+  const std::string checkpoint =
+      trained("--set data.template=chatml --set model.vocab=600 --set data.tokenizer=" +
+              testing::source_path("tests/golden/tokenizer/qwen2.json"))["checkpoint"];
+  ASSERT_EQ(run_cleave("export " + checkpoint + " " + exported).exit, 0);
+
+  for (const std::string& saved : {checkpoint, exported}) {
+    std::ifstream tokenizer(saved + "/tokenizer_config.json");
+    std::ifstream generation(saved + "/generation_config.json");
+    const Json config = Json::parse(tokenizer);
+    EXPECT_EQ(config["eos_token"], "<|im_end|>") << saved;
+    EXPECT_NE(config["chat_template"].get<std::string>().find("<|im_start|>user"),
+              std::string::npos);
+    EXPECT_EQ(Json::parse(generation)["eos_token_id"], Json::array({2, 0})) << saved;
+  }
 }
 
 TEST_F(ChatRun, SaysWhatIsWrongWithAConversation) {
