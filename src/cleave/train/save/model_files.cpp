@@ -9,6 +9,7 @@
 #include "cleave/checkpoint/weight_files.h"
 #include "cleave/data/given_tokens.h"
 #include "cleave/model/hugging_face.h"
+#include "cleave/train/save/image_files.h"
 #include "cleave/train/save/tokenizer_files.h"
 
 namespace cleave::train {
@@ -68,7 +69,9 @@ std::vector<ModelFile> model_files(const Config& config, const std::string& dtyp
   if (shape.kind->hugging_face == nullptr) return {};
   std::vector<ModelFile> files;
   if (model::has_config_json(shape))
-    files.push_back({std::string(checkpoint::kConfigFile), model::config_json(shape, dtype)});
+    files.push_back(
+        {std::string(checkpoint::kConfigFile),
+         with_class_names(model::config_json(shape, dtype), class_names(config, beside))});
   for (const char* name : {kTokenizer, "tokenizer.model"})
     if (fs::exists(beside / name)) files.push_back({name, read_text(beside / name)});
   for (const char* name : kCompanions)
@@ -80,6 +83,9 @@ std::vector<ModelFile> model_files(const Config& config, const std::string& dtyp
   const auto has = [&](const char* name) {
     return std::ranges::find(files, name, &ModelFile::name) != files.end();
   };
+  const bool prepared = has(kImageCompanions[0]) || has(kImageCompanions[1]);
+  const std::string preparation = prepared ? "" : image_preparation_file(config);
+  if (!preparation.empty()) files.push_back({kImageCompanions[0], preparation});
   const bool unnamed = has(kTokenizer) && !has(kTokenizerNames);
   TokenizerFiles made;
   if (has(kTokenizer) && (unnamed || !has(kGeneration)))
