@@ -113,7 +113,7 @@ TEST(Lock, RefusesASecondRunAndNamesTheFirst) {
 
 TEST(Links, AreNotFollowedWhereARunWrites) {
   const TinyRun run({"train.steps=2"});
-  for (const char* name : {"log.jsonl", "config.toml.tmp"}) {
+  for (const char* name : {"log.jsonl", "config.toml.tmp", "run.html"}) {
     fs::remove_all(run.out());
     fs::create_directories(run.out());
     run.directory().write("precious", "precious\n");

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "files.h"
 #include <nlohmann/json.hpp>
 
+#include "cleave/base/file.h"
 #include "cleave/report/lanes.h"
 
 namespace cleave::app {
@@ -124,7 +124,7 @@ void RunWatch::finish(const train::RunReport& report) {
   }
   history_.done = true;
   if (history_.lines.empty()) return;
-  write_file((out_ / "run.html").string(), run_page(title(), {history_}, Watch::Ended));
+  write_text_atomically(out_ / "run.html", run_page(title(), {history_}, Watch::Ended));
 }
 
 }  // namespace cleave::app
