@@ -1,12 +1,9 @@
 #include "ranks.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "command.h"
 #include "streams.h"
@@ -26,44 +23,17 @@ void end_waits(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
-/// Ends the process if MPI does not start in time. A rank that is stopped before it has said
-/// anything keeps the others inside of MPI, where none of them can look up.
-class StartWatch {
- public:
-  explicit StartWatch(std::chrono::nanoseconds patience)
-      : thread_([this, patience] { watch(patience); }) {}
-  ~StartWatch() {
-    {
-      const std::lock_guard lock(mutex_);
-      started_ = true;
-    }
-    news_.notify_one();
-    thread_.join();
-  }
-  StartWatch(const StartWatch&) = delete;
-  StartWatch& operator=(const StartWatch&) = delete;
-
- private:
-  // In short turns, so that the time for which the whole job is suspended does not count.
-  void watch(std::chrono::nanoseconds patience) {
-    constexpr std::chrono::milliseconds kTurn{100};
-    std::unique_lock lock(mutex_);
-    for (std::chrono::nanoseconds waited{}; waited < patience; waited += kTurn) {
-      if (news_.wait_for(lock, kTurn, [&] { return started_; })) return;
-    }
-    const std::chrono::duration<double> seconds = patience;
+comm::MpiPatience start_patience(std::chrono::nanoseconds asked) {
+  const auto patience = std::max<std::chrono::nanoseconds>(asked, kLeastStartPatience);
+  const auto late = [patience] {
     complain(
         "cleave: MPI has not started within {}: a rank does not answer; raise --patience if "
         "this machine starts slowly\n",
-        format_seconds(seconds.count()));
+        format_seconds(std::chrono::duration<double>(patience).count()));
     std::_Exit(static_cast<int>(Exit::DeviceLost));
-  }
-
-  std::mutex mutex_;
-  std::condition_variable news_;
-  bool started_ = false;
-  std::thread thread_;  // last: it uses the others
-};
+  };
+  return {.patience = patience, .late = late};
+}
 
 }  // namespace
 
@@ -76,10 +46,7 @@ void on_ranks(const std::function<void(comm::Launcher& launcher)>& work,
   // MPI asks hwloc for the machine, and hwloc an OpenCL driver, which may bring signal handlers of
   // its own: SIGUSR1 would never reach ours.
   ::setenv("HWLOC_COMPONENTS", "-opencl", 0);
-  std::optional<StartWatch> watch(
-      std::in_place, std::max<std::chrono::nanoseconds>(patience, kLeastStartPatience));
-  comm::MpiSession session;
-  watch.reset();
+  comm::MpiSession session(start_patience(patience));
   std::signal(SIGTERM, end_waits);
   const auto world = session.world();
   comm::ProcessLauncher launcher(*world);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
 #include <thread>
 
 #include "app/tiny_run.h"
@@ -40,6 +41,23 @@ TEST(MpiPatience, ARankThatIsStoppedBeforeItsFirstStepEndsTheJob) {
   const Answer answer = job.wait(seconds(40));
   EXPECT_EQ(answer.exit, 4) << answer.err;
   for (const pid_t rank : ranks) EXPECT_TRUE(testing::ends(rank)) << "an orphan";
+}
+
+TEST(MpiPatience, ARankThatIsStoppedAtAnyMomentOfTheStartEndsTheJob) {
+  const TinyRun run({"parallel.pipeline=2", "parallel.data=1"});
+  std::vector<std::unique_ptr<Process>> jobs;
+  for (const int delay : {100, 200, 300, 400, 500, 700}) {
+    jobs.push_back(std::make_unique<Process>(run.command(
+        {"train.out=" + run.path("out" + std::to_string(delay))}, {"--patience", "5"}, 2)));
+    const std::vector<pid_t> ranks = ranks_of(*jobs.back(), 2);
+    ASSERT_EQ(ranks.size(), 2u) << jobs.back()->err();
+    std::this_thread::sleep_for(milliseconds(delay));
+    ::kill(ranks[1], SIGSTOP);
+  }
+  for (const auto& job : jobs) {
+    const Answer answer = job->wait(seconds(40));
+    EXPECT_TRUE(answer.exit == 4 || answer.exit == 0) << answer.exit << answer.err;
+  }
 }
 
 TEST(MpiPatience, AJobThatIsSuspendedAsAWholeGoesOn) {

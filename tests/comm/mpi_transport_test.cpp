@@ -23,7 +23,7 @@ using testing::on_devices;
 TEST(MpiTransport, LargeMessagesTravelInPieces) {
   on_devices([](Communicator& world) {
     if (world.size() == 1) return;
-    const auto transport = make_mpi_transport(/*largest_piece=*/1000);
+    const auto transport = make_mpi_transport({}, /*largest_piece=*/1000);
     Communicator comm(*transport);
     std::mt19937 random(5);
     testing::play(comm, testing::random_pattern(comm.size(), random), 5);

@@ -11,7 +11,7 @@ std::string mpi_version() {
 
 void end_mpi_waits() noexcept {}
 
-MpiSession::MpiSession() {
+MpiSession::MpiSession(MpiPatience /*patience*/) {
   throw UserError(
       "mpirun or srun started this process, and this cleave was built without MPI; install "
       "libopenmpi-dev and build it anew with CLEAVE_MPI=ON, or start it alone: devices are then "

@@ -62,7 +62,7 @@ class MpiTransfer final : public Operation {
 
 class MpiTransport final : public Transport {
  public:
-  explicit MpiTransport(std::size_t largest_piece);
+  MpiTransport(MpiPatience patience, std::size_t largest_piece);
   ~MpiTransport() override;
 
   int device() const override { return device_; }
@@ -81,6 +81,7 @@ class MpiTransport final : public Transport {
   void progress_messages() override;
   void idle(Wait& wait) override;
 
+  MpiPatience patience_;
   std::size_t largest_piece_;
   Inquiries inquiries_;
   int device_ = 0;
@@ -159,7 +160,8 @@ void MpiTransfer::release() noexcept {
 
 // ── One rank ─────────────────────────────────────────────────────────────────────────────────────
 
-MpiTransport::MpiTransport(std::size_t largest_piece) : largest_piece_(largest_piece) {
+MpiTransport::MpiTransport(MpiPatience patience, std::size_t largest_piece)
+    : patience_(std::move(patience)), largest_piece_(largest_piece) {
   MPI_Comm world = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world));
   comms_.push_back(world);
@@ -198,7 +200,10 @@ int MpiTransport::open_context(int /*parent*/, std::span<const int> devices) {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_group(comms_.front(), &world));
   check_mpi(MPI_Group_incl(world, static_cast<int>(devices.size()), devices.data(), &group));
-  check_mpi(MPI_Comm_create_group(comms_.front(), group, /*tag=*/0, &comm));
+  {
+    const BlockWatch watch(patience_);  // it returns when all of them are there
+    check_mpi(MPI_Comm_create_group(comms_.front(), group, /*tag=*/0, &comm));
+  }
   check_mpi(MPI_Group_free(&group));
   check_mpi(MPI_Group_free(&world));
   check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
@@ -234,8 +239,8 @@ void MpiTransport::idle(Wait& wait) {
 
 std::atomic<bool> mpi_waits_ended = false;
 
-std::unique_ptr<Transport> make_mpi_transport(std::size_t largest_piece) {
-  return std::make_unique<MpiTransport>(largest_piece);
+std::unique_ptr<Transport> make_mpi_transport(MpiPatience patience, std::size_t largest_piece) {
+  return std::make_unique<MpiTransport>(std::move(patience), largest_piece);
 }
 
 }  // namespace cleave::comm

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "cleave/comm/mpi/block_watch.h"
 #include "cleave/comm/transport.h"
 
 namespace cleave::comm {
@@ -16,6 +17,7 @@ extern std::atomic<bool> mpi_waits_ended;
 
 /// This rank's end of a transport over all ranks, with tag spaces of its own. All ranks make it
 /// together, after MPI was started; `largest_piece` must agree.
-std::unique_ptr<Transport> make_mpi_transport(std::size_t largest_piece = kLargestPiece);
+std::unique_ptr<Transport> make_mpi_transport(MpiPatience patience = {},
+                                              std::size_t largest_piece = kLargestPiece);
 
 }  // namespace cleave::comm

@@ -34,14 +34,15 @@ void end_mpi_waits() noexcept {
   mpi_waits_ended.store(true, std::memory_order_relaxed);
 }
 
-MpiSession::MpiSession() {
+MpiSession::MpiSession(MpiPatience patience) {
+  const BlockWatch watch(patience);
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
   require(provided >= MPI_THREAD_FUNNELED, "this MPI offers only thread level ", provided,
           "; cleave needs MPI_THREAD_FUNNELED");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
-  transport_ = make_mpi_transport();
+  transport_ = make_mpi_transport(patience);
 }
 
 MpiSession::~MpiSession() {

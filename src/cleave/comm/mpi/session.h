@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cleave/comm/communicator.h"
+#include "cleave/comm/mpi/block_watch.h"
 
 namespace cleave::comm {
 
@@ -24,7 +25,8 @@ void end_mpi_waits() noexcept;
 /// talks; only the thread that made it may communicate. A build without MPI throws UserError.
 class MpiSession {
  public:
-  MpiSession();
+  /// `patience` is for its start, and for every group of ranks that is made later.
+  explicit MpiSession(MpiPatience patience = {});
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
