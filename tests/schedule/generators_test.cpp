@@ -176,6 +176,9 @@ TEST(Generators, SayWhatTheyNeed) {
   EXPECT_EQ(error("1f1b", {.devices = 1 << 30, .microbatches = 1 << 30}),
             "1073741824 devices x 1 chunks x 1073741824 microbatches are more than the 100000000 "
             "forwards that a program may have");
+  EXPECT_EQ(error("gpipe", {.devices = 2, .microbatches = 4, .replicas = {1 << 24, 1}}),
+            "2 devices x 1 chunks x 4 microbatches x 16777216 replicas are more than the 100000000 "
+            "forwards that a program may have");
   for (const std::string name : {"zbv", "v-half", "v-min", "dualpipev", "interleaved-lean"})
     EXPECT_EQ(user_error([&] { generate(name, {.devices = 200'000, .microbatches = 1}); }),
               "200000 devices x 2 chunks x 400000 microbatches, of which " + name +

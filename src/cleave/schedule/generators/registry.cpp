@@ -106,8 +106,10 @@ constexpr std::int64_t kMostActions = 100'000'000;
 void check_size(const Schedule& schedule, const PipelineShape& shape) {
   const std::int64_t rounds = schedule.whole_rounds ? std::int64_t{2} * shape.devices : 1;
   const std::int64_t made = std::max<std::int64_t>(shape.microbatches, rounds);
-  require(shape.devices <= kMostActions / shape.chunks / made, shape.devices, " devices x ",
-          shape.chunks, " chunks x ", made, " microbatches",
+  const std::int64_t replicas = shape.replicas.empty() ? 1 : std::ranges::max(shape.replicas);
+  require(shape.devices <= kMostActions / shape.chunks / made / std::max<std::int64_t>(1, replicas),
+          shape.devices, " devices x ", shape.chunks, " chunks x ", made, " microbatches",
+          replicas > 1 ? cleave::detail::concat(" x ", replicas, " replicas") : "",
           made == shape.microbatches ? ""
                                      : cleave::detail::concat(", of which ", schedule.name,
                                                               " is made however few there are,"),
