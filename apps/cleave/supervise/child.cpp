@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include <spawn.h>
@@ -35,6 +36,8 @@ void pass_signals_on() {
 
 int run_child(const std::vector<std::string>& words) {
   pass_signals_on();
+  // mpirun asks hwloc for the machine, and an OpenCL driver that hwloc loads may take SIGUSR1.
+  ::setenv("HWLOC_COMPONENTS", "-opencl", 0);
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

@@ -80,6 +80,8 @@ TEST(MachineAdvice, NamesEveryLimitAndItsRemedy) {
   EXPECT_TRUE(says(m, "OMP_DYNAMIC=true lets OpenMP choose fewer threads"));
   m = good();
   m.opencl_plugin = "/usr/lib/hwloc/hwloc_opencl.so";
+  m.environment = {};
+  EXPECT_TRUE(says(m, "export HWLOC_COMPONENTS=-opencl before you start it"));
   m.environment = {{"HWLOC_COMPONENTS", "linux"}};
   EXPECT_TRUE(says(m, "HWLOC_COMPONENTS=linux lets hwloc load OpenCL drivers"));
   m.environment = {{"HWLOC_COMPONENTS", "-opencl"}};

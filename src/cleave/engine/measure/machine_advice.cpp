@@ -89,11 +89,18 @@ void advise_on_memory(const Machine& m, std::vector<std::string>& out) {
                        " parameters fits three times, which train.keep = 2 needs while it saves."));
 }
 
-/// cleave keeps hwloc from OpenCL in its own ranks, unless the variable says otherwise.
+/// cleave keeps hwloc from OpenCL in its own ranks, unless the variable says otherwise; mpirun it
+/// cannot reach.
 void advise_on_opencl(const Machine& m, std::vector<std::string>& out) {
   const auto set = std::ranges::find(m.environment, "HWLOC_COMPONENTS",
                                      &std::pair<std::string, std::string>::first);
-  if (m.opencl_plugin.empty() || set == m.environment.end()) return;
+  if (m.opencl_plugin.empty()) return;
+  if (set == m.environment.end()) {
+    out.push_back(concat("mpirun lets hwloc load OpenCL drivers (", m.opencl_plugin,
+                         "), and those built on LLVM take SIGUSR1 from it, so that it passes none "
+                         "on to a run; export HWLOC_COMPONENTS=-opencl before you start it."));
+    return;
+  }
   if (set->second.find("-opencl") != std::string::npos) return;
   out.push_back(concat("HWLOC_COMPONENTS=", set->second, " lets hwloc load OpenCL drivers under ",
                        "mpirun (", m.opencl_plugin,
