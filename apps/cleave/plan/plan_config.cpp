@@ -31,6 +31,24 @@ struct Decision {
   Config config;
   train::AutoPlan plan;
   double seconds = 0;  ///< that planning took
+
+  bool searched() const { return plan.considered > 0; }
+};
+
+/// What the answer says of the step: where layouts were weighed against each other, what the chosen
+/// one was chosen for.
+struct StepTime {
+  double seconds;
+  double bubble_rate;
+
+  StepTime(const Decision& decision, const train::Forecast& forecast)
+      : seconds(forecast.predicted.summary.makespan),
+        bubble_rate(forecast.predicted.summary.bubble_rate) {
+    if (!decision.searched()) return;
+    const plan::Prediction& chosen = decision.plan.choice().predicted;
+    seconds = chosen.step_seconds;
+    bubble_rate = chosen.bubble_rate;
+  }
 };
 
 Decision decide(const Config& config, comm::Launcher& launcher) {
@@ -80,7 +98,7 @@ nlohmann::json layout_of(const Config& config, const engine::CompiledStep& step)
 
 std::string to_json(const Decision& decision, const train::Forecast& forecast) {
   const engine::CompiledStep& step = forecast.step;
-  const double seconds = forecast.predicted.summary.makespan;
+  const double seconds = StepTime(decision, forecast).seconds;
   const double microbatches =
       static_cast<double>(step.program.microbatches) * step.program.replicas;
   const double flop = static_cast<double>(flops(step.model)) * microbatches;
@@ -116,7 +134,7 @@ std::string memory_bars(const engine::CompiledStep& step) {
   for (int d = 0; d < step.devices(); ++d) {
     const bool limited = !step.budgets.empty();
     const double planned = static_cast<double>(step.planned_on(d));
-    rows.push_back({std::to_string(d), fmt::format("{} B", step.planned_on(d)),
+    rows.push_back({std::to_string(d), format_bytes(step.planned_on(d)),
                     limited ? format_bytes(step.budgets[d]) : "none",
                     limited ? memory_bar(planned / static_cast<double>(step.budgets[d])) : ""});
   }
@@ -126,9 +144,9 @@ std::string memory_bars(const engine::CompiledStep& step) {
 std::string to_text(const Decision& decision, const train::Forecast& forecast) {
   std::string text = candidate_table(decision.plan);
   text += describe_plan(decision.config, forecast.step) + "\n" + memory_bars(forecast.step);
-  return text + fmt::format("\n{} per step predicted, bubble {}\n",
-                            format_seconds(forecast.predicted.summary.makespan),
-                            format_share(forecast.predicted.summary.bubble_rate));
+  const StepTime step(decision, forecast);
+  return text + fmt::format("\n{} per step predicted, bubble {}\n", format_seconds(step.seconds),
+                            format_share(step.bubble_rate));
 }
 
 Config load(const PlanConfigFlags& flags, const comm::Launcher& launcher) {
