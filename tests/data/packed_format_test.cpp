@@ -176,6 +176,11 @@ TEST(PackedFormat, ReadsNoWeightsOrArchivesAsText) {
             " is a safetensors file, neither text nor tokens");
   EXPECT_EQ(refusal("a.txt.lz4", "\x04\x22\x4d\x18"), " is an LZ4 file, neither text nor tokens");
   EXPECT_EQ(refusal("a.gguf", "GGUF"), " is a GGUF file, neither text nor tokens");
+  EXPECT_EQ(refusal("a.idx", std::string("MMIDIDX\0\0", 9)),
+            " is the index of a Megatron file (its .bin beside it is what to name), neither text "
+            "nor tokens");
+  EXPECT_EQ(refusal("a.png", "\x89PNG\r\n"),
+            " is a PNG image (cleave data pack makes a set of images), neither text nor tokens");
 }
 
 TEST(PackedFormat, NamesWhatItRefuses) {

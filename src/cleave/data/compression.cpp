@@ -128,6 +128,10 @@ constexpr ForeignKind kForeignKinds[] = {
     {"\x89HDF"sv, "an HDF5 file"},
     {"SQLite format 3"sv, "an SQLite database"},
     {"%PDF"sv, "a PDF file"},
+    {"MMIDIDX\0\0"sv, "the index of a Megatron file (its .bin beside it is what to name)"},
+    {"\x89PNG\r\n"sv, "a PNG image (cleave data pack makes a set of images)"},
+    {"\xff\xd8\xff\xe0"sv, "a JPEG image (cleave data pack makes a set of images)"},
+    {"\xff\xd8\xff\xe1"sv, "a JPEG image (cleave data pack makes a set of images)"},
 };
 
 }  // namespace
