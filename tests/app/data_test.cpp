@@ -34,6 +34,26 @@ TEST(DataCommand, LearnsATokenizerAndPacksTokensWithIt) {
   EXPECT_LT(summary["tokens"], text.size() / 2);
 }
 
+TEST(DataCommand, SaysWhatDataHas) {
+  const TemporaryDirectory dir;
+  const std::string talk = dir.write(
+      "talk.jsonl", "{\"text\": \"one\"}\n{\"text\": \"three\"}\n{\"text\": \"\\u001b[31m\"}\n");
+  const std::string text = dir.write("a.txt", "zebra\n");
+
+  const auto lines = nlohmann::json::parse(run_cleave("data inspect " + talk + " --json").out);
+  const Answer plain = run_cleave("data inspect " + text);
+
+  EXPECT_EQ(lines["tokens"], 3 + 5 + 5 + 3);  // a newline follows each
+  EXPECT_EQ(lines["largest_token"], 't');
+  EXPECT_EQ(lines["text_bytes"], 16);
+  EXPECT_EQ(plain.out, text +
+                           ": 6 tokens in 1 document, the largest of them 122\n"
+                           "made from 6 bytes of text, 1.00 for a token\n"
+                           "begins with \"zebra\\n\"\n");
+  EXPECT_EQ(run_cleave("data inspect " + talk).out.find('\x1b'), std::string::npos);
+  EXPECT_EQ(run_cleave("data inspect " + dir.path("no.bin")).exit, 2);
+}
+
 // Seen by one of the threads that count words.
 TEST(DataCommand, RefusesAPatternThatTakesTooManySteps) {
   const TemporaryDirectory dir;
