@@ -16,7 +16,7 @@ namespace {
 
 // A launcher that has just ended may still be giving its ports and files back.
 constexpr std::chrono::seconds kPause{1};
-constexpr std::chrono::milliseconds kLook{20};
+constexpr std::chrono::milliseconds kSignalLook{20};
 
 struct SuperviseFlags {
   int restarts = 10;
@@ -38,7 +38,7 @@ bool was_impossible(int code) {
 bool pause() {
   const auto end = std::chrono::steady_clock::now() + kPause;
   while (!was_told_to_end() && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kSignalLook);
   return !was_told_to_end();
 }
 
