@@ -62,7 +62,8 @@ TEST(Init, WritesConfigsThatLoadForEveryPurpose) {
 TEST(Init, WritesConfigsForImagesClientsAndFineTuningThatTrain) {
   const TemporaryDirectory model;
   const std::string begun = begun_in(model);
-  for (const std::string purpose : {"vision", "edge", "fine-tune --model " + begun}) {
+  for (const std::string& purpose :
+       std::vector<std::string>{"vision", "edge", "fine-tune --model " + begun}) {
     const TemporaryDirectory here;
     const TemporaryDirectory elsewhere;
     ASSERT_EQ(run_cleave("init " + purpose + " --output " + here.path("run.toml")).exit, 0);

@@ -83,7 +83,8 @@ void write_shapes(const std::filesystem::path& path) {
   const data::SetDescription shape{
       .width = kSide, .height = kSide, .channels = 1, .mean = {0.5}, .deviation = {0.5}};
   data::pack_samples(Shapes(), path,
-                     {.shape = shape, .filter = &data::find_resize_filter("bicubic")}, {});
+                     {.shape = shape, .filter = &data::find_resize_filter("bicubic")},
+                     {.on_done = [](std::int64_t) {}, .on_bad = [](const std::string&) {}});
 }
 
 /// Nothing if it is no packed set.
