@@ -140,6 +140,7 @@ TEST(Dashboard, SpeaksTlsAndAsksForItsTokenWhereOthersReachIt) {
   Process again(run.command({"train.steps=1000000", "train.out=" + run.path("again")},
                             {"--dashboard=0.0.0.0:0"}));
   EXPECT_TRUE(again.prints("/?token=" + token)) << again.out();
+  EXPECT_TRUE(again.prints("step 1/")) << again.err();  // before it, a signal ends it at once
   again.signal(SIGINT);
   EXPECT_EQ(again.wait().exit, 0);
   EXPECT_EQ(run.train({"train.out=" + run.path("nowhere")}, {"--dashboard=192.0.2.7:8421"}).err,
