@@ -45,11 +45,11 @@ TEST(DataCommand, SaysWhatDataHas) {
 
   EXPECT_EQ(lines["tokens"], 3 + 5 + 5 + 3);  // a newline follows each
   EXPECT_EQ(lines["largest_token"], 't');
-  EXPECT_EQ(lines["text_bytes"], 16);
+  EXPECT_EQ(lines["text_bytes"], 3 + 5 + 5);
   EXPECT_EQ(plain.out, text +
                            ": 6 tokens in 1 document, the largest of them 122\n"
                            "made from 6 bytes of text, 1.00 for a token\n"
-                           "begins with \"zebra\\n\"\n");
+                           "begins with \"zebra\\x0a\"\n");
   EXPECT_EQ(run_cleave("data inspect " + talk).out.find('\x1b'), std::string::npos);
   EXPECT_EQ(run_cleave("data inspect " + dir.path("no.bin")).exit, 2);
 }
