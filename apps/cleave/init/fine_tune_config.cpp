@@ -38,7 +38,7 @@ dtype = "bf16"
 lr = 2e-4
 warmup = 10
 eval_every = 25     # steps
-out = {out}         # checkpoints, which from_pretrained opens too: cleave export OUT DIR --merge
+out = {out}         # checkpoints; cleave export OUT DIR --merge makes one that from_pretrained opens
 )";
 
 constexpr std::string_view kTemplate = R"(
