@@ -27,8 +27,8 @@ comm::MpiPatience start_patience(std::chrono::nanoseconds asked) {
   const auto patience = std::max<std::chrono::nanoseconds>(asked, kLeastStartPatience);
   const auto late = [patience] {
     complain(
-        "cleave: MPI has not started within {}: a rank does not answer; raise --patience if "
-        "this machine starts slowly\n",
+        "cleave: MPI has not started, or not ended, within {}: a rank does not answer; raise "
+        "--patience if this machine is slow\n",
         format_seconds(std::chrono::duration<double>(patience).count()));
     std::_Exit(static_cast<int>(Exit::DeviceLost));
   };

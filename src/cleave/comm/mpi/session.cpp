@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <string>
+#include <utility>
 
 #include <mpi.h>
 
@@ -34,20 +35,21 @@ void end_mpi_waits() noexcept {
   mpi_waits_ended.store(true, std::memory_order_relaxed);
 }
 
-MpiSession::MpiSession(MpiPatience patience) {
-  const BlockWatch watch(patience);
+MpiSession::MpiSession(MpiPatience patience) : patience_(std::move(patience)) {
+  const BlockWatch watch(patience_);
   int provided = 0;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
   require(provided >= MPI_THREAD_FUNNELED, "this MPI offers only thread level ", provided,
           "; cleave needs MPI_THREAD_FUNNELED");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
-  transport_ = make_mpi_transport(patience);
+  transport_ = make_mpi_transport(patience_);
 }
 
 MpiSession::~MpiSession() {
   // Finalize waits for all ranks, and some of them may be waiting for us.
   if (std::uncaught_exceptions() > 0) abort(EXIT_FAILURE);
+  const BlockWatch watch(patience_);
   transport_.reset();
   MPI_Finalize();
 }

@@ -25,7 +25,7 @@ void end_mpi_waits() noexcept;
 /// talks; only the thread that made it may communicate. A build without MPI throws UserError.
 class MpiSession {
  public:
-  /// `patience` is for its start, and for every group of ranks that is made later.
+  /// `patience` is for its start and its end, and for every group of ranks that is made between.
   explicit MpiSession(MpiPatience patience = {});
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
@@ -39,6 +39,7 @@ class MpiSession {
   [[noreturn]] static void abort(int exit_code);
 
  private:
+  MpiPatience patience_;
   std::unique_ptr<Transport> transport_;
 };
 
