@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cleave/base/check.h"
+#include "cleave/base/file.h"
 #include "cleave/base/utf8.h"
 #include "cleave/data/image/image_set.h"
 #include "cleave/data/image/image_set_format.h"
@@ -132,7 +133,7 @@ void inspect_images(const InspectFlags& flags) {
 bool is_image_set(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  const File file = File::open(path);
+  const auto file = cleave::File::open(path);
   std::uint64_t magic = 0;
   if (file.size() < static_cast<std::int64_t>(sizeof(data::SetHeader))) return false;
   file.read(std::as_writable_bytes(std::span(&magic, 1)), 0);
